@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * messages-print PART: the tables of docs/wire.md and docs/result.md as Markdown. PART is client,
- * tier, error, result, events, run or run_events; or typescript, the types of the client protocol, limits or
- * hints, for bindings/typescript. tools/messages writes them into the files.
+ * tier, error, result, events, run or run_events; or typescript, the types of the client protocol,
+ * limits or hints, for bindings/typescript. tools/messages writes them into the files.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -61,10 +61,10 @@ static void type_print(FILE *out, const struct snp_field *field)
         const char *text;
     } names[] = {
         {SNP_T_STR | SNP_T_TEXT, "string"},
-        {SNP_T_REAL,             "number"},
-        {SNP_T_INT,              "int"   },
-        {SNP_T_BOOL,             "bool"  },
-        {SNP_T_OBJ,              "object"},
+        {SNP_T_REAL, "number"},
+        {SNP_T_INT, "int"},
+        {SNP_T_BOOL, "bool"},
+        {SNP_T_OBJ, "object"},
     };
     const char *name = (field->types & SNP_T_STRS) != 0  ? "[string]"
                        : (field->types & SNP_T_ARR) != 0 ? "array"
@@ -174,11 +174,11 @@ static const char *plain_type(unsigned types)
         unsigned all; /* no other types than these */
         const char *text;
     } names[] = {
-        {SNP_T_STR | SNP_T_TEXT,             "string"                 },
-        {SNP_T_INT | SNP_T_NEG | SNP_T_REAL, "number"                 },
-        {SNP_T_BOOL,                         "boolean"                },
-        {SNP_T_OBJ,                          "Record<string, unknown>"},
-        {SNP_T_ARR,                          "unknown[]"              },
+        {SNP_T_STR | SNP_T_TEXT, "string"},
+        {SNP_T_INT | SNP_T_NEG | SNP_T_REAL, "number"},
+        {SNP_T_BOOL, "boolean"},
+        {SNP_T_OBJ, "Record<string, unknown>"},
+        {SNP_T_ARR, "unknown[]"},
     };
 
     if ((types & SNP_T_STRS) != 0) {
@@ -254,8 +254,8 @@ static void typescript_print(FILE *out)
 {
     static const struct snp_record *const *const events[] = {exec_events, run_events};
 
-    (void)fputs(
-        "/** Requests by method, and what they answer. */\nexport interface Methods {\n", out);
+    (void)fputs("/** Requests by method, and what they answer. */\nexport interface Methods {\n",
+                out);
     for (size_t i = 0; i < SNP_METHODS_N; i++) {
         method_type(out, &snp_methods[i]);
     }
@@ -267,8 +267,7 @@ static void typescript_print(FILE *out)
                 out);
     members_type(out, &snp_result_form, INDENT);
     members_type(out, &snp_result_added_form, INDENT);
-    (void)fputs("}\n\n/** Events before the answer, by name. */\nexport interface Events {\n",
-                out);
+    (void)fputs("}\n\n/** Events before the answer, by name. */\nexport interface Events {\n", out);
     for (size_t i = 0; i < SNP_ARRAY_LEN(events); i++) {
         for (size_t k = 0; events[i][k] != NULL; k++) {
             form_type(out, events[i][k]->what, events[i][k], INDENT);
@@ -289,8 +288,7 @@ static void limits_print(FILE *out)
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         const struct snp_limit_info *limit = snp_limit_info((enum snp_limit)i);
 
-        (void)fprintf(out, "  %s: \"%s\", // %s\n", limit->key, units[limit->unit],
-                      limit->help);
+        (void)fprintf(out, "  %s: \"%s\", // %s\n", limit->key, units[limit->unit], limit->help);
     }
 }
 
@@ -301,8 +299,8 @@ static void hints_print(FILE *out)
         const char *cause = snp_hint_cause(i);
         const char *words = snp_hint(cause, SNP_HINT_LIBRARY);
 
-        (void)fprintf(out, "  \"%s\": [\"%s\",\n    \"%s\"],\n", cause,
-                      words == NULL ? "" : words, snp_hint(cause, SNP_HINT_MODEL));
+        (void)fprintf(out, "  \"%s\": [\"%s\",\n    \"%s\"],\n", cause, words == NULL ? "" : words,
+                      snp_hint(cause, SNP_HINT_MODEL));
     }
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ask MODEL QUESTION: a model answers with the help of a tool of this program: what a shop has in stock. */
+/*
+ * ask MODEL QUESTION: a model answers with the help of a tool of this program: what a shop has
+ * in stock.
+ */
 #include <snipara/sandbox.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,9 +48,8 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)snprintf(model, sizeof(model), "model=%s", argv[1]);
-    call =
-        snipara_ask(box, SNIPARA_PROMPT(.text = argv[2], .settings = settings, .tools = tools,
-                                        .called = on_called, .noted = on_noted));
+    call = snipara_ask(box, SNIPARA_PROMPT(.text = argv[2], .settings = settings, .tools = tools,
+                                           .called = on_called, .noted = on_noted));
     while (!snipara_wait(call, -1)) { /* a signal was caught */
     }
     error = snipara_call_error(call);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop [N]: N sessions at once in an event loop, which is poll() here; then one that runs for ever is interrupted. */
+/*
+ * loop [N]: N sessions at once in an event loop, which is poll() here; then one that runs for ever
+ * is interrupted.
+ */
 #include <poll.h>
 #include <snipara/sandbox.h>
 #include <stdio.h>

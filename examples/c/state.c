@@ -44,8 +44,7 @@ int main(void)
         return 1;
     }
     snipara_free(done("open", snipara_open(box, "cities", SNIPARA_SESSION(.limits = limits))));
-    snipara_free(
-        done("put", snipara_put(box, "cities", "cities.csv", table, strlen(table), 0)));
+    snipara_free(done("put", snipara_put(box, "cities", "cities.csv", table, strlen(table), 0)));
     show(box, "cities", "rows = open('cities.csv').read().split()[1:]");
     snipara_free(done("snapshot", snipara_snapshot(box, "cities", "loaded")));
     show(box, "cities", "rows.clear()");
@@ -63,8 +62,7 @@ int main(void)
     }
     snipara_free(call);
 
-    show(box, "cities",
-         "open('sum.txt', 'w').write(str(sum(int(r.split(',')[1]) for r in rows)))");
+    show(box, "cities", "open('sum.txt', 'w').write(str(sum(int(r.split(',')[1]) for r in rows)))");
     call = done("get", snipara_get(box, "cities", "sum.txt", 0));
     (void)printf("sum.txt: %s\n", (const char *)snipara_data(call, &len));
     snipara_free(call);

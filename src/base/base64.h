@@ -13,8 +13,8 @@ char *snp_base64(const void *bytes, size_t n);
 unsigned char *snp_base64_decode(const char *text, size_t n, size_t *ret_n);
 
 /*
- * The bytes of what anybody made, appended. SNP_E_INVALID: it is not digits in fours with at most two "=" at the
- * end; line ends may stand between. SNP_E_LIMIT, SNP_E_NOMEM.
+ * The bytes of what anybody made, appended. SNP_E_INVALID: it is not digits in fours with at most
+ * two "=" at the end; line ends may stand between. SNP_E_LIMIT, SNP_E_NOMEM.
  */
 int snp_base64_take(const char *text, size_t n, struct snp_buf *out) SNP_NODISCARD;
 

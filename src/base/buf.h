@@ -29,7 +29,10 @@ void snp_buf_init(struct snp_buf *buf, size_t max);
 /* Free the memory; the buffer is as after init and may be used again. */
 void snp_buf_done(struct snp_buf *buf);
 
-/* First unconsumed byte; valid until the next call that changes the buffer. May be NULL if len is 0. */
+/*
+ * First unconsumed byte; valid until the next call that changes the buffer. May be NULL if len
+ * is 0.
+ */
 static inline char *snp_buf_bytes(const struct snp_buf *buf)
 {
     return buf->data == NULL ? NULL : buf->data + buf->start;

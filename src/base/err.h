@@ -37,13 +37,13 @@ enum snp_code {
  */
 enum snp_remedy_kind {
     SNP_REMEDY_NONE = 0,
-    SNP_REMEDY_RECOVER, /* value: ways (snp_recover_way) to deal with cells that were lost */
-    SNP_REMEDY_RAISE_LIMIT, /* name: the limit; value: what would do, -1 = none, 0 = not known */
-    SNP_REMEDY_SET_LIMIT,   /* name: the limit of the session, value: the new value */
-    SNP_REMEDY_NEAR_NAME,   /* name: the nearest that there is */
-    SNP_REMEDY_OTHER_NAME,  /* give a name that is free */
-    SNP_REMEDY_FORCE,       /* say that it is meant */
-    SNP_REMEDY_RECURSE,     /* it is a folder: say that all of it is meant */
+    SNP_REMEDY_RECOVER,        /* value: ways (snp_recover_way) to deal with cells that were lost */
+    SNP_REMEDY_RAISE_LIMIT,    /* name: the limit; value: what would do, -1 = none, 0 = not known */
+    SNP_REMEDY_SET_LIMIT,      /* name: the limit of the session, value: the new value */
+    SNP_REMEDY_NEAR_NAME,      /* name: the nearest that there is */
+    SNP_REMEDY_OTHER_NAME,     /* give a name that is free */
+    SNP_REMEDY_FORCE,          /* say that it is meant */
+    SNP_REMEDY_RECURSE,        /* it is a folder: say that all of it is meant */
     SNP_REMEDY_CLEAR_SESSION,  /* name: of the session to be cleared */
     SNP_REMEDY_END_SESSION,    /* end one to make room */
     SNP_REMEDY_NO_SESSION,     /* do without a session that lasts */
@@ -142,10 +142,16 @@ int snp_err_near(struct snp_err *err, int code, const char *near);
 void snp_err_about(struct snp_err *err, const char *object);
 void snp_err_limit(struct snp_err *err, const char *limit, int64_t value);
 
-/* The stable, lower-case name of a remedy ("raise_limit"), "" for none; and back, SNP_REMEDY_NONE if unknown. */
+/*
+ * The stable, lower-case name of a remedy ("raise_limit"), "" for none; and back, SNP_REMEDY_NONE
+ * if unknown.
+ */
 const char *snp_remedy_name(enum snp_remedy_kind kind);
 enum snp_remedy_kind snp_remedy_from_name(const char *name);
-/* The words for a way, in the order of the bits: "replay", "skip", "checkpoint"; NULL after the last. */
+/*
+ * The words for a way, in the order of the bits: "replay", "skip", "checkpoint"; NULL after
+ * the last.
+ */
 extern const char *const snp_recover_ways[];
 
 /* Put "context: " before the message; returns the code. Long text is cut. */

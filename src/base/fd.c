@@ -301,8 +301,8 @@ int snp_send_fds_marked(
         c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
         memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
     }
-    ssize_t done = SNP_RETRY(
-        syscall(SYS_sendmsg, high | (uint32_t)sock, &msg, low | (uint32_t)MSG_NOSIGNAL));
+    ssize_t done =
+        SNP_RETRY(syscall(SYS_sendmsg, high | (uint32_t)sock, &msg, low | (uint32_t)MSG_NOSIGNAL));
     if (done < 0) {
         return -1;
     }

@@ -2,7 +2,9 @@
 #ifndef SNP_BASE_FD_H
 #define SNP_BASE_FD_H
 
-/* File descriptors: whole reads and writes, passing over unix sockets. EINTR is retried everywhere. */
+/*
+ * File descriptors: whole reads and writes, passing over unix sockets. EINTR is retried everywhere.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +28,10 @@ struct snp_file_id {
         snp_r_;                                 \
     })
 
-/* Write all n bytes to a blocking fd (MSG_NOSIGNAL not implied; ignore SIGPIPE). 0 or -1 with errno. */
+/*
+ * Write all n bytes to a blocking fd (MSG_NOSIGNAL not implied; ignore SIGPIPE). 0 or -1
+ * with errno.
+ */
 int snp_write_all(int fd, const void *bytes, size_t n) SNP_NODISCARD;
 /* Read until n bytes or end of file; the count, or -1 with errno. */
 ssize_t snp_read_all(int fd, void *bytes, size_t n) SNP_NODISCARD;
@@ -43,7 +48,10 @@ int snp_file_read(const char *path,
                   size_t *ret_len,
                   struct snp_err *err) SNP_NODISCARD;
 
-/* The two halves of it: path is opened and need not be regular yet; the file is read and only named by path. */
+/*
+ * The two halves of it: path is opened and need not be regular yet; the file is read and only named
+ * by path.
+ */
 int snp_file_open(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 int snp_file_read_fd(int fd,
                      const char *path,
@@ -52,12 +60,18 @@ int snp_file_read_fd(int fd,
                      size_t *ret_len,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* Write a file in place (cgroup and proc knobs): open O_WRONLY|O_CLOEXEC, one write. 0 or -1 with errno. */
+/*
+ * Write a file in place (cgroup and proc knobs): open O_WRONLY|O_CLOEXEC, one write. 0 or -1
+ * with errno.
+ */
 int snp_file_poke(const char *path, const char *text) SNP_NODISCARD;
 /* The same relative to a directory fd. */
 int snp_file_pokeat(int dir_fd, const char *path, const char *text) SNP_NODISCARD;
 
-/* Create or replace (temporary file, rename), with mode. After a power cut it may be the old one, or empty. */
+/*
+ * Create or replace (temporary file, rename), with mode. After a power cut it may be the old one,
+ * or empty.
+ */
 int snp_file_replace(const char *path,
                      const void *bytes,
                      size_t n,
@@ -82,10 +96,12 @@ enum {
  * One message with n_fds descriptors (0..SNP_FDS_MAX) over a unix socket; fds stay
  * the caller's. 0 or -1 with errno (EAGAIN on a non-blocking socket that is full).
  */
-int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n_fds)
-    SNP_NODISCARD;
+int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n_fds) SNP_NODISCARD;
 
-/* The same past a filter that looks for the mark in the upper halves of the first and the last argument. */
+/*
+ * The same past a filter that looks for the mark in the upper halves of the first and the
+ * last argument.
+ */
 int snp_send_fds_marked(int sock,
                         const void *bytes,
                         size_t n,
@@ -94,12 +110,11 @@ int snp_send_fds_marked(int sock,
                         uint64_t mark) SNP_NODISCARD;
 
 /*
- * Receive one message. Received descriptors are CLOEXEC, stored in fds (room for
- * SNP_FDS_MAX) and owned by the caller, *ret_n_fds of them; with fds == NULL any are closed. The byte
- * count, 0 at end of stream, -1 with errno. A truncated control message is EBADMSG.
+ * Receive one message. Received descriptors are CLOEXEC, stored in fds (room for SNP_FDS_MAX) and
+ * owned by the caller, *ret_n_fds of them; with fds == NULL any are closed. The byte count, 0 at
+ * end of stream, -1 with errno. A truncated control message is EBADMSG.
  */
-ssize_t snp_recv_fds(int sock, void *bytes, size_t n, int *fds, size_t *ret_n_fds)
-    SNP_NODISCARD;
+ssize_t snp_recv_fds(int sock, void *bytes, size_t n, int *fds, size_t *ret_n_fds) SNP_NODISCARD;
 
 int snp_set_nonblock(int fd, bool on) SNP_NODISCARD;
 

@@ -57,8 +57,8 @@ int snp_json_parse_any(const char *text, size_t n, json_t **ret, struct snp_err 
         if (quoted != NULL) {
             *quoted = '\0';
         }
-        return snp_fail(err, SNP_E_INVALID, "JSON line %d column %d: %s", jerr.line,
-                        jerr.column, jerr.text);
+        return snp_fail(err, SNP_E_INVALID, "JSON line %d column %d: %s", jerr.line, jerr.column,
+                        jerr.text);
     }
     *ret = SNP_TAKE_PTR(value);
     return 0;
@@ -186,8 +186,7 @@ static int details_add(json_t *object, const struct snp_err *err)
                 : json_object_set_new(object, "errno", json_integer(err->sys_errno));
 
     if (r == 0 && err->object[0] != '\0') {
-        r = json_object_set_new(object, "object",
-                                snp_json_bytes(err->object, strlen(err->object)));
+        r = json_object_set_new(object, "object", snp_json_bytes(err->object, strlen(err->object)));
     }
     if (r == 0 && err->limit[0] != '\0') {
         r = json_object_set_new(
@@ -205,8 +204,7 @@ json_t *snp_json_from_err(const struct snp_err *err)
     snp_autojson json_t *object = json_object();
     if (json_object_set_new(object, "code", json_string(snp_code_name(err->code))) < 0 ||
         json_object_set_new(object, "message",
-                            snp_json_bytes(err->msg, strnlen(err->msg, sizeof(err->msg)))) <
-            0) {
+                            snp_json_bytes(err->msg, strnlen(err->msg, sizeof(err->msg)))) < 0) {
         return NULL;
     }
     return details_add(object, err) < 0 ? NULL : SNP_TAKE_PTR(object);

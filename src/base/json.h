@@ -24,8 +24,7 @@ enum {
 int snp_json_parse(const char *text, size_t n, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
 /* The same for an object or an array; n == 0 is neither. */
-int snp_json_parse_any(const char *text, size_t n, json_t **ret, struct snp_err *err)
-    SNP_NODISCARD;
+int snp_json_parse_any(const char *text, size_t n, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
 /* Compact text, caller frees; NULL when out of memory. */
 char *snp_json_text(const json_t *value);
@@ -43,8 +42,8 @@ bool snp_json_bool(const json_t *object, const char *key, bool fallback);
 json_t *snp_json_bytes(const char *bytes, size_t n);
 
 /*
- * {"code": "not_found", "message": "...", "errno": 2?, "object"?, "limit": {"name", "value"}?, "remedy":
- * {"kind", "name"?, "value"?, "ways"?}?} and back. New reference.
+ * {"code": "not_found", "message": "...", "errno": 2?, "object"?, "limit": {"name", "value"}?,
+ * "remedy": {"kind", "name"?, "value"?, "ways"?}?} and back. New reference.
  */
 json_t *snp_json_from_err(const struct snp_err *err);
 int snp_json_to_err(const json_t *object, struct snp_err *err);

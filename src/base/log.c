@@ -43,8 +43,7 @@ static size_t escape(const char *text, char *out)
         /* U+0080..U+009F are control characters too: C2 80..9F */
         bool c1 = c == 0xC2U && (unsigned char)text[i + 1] < 0xA0U;
         bool after_c2 = i > 0 && (unsigned char)text[i - 1] == 0xC2U && c < 0xA0U;
-        if (c >= 0x20U && c != 0x7FU && c != '\\' &&
-            (c < 0x80U || (utf8 && !c1 && !after_c2))) {
+        if (c >= 0x20U && c != 0x7FU && c != '\\' && (c < 0x80U || (utf8 && !c1 && !after_c2))) {
             out[len++] = (char)c;
             continue;
         }
@@ -67,8 +66,8 @@ static size_t write_prefix(enum snp_log_level level, char *out, size_t out_len)
     if (gmtime_r(&now.tv_sec, &tm) != NULL) {
         (void)strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
     }
-    int n = snprintf(out, out_len, "%s %s.%03ldZ %s ", names[level], stamp,
-                     now.tv_nsec / 1000000, log_component);
+    int n = snprintf(out, out_len, "%s %s.%03ldZ %s ", names[level], stamp, now.tv_nsec / 1000000,
+                     log_component);
     if (n < 0) {
         return 0;
     }

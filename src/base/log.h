@@ -20,7 +20,6 @@ enum snp_log_level {
 /* component: static string, e.g. "daemon". */
 void snp_log_setup(const char *component, enum snp_log_level level);
 /* event: a word; fmt: "key=value key=value". */
-void snp_log(enum snp_log_level level, const char *event, const char *fmt, ...)
-    SNP_PRINTF(3, 4);
+void snp_log(enum snp_log_level level, const char *event, const char *fmt, ...) SNP_PRINTF(3, 4);
 
 #endif

@@ -13,8 +13,7 @@
 #define SNP_NORETURN           __attribute__((__noreturn__))
 #define SNP_ARRAY_LEN(a)       (sizeof(a) / sizeof((a)[0]))
 
-#define snp_container_of(ptr, type, member) \
-    ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define snp_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* snp_cleanup(fn): run fn(&variable) when the variable leaves its scope. */
 #define snp_cleanup(fn) __attribute__((__cleanup__(fn)))

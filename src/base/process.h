@@ -19,7 +19,10 @@ uint64_t snp_process_began(uint64_t pid);
 
 /* A process as "PID START BOOT NAMESPACE", also one that has ended; "" if it cannot be told. */
 void snp_process_mark(uint64_t pid, char out[SNP_PROCESS_MARK_MAX]);
-/* Whether the process of a mark has certainly ended: not where no file can be read, or numbers mean others. */
+/*
+ * Whether the process of a mark has certainly ended: not where no file can be read, or numbers
+ * mean others.
+ */
 bool snp_process_is_over(const char *mark);
 
 #endif

@@ -108,8 +108,7 @@ static int env_path(const char *name, const char **ret_path, struct snp_err *err
         return 0;
     }
     if (value[0] != '/') {
-        return snp_fail(err, SNP_E_INVALID, "%s must be an absolute path, not '%s'", name,
-                        value);
+        return snp_fail(err, SNP_E_INVALID, "%s must be an absolute path, not '%s'", name, value);
     }
     *ret_path = value;
     return 0;
@@ -140,7 +139,10 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err)
     } else if (is_own_dir(xdg)) {
         path = snp_format("%s/snipara-sandbox", xdg);
     } else {
-        /* Where it is by default: AI clients, cron and sudo leave the variable out, and are to find the same daemon. */
+        /*
+         * Where it is by default: AI clients, cron and sudo leave the variable out, and are to find
+         * the same daemon.
+         */
         (void)snprintf(usual, sizeof(usual), "/run/user/%u", (unsigned)geteuid());
         path = is_own_dir(usual) ? snp_format("%s/snipara-sandbox", usual)
                                  : snp_format("/tmp/snipara-sandbox-%u", (unsigned)geteuid());
@@ -251,7 +253,9 @@ void snp_daemon_log_trim(const char *state_dir)
     }
 }
 
-/* Written whole, then given its name, which fails if another has it already: then that one counts. */
+/*
+ * Written whole, then given its name, which fails if another has it already: then that one counts.
+ */
 static int key_make(const char *dir, const char *path, struct snp_err *err)
 {
     unsigned char key[SNP_RUN_KEY];
@@ -266,8 +270,7 @@ static int key_make(const char *dir, const char *path, struct snp_err *err)
         return snp_fail(err, SNP_E_SYS, "the kernel gave no random numbers");
     }
     temp = snp_format("%s.%s", path, suffix);
-    fd = temp == NULL ? -1
-                      : open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    fd = temp == NULL ? -1 : open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         explicit_bzero(key, sizeof(key));
         return temp == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
@@ -334,8 +337,7 @@ int snp_run_key(unsigned char ret_key[SNP_RUN_KEY], struct snp_err *err)
         }
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     }
-    return fd < 0 ? snp_fail_sys(err, errno, "open %s", path)
-                  : key_read(path, fd, ret_key, err);
+    return fd < 0 ? snp_fail_sys(err, errno, "open %s", path) : key_read(path, fd, ret_key, err);
 }
 
 static const char *own_folder;
@@ -347,7 +349,9 @@ void snp_own_folder(const char *folder)
 
 int snp_own_program(const char *name, char **ret_path, struct snp_err *err)
 {
-    /* Beside us; from bin/ in libexec/, and the other way round; from lib/ and lib/ARCHITECTURE/. */
+    /*
+     * Beside us; from bin/ in libexec/, and the other way round; from lib/ and lib/ARCHITECTURE/.
+     */
     static const char *const folders[] = {"", "../libexec/snipara-sandbox/", "../bin/",
                                           "../../bin/", "../../libexec/snipara-sandbox/"};
     char self[PATH_MAX];
@@ -375,8 +379,7 @@ int snp_own_program(const char *name, char **ret_path, struct snp_err *err)
             return 0;
         }
     }
-    return snp_fail(
-        err, SNP_E_NOT_FOUND,
-        "program %s is neither in %s nor in libexec/snipara-sandbox or bin beside it", name,
-        self);
+    return snp_fail(err, SNP_E_NOT_FOUND,
+                    "program %s is neither in %s nor in libexec/snipara-sandbox or bin beside it",
+                    name, self);
 }

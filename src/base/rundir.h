@@ -20,14 +20,15 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err) SNP_NODISCARD;
 
 /*
  * The state folder: $SNIPARA_SANDBOX_STATE_DIR, else $XDG_STATE_HOME/snipara-sandbox, else
- * ~/.local/state/snipara-sandbox. Made with mode 0700. One that cannot be used is an error that names it, never a
- * reason for the next; SNP_E_DENIED when it belongs to somebody else or others may write to it.
+ * ~/.local/state/snipara-sandbox. Made with mode 0700. One that cannot be used is an error that
+ * names it, never a reason for the next; SNP_E_DENIED when it belongs to somebody else or others
+ * may write to it.
  */
 int snp_state_dir(char **ret_path, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * A folder that is yours alone, mode 0700, in one that nobody else may write to: made, or its mode put right.
- * SNP_E_DENIED: it is somebody else's, or no folder.
+ * A folder that is yours alone, mode 0700, in one that nobody else may write to: made, or its mode
+ * put right. SNP_E_DENIED: it is somebody else's, or no folder.
  */
 int snp_private_dir(const char *path, struct snp_err *err) SNP_NODISCARD;
 
@@ -50,17 +51,21 @@ enum {
 };
 
 /*
- * The key that records of runs are authenticated with: STATE/run.key, which only its owner may read; made if
- * it is missing. SNP_E_DENIED: it is somebody else's, or others may read it; SNP_E_INVALID: it is no key.
+ * The key that records of runs are authenticated with: STATE/run.key, which only its owner may
+ * read; made if it is missing. SNP_E_DENIED: it is somebody else's, or others may read it;
+ * SNP_E_INVALID: it is no key.
  */
 int snp_run_key(unsigned char ret_key[SNP_RUN_KEY], struct snp_err *err) SNP_NODISCARD;
 
-/* For a library: snp_own_program() takes this folder, kept by the caller, for that of the running program. */
+/*
+ * For a library: snp_own_program() takes this folder, kept by the caller, for that of the
+ * running program.
+ */
 void snp_own_folder(const char *folder);
 
 /*
- * One of our own programs: in the folder of the running one, else in
- * ../libexec/snipara-sandbox/ or, for what runs from there, ../../bin/. SNP_E_NOT_FOUND names the places.
+ * One of our own programs: in the folder of the running one, else in ../libexec/snipara-sandbox/
+ * or, for what runs from there, ../../bin/. SNP_E_NOT_FOUND names the places.
  */
 int snp_own_program(const char *name, char **ret_path, struct snp_err *err) SNP_NODISCARD;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See sched(7) and sched_setattr(2): since Linux 6.12 sched_runtime of an ordinary thread is how
- * long a turn it asks for. It gets no more of the processor for it in all, and needs no right to it.
+ * long a turn it asks for. It gets no more of the processor for it in all, and needs no right
+ * to it.
  */
 #include "base/slice.h"
 

@@ -18,7 +18,10 @@ int snp_parse_u64(const char *text, uint64_t *ret) SNP_NODISCARD;
 int snp_parse_i64(const char *text, int64_t *ret) SNP_NODISCARD;
 /* Finite decimal number in the C locale; 0 or -1. */
 int snp_parse_double(const char *text, double *ret) SNP_NODISCARD;
-/* Bytes: "512m", "2g", "1GiB", "64k", "1048576", "1.5g" (powers of 1024, case ignored, optional "b"/"ib"). 0 or -1. */
+/*
+ * Bytes: "512m", "2g", "1GiB", "64k", "1048576", "1.5g" (powers of 1024, case ignored, optional
+ * "b"/"ib"). 0 or -1.
+ */
 int snp_parse_bytes(const char *text, uint64_t *ret) SNP_NODISCARD;
 /* "512 MiB", "1.5 GiB", "900 B" into out; returns out. */
 const char *snp_format_bytes(uint64_t bytes, char *out, size_t out_len);
@@ -37,7 +40,10 @@ char *snp_utf8_clean(const char *bytes, size_t n, size_t *ret_len);
 
 /* Edit distance (Damerau, adjacent swaps), at most 64 bytes of each are looked at. */
 unsigned snp_edit_distance(const char *a, const char *b);
-/* The closest of n words if it is close enough to be a typo of text, else NULL. Borrowed from words. */
+/*
+ * The closest of n words if it is close enough to be a typo of text, else NULL. Borrowed
+ * from words.
+ */
 const char *snp_suggest(const char *text, const char *const *words, size_t n);
 
 /* n bytes as 2 * n lower-case hex digits + NUL. */
@@ -47,9 +53,9 @@ void snp_hex(const void *bytes, size_t n, char *out);
 int snp_random_id(char out[33]) SNP_NODISCARD;
 
 /*
- * One name for a path inside a sandbox, however it is written: without "." and doubled slashes, below
- * /workspace relative to it, and /workspace itself as that. A slash at the end stays. ".." stays, too: what
- * it means depends on links. NULL when out of memory; the caller frees.
+ * One name for a path inside a sandbox, however it is written: without "." and doubled slashes,
+ * below /workspace relative to it, and /workspace itself as that. A slash at the end stays. ".."
+ * stays, too: what it means depends on links. NULL when out of memory; the caller frees.
  */
 char *snp_path_plain(const char *path);
 

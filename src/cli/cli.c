@@ -86,7 +86,10 @@ static void note_error(const struct snp_err *err)
     (void)fflush(stdout);
 }
 
-/* One paragraph on stderr, whatever the message holds; before is "" where it continues the line above. */
+/*
+ * One paragraph on stderr, whatever the message holds; before is "" where it continues the
+ * line above.
+ */
 static void say(const char *before, const char *message)
 {
     snp_autofree char *shown = snp_term_line(message, strlen(message));
@@ -153,10 +156,7 @@ int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err)
     return snp_code_exit(err->code);
 }
 
-int snp_cli_end(const struct snp_cli *cli,
-                int r,
-                const struct snp_err *err,
-                const json_t *answer)
+int snp_cli_end(const struct snp_cli *cli, int r, const struct snp_err *err, const json_t *answer)
 {
     if (r < 0) {
         return snp_cli_fail(cli, err);
@@ -202,8 +202,7 @@ void snp_cli_warn(const struct snp_cli *cli, const char *fmt, ...)
     (void)vsnprintf(message + n, sizeof(message) - (size_t)n, fmt, args);
     va_end(args);
     if (cli->caller != NULL) {
-        snp_caller_event(cli->caller, SNP_WRITE(snp_event_note), message + n,
-                         strlen(message + n));
+        snp_caller_event(cli->caller, SNP_WRITE(snp_event_note), message + n, strlen(message + n));
         return;
     }
     (void)fflush(stdout);
@@ -263,11 +262,8 @@ int snp_cli_print_json(const json_t *value)
     return r < 0 || fputc('\n', stdout) == EOF ? SNP_EXIT_FAILED : SNP_EXIT_OK;
 }
 
-int snp_cli_done_list(const struct snp_cli *cli,
-                      const char *done,
-                      json_t *names,
-                      const char *nothing,
-                      int exit_code)
+int snp_cli_done_list(
+    const struct snp_cli *cli, const char *done, json_t *names, const char *nothing, int exit_code)
 {
     snp_autojson json_t *answer = cli->is_json ? json_pack("{s:O}", done, names) : NULL;
     size_t i;
@@ -292,11 +288,8 @@ int snp_cli_done_list(const struct snp_cli *cli,
 static const char *title_of(const char *verb)
 {
     static const char *const titles[][2] = {
-        {"exec",     "Run code"},
-        {"sessions", "Sessions"},
-        {"put",      "Files"   },
-        {"run",      "Models"  },
-        {"init",     "Setup"   },
+        {"exec", "Run code"}, {"sessions", "Sessions"}, {"put", "Files"},
+        {"run", "Models"},    {"init", "Setup"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(titles); i++) {
@@ -344,8 +337,7 @@ static int print_verb_help(const struct snp_cli *cli, const struct snp_verb *ver
         (void)snp_opt_usage(spec, usage, sizeof(usage));
     }
     (void)printf("Usage: %s %s\n\n", cli->command, usage);
-    snp_opt_wrap(stdout, verb->description != NULL ? verb->description : verb->summary, 2,
-                 width);
+    snp_opt_wrap(stdout, verb->description != NULL ? verb->description : verb->summary, 2, width);
     if (verb->verbs != NULL) {
         print_verbs(stdout, verb->verbs, false, width);
     } else {
@@ -614,8 +606,8 @@ int snp_cli_config(struct snp_cli *cli,
             r = snp_config_set(config, (enum snp_config_key)opt->key, text, flag, err);
         }
     }
-    for (const struct snp_cli_setting *s = cli->settings;
-         r == 0 && s != NULL && s->name != NULL; s++) {
+    for (const struct snp_cli_setting *s = cli->settings; r == 0 && s != NULL && s->name != NULL;
+         s++) {
         r = snp_config_set(config, s->key, s->text, s->name, err);
     }
     if (r == 0) {

@@ -45,8 +45,7 @@ struct snp_cli {
     struct snp_config *config; /* owned; NULL = not loaded yet */
     struct snp_client *client; /* owned; NULL = nothing was asked of the daemon yet */
     json_t *unsaved;           /* owned: why the session of the last call is unsaved; or NULL */
-    struct snp_caller
-        *caller; /* the program that this runs for; NULL = who typed the command */
+    struct snp_caller *caller; /* the program that this runs for; NULL = who typed the command */
     const struct snp_cli_setting *settings; /* NULL = none */
 };
 
@@ -55,8 +54,7 @@ struct snp_verb {
     const char *summary;     /* one line in the list of verbs */
     const char *description; /* a paragraph of its --help; NULL = summary */
     struct snp_opt_spec spec;
-    bool
-        asks_models; /* then it is named when a .env says in vain which keys, and where they go */
+    bool asks_models; /* then it is named when a .env says in vain which keys, and where they go */
     const char *examples;   /* lines of --help, without the program's name; NULL = none */
     const char *exit_codes; /* lines; NULL = the usual three */
     /* Verbs below this one (`sessions list`), NULL-terminated; then spec and run are unused. */
@@ -69,9 +67,11 @@ struct snp_verb {
 /* clang-format off */
 #define SNP_VERBS(F) \
     F(exec) F(rerun) F(output) F(check) \
-    F(sessions) F(history) F(show) F(snapshot) F(snapshots) F(rollback) F(fork) F(checkpoint) F(hibernate) F(export) F(import) F(gc) \
+    F(sessions) F(history) F(show) F(snapshot) F(snapshots) F(rollback) F(fork) F(checkpoint) \
+    F(hibernate) F(export) F(import) F(gc) \
     F(put) F(get) F(ls) F(diff) F(verify) F(apply) F(stats) F(context) \
-    F(run) F(agent) F(resume) F(runs) F(logs) F(visualize) F(back) F(replay) F(eval) F(models) F(mcp_install) F(mcp_serve) F(mcp) \
+    F(run) F(agent) F(resume) F(runs) F(logs) F(visualize) F(back) F(replay) F(eval) F(models) \
+    F(mcp_install) F(mcp_serve) F(mcp) \
     F(init) F(trust) F(config) F(template) F(doctor) F(daemon) F(version) F(completion) F(man)
 /* clang-format on */
 #define SNP_VERB_DECLARE(name) extern const struct snp_verb snp_verb_##name;
@@ -87,31 +87,28 @@ int snp_cli_exit(const struct snp_cli *cli, int status);
 int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv);
 
 /*
- * Load the configuration: the file of --config if cli->verb has such an option and it
- * was given, and over it every option whose row names a key. What it has to warn of, such
- * as a key nobody knows or what of an untrusted file is ignored, goes to stderr. *ret is borrowed: once is enough.
+ * Load the configuration: the file of --config if cli->verb has such an option and it was given,
+ * and over it every option whose row names a key. What it has to warn of, such as a key nobody
+ * knows or what of an untrusted file is ignored, goes to stderr. *ret is borrowed: once is enough.
  */
 int snp_cli_config(struct snp_cli *cli,
                    const struct snp_opts *opts,
                    const struct snp_config **ret,
                    struct snp_err *err) SNP_NODISCARD;
 
-/* "snipara-sandbox exec: MESSAGE" on stderr, control characters escaped; returns the exit status of err->code. */
+/*
+ * "snipara-sandbox exec: MESSAGE" on stderr, control characters escaped; returns the exit status
+ * of err->code.
+ */
 int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err);
 /* The end of a verb that failed (r < 0), or that answers with JSON; the exit status. */
-int snp_cli_end(const struct snp_cli *cli,
-                int r,
-                const struct snp_err *err,
-                const json_t *answer);
+int snp_cli_end(const struct snp_cli *cli, int r, const struct snp_err *err, const json_t *answer);
 /*
- * The end of a verb that did something to each of its words: "DONE NAME" for each of `names`, or {DONE: names};
- * `nothing` (NULL: no line) if there are none. Returns exit_code, or 1.
+ * The end of a verb that did something to each of its words: "DONE NAME" for each of `names`, or
+ * {DONE: names}; `nothing` (NULL: no line) if there are none. Returns exit_code, or 1.
  */
-int snp_cli_done_list(const struct snp_cli *cli,
-                      const char *done,
-                      json_t *names,
-                      const char *nothing,
-                      int exit_code);
+int snp_cli_done_list(
+    const struct snp_cli *cli, const char *done, json_t *names, const char *nothing, int exit_code);
 /* The same for a usage error found by the verb, and a second line pointing to --help; returns 2. */
 int snp_cli_usage(const struct snp_cli *cli, const char *fmt, ...) SNP_PRINTF(2, 3);
 /* "snipara-sandbox exec: warning: MESSAGE" on stderr. */
@@ -123,24 +120,25 @@ bool snp_cli_can_ask(void);
 /* Print the program's name and version, a line; the exit status. */
 int snp_version_print(void);
 /*
- * The lists that verbs show without a word, and a line of how to go on: `next` is a command without the program's
- * name. session: NULL = snapshots of all. resumable: only runs that `resume` takes. They return the
- * exit status.
+ * The lists that verbs show without a word, and a line of how to go on: `next` is a command without
+ * the program's name. session: NULL = snapshots of all. resumable: only runs that `resume` takes.
+ * They return the exit status.
  */
 int snp_sessions_tell(struct snp_cli *cli, const char *next);
 /* Print the sessions of exec below a list of runs; nothing if no daemon runs. */
 void snp_sessions_below(struct snp_cli *cli);
 /*
- * Rows of `sessions.list` without those of runs, the most recently used first, and the row of the session
- * `asked` (name or id; NULL = none). New reference; empty if no daemon runs.
+ * Rows of `sessions.list` without those of runs, the most recently used first, and the row of the
+ * session `asked` (name or id; NULL = none). New reference; empty if no daemon runs.
  */
 json_t *snp_sessions_of_exec(struct snp_cli *cli, const char *asked)
     __attribute__((returns_nonnull));
 /* Print the newest cells of the session with that name. < 0: no such session, or no daemon. */
 int snp_history_tell(struct snp_cli *cli, const char *session);
 /*
- * Call record with {"_type": "session", "name", "before"}, then with the newest cells of a session, oldest first,
- * as `show --json` prints them. before: cells before this number were left out; 0 = none.
+ * Call record with {"_type": "session", "name", "before"}, then with the newest cells of a session,
+ * oldest first, as `show --json` prints them. before: cells before this number were left out;
+ * 0 = none.
  */
 int snp_history_read(struct snp_cli *cli,
                      const char *session,
@@ -158,7 +156,9 @@ int snp_sessions_names(struct snp_cli *cli);
 void snp_cli_next(const struct snp_cli *cli, const char *next);
 /* A path of this machine, escaped where it is not UTF-8. New reference; NULL: out of memory. */
 json_t *snp_cli_path_json(const char *path);
-/* Print a JSON value, indented by 2, and a newline to stdout. Returns 0, or 1 if stdout is broken. */
+/*
+ * Print a JSON value, indented by 2, and a newline to stdout. Returns 0, or 1 if stdout is broken.
+ */
 int snp_cli_print_json(const json_t *value);
 
 /* Texts and options of the program itself, for --help and the manual page. */
@@ -181,16 +181,15 @@ const struct snp_opt_spec *snp_cli_root_spec(void);
     {                                                                     \
         "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION@", 0 \
     }
-#define SNP_CLI_OPT_SESSION_OF_PATH                                                           \
-    {                                                                                         \
-        "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION:; then give PATH alone", \
-            0                                                                                 \
+#define SNP_CLI_OPT_SESSION_OF_PATH                                                             \
+    {                                                                                           \
+        "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION:; then give PATH alone", 0 \
     }
-#define SNP_CLI_ARG_SESSION                                                                    \
-    {                                                                                          \
-        "SESSION",                                                                             \
-            "name or id; may be left out if only one session exists, or one called `default`", \
-            0, 1                                                                               \
+#define SNP_CLI_ARG_SESSION                                                                       \
+    {                                                                                             \
+        "SESSION",                                                                                \
+            "name or id; may be left out if only one session exists, or one called `default`", 0, \
+            1                                                                                     \
     }
 #define SNP_CLI_OPT_JSON                               \
     {                                                  \

@@ -90,33 +90,33 @@ struct arguments {
 static const struct arguments *arguments_of(const struct verb_path *place)
 {
     static const struct arguments rows[] = {
-        {"sessions show",    session_names,  NULL,            false, false},
-        {"sessions destroy", session_names,  NULL,            false, false},
-        {"sessions set",     session_names,  NULL,            false, false},
-        {"sessions move",    session_names,  NULL,            false, false},
-        {"sessions clear",   session_names,  NULL,            false, false},
-        {"snapshots list",   session_names,  NULL,            false, false},
-        {"snapshots remove", snapshot_names, NULL,            false, false},
-        {"rollback",         snapshot_names, NULL,            false, false},
-        {"fork",             both_names,     NULL,            false, false},
-        {"diff",             both_names,     NULL,            false, false},
-        {"history",          session_names,  NULL,            false, false},
-        {"show",             session_names,  NULL,            true,  false},
-        {"rerun",            session_names,  NULL,            true,  false},
-        {"checkpoint",       session_names,  NULL,            false, false},
-        {"hibernate",        session_names,  NULL,            false, false},
-        {"back",             run_names,      NULL,            false, false},
-        {"resume",           run_names,      NULL,            false, false},
-        {"replay",           run_names,      NULL,            false, false},
-        {"logs show",        run_names,      NULL,            false, false},
-        {"runs show",        run_names,      NULL,            false, false},
-        {"runs cancel",      run_names,      NULL,            false, false},
-        {"template show",    template_names, NULL,            false, false},
-        {"template remove",  template_names, NULL,            false, false},
-        {"put",              session_names,  NULL,            true,  true },
-        {"get",              session_names,  NULL,            true,  false},
-        {"ls",               session_names,  NULL,            true,  false},
-        {"completion",       NULL,           "bash zsh fish", false, false},
+        {"sessions show", session_names, NULL, false, false},
+        {"sessions destroy", session_names, NULL, false, false},
+        {"sessions set", session_names, NULL, false, false},
+        {"sessions move", session_names, NULL, false, false},
+        {"sessions clear", session_names, NULL, false, false},
+        {"snapshots list", session_names, NULL, false, false},
+        {"snapshots remove", snapshot_names, NULL, false, false},
+        {"rollback", snapshot_names, NULL, false, false},
+        {"fork", both_names, NULL, false, false},
+        {"diff", both_names, NULL, false, false},
+        {"history", session_names, NULL, false, false},
+        {"show", session_names, NULL, true, false},
+        {"rerun", session_names, NULL, true, false},
+        {"checkpoint", session_names, NULL, false, false},
+        {"hibernate", session_names, NULL, false, false},
+        {"back", run_names, NULL, false, false},
+        {"resume", run_names, NULL, false, false},
+        {"replay", run_names, NULL, false, false},
+        {"logs show", run_names, NULL, false, false},
+        {"runs show", run_names, NULL, false, false},
+        {"runs cancel", run_names, NULL, false, false},
+        {"template show", template_names, NULL, false, false},
+        {"template remove", template_names, NULL, false, false},
+        {"put", session_names, NULL, true, true},
+        {"get", session_names, NULL, true, false},
+        {"ls", session_names, NULL, true, false},
+        {"completion", NULL, "bash zsh fish", false, false},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -127,7 +127,10 @@ static const struct arguments *arguments_of(const struct verb_path *place)
     return NULL;
 }
 
-/* The command that prints them; program: how the shell calls us, colon: as the shell's sed needs it. */
+/*
+ * The command that prints them; program: how the shell calls us, colon: as the shell's sed
+ * needs it.
+ */
 static void put_names(const char *program, const char *names, const char *colon)
 {
     (void)printf("%s %s 2>/dev/null", program, names);
@@ -250,14 +253,13 @@ static void bash_case(const struct verb_path *place)
 
 static void put_bash(const struct snp_verb *const *verbs)
 {
-    (void)fputs(
-        "# bash completion of snipara-sandbox: put it where bash-completion looks, or\n"
-        "#   source <(snipara-sandbox completion bash)\n"
-        "_snipara_sandbox()\n{\n"
-        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-        "    local verb='' words='' values='' is_value='' word program=${COMP_WORDS[0]}\n"
-        "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n",
-        stdout);
+    (void)fputs("# bash completion of snipara-sandbox: put it where bash-completion looks, or\n"
+                "#   source <(snipara-sandbox completion bash)\n"
+                "_snipara_sandbox()\n{\n"
+                "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+                "    local verb='' words='' values='' is_value='' word program=${COMP_WORDS[0]}\n"
+                "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n",
+                stdout);
     put_path_walk(verbs);
     (void)fputs("    done\n    case \"$verb$prev\" in\n", stdout);
     visit_all(verbs, "", put_value_cases);
@@ -437,14 +439,13 @@ static void fish_place(const struct verb_path *place)
 
 static void put_fish(const struct snp_verb *const *verbs)
 {
-    (void)fputs(
-        "# fish completion of snipara-sandbox: save it as\n"
-        "#   ~/.config/fish/completions/snipara-sandbox.fish\n"
-        "complete -c rlm -w snipara-sandbox\n"
-        "complete -c snipara-sandbox -l help -s h -d 'show help'\n"
-        "complete -c snipara-sandbox -n __fish_use_subcommand -l version -s V -d 'show the "
-        "version'\n",
-        stdout);
+    (void)fputs("# fish completion of snipara-sandbox: save it as\n"
+                "#   ~/.config/fish/completions/snipara-sandbox.fish\n"
+                "complete -c rlm -w snipara-sandbox\n"
+                "complete -c snipara-sandbox -l help -s h -d 'show help'\n"
+                "complete -c snipara-sandbox -n __fish_use_subcommand -l version -s V -d 'show the "
+                "version'\n",
+                stdout);
     fish_words("", verbs);
     visit_all(verbs, "", fish_place);
 }
@@ -454,11 +455,7 @@ static void put_fish(const struct snp_verb *const *verbs)
 static const struct {
     const char *name;
     void (*put)(const struct snp_verb *const *verbs);
-} shells[] = {
-    {"bash", put_bash},
-    {"zsh",  put_zsh },
-    {"fish", put_fish}
-};
+} shells[] = {{"bash", put_bash}, {"zsh", put_zsh}, {"fish", put_fish}};
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
@@ -472,9 +469,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     return snp_cli_usage(cli, "unknown shell '%.40s': expected bash, zsh or fish", name);
 }
 
-static const struct snp_opt_arg args[] = {
-    {"SHELL", "bash, zsh or fish", 1, 1}
-};
+static const struct snp_opt_arg args[] = {{"SHELL", "bash, zsh or fish", 1, 1}};
 
 const struct snp_verb snp_verb_completion = {
     .name = "completion",

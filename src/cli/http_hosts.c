@@ -37,8 +37,7 @@ int snp_http_hosts_read(const struct snp_opts *opts,
     size_t n = snp_opts_list(opts, "allow-host", &items);
 
     if (n > SNP_HTTP_HOSTS_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "--allow-host can be given %d times",
-                        SNP_HTTP_HOSTS_MAX);
+        return snp_fail(err, SNP_E_LIMIT, "--allow-host can be given %d times", SNP_HTTP_HOSTS_MAX);
     }
     for (size_t i = 0; i < n; i++) {
         int r = host_read(items[i], &ret->names[i], err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of libcrypto what the command uses, loaded when it is first called: mapping and relocating it takes
- * 0.6 ms, and few commands compute a hash. Without the library every function fails, and callers say so.
+ * Of libcrypto what the command uses, loaded when it is first called: mapping and relocating it
+ * takes 0.6 ms, and few commands compute a hash. Without the library every function fails, and
+ * callers say so.
  */
 #include <dlfcn.h>
 #include <openssl/crypto.h>
@@ -20,8 +21,8 @@ static void *find(const char *name)
 {
     static void *library; /* loaded for good */
 
-    library = library == NULL ? dlopen(SONAME(OPENSSL_SHLIB_VERSION), RTLD_NOW | RTLD_LOCAL)
-                              : library;
+    library =
+        library == NULL ? dlopen(SONAME(OPENSSL_SHLIB_VERSION), RTLD_NOW | RTLD_LOCAL) : library;
     return library == NULL ? NULL : dlsym(library, name);
 }
 

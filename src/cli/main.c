@@ -36,6 +36,6 @@ int main(int argc, char **argv)
     if (open_standard_fds() < 0 || sigaction(SIGPIPE, &ignore, NULL) < 0) {
         return SNP_EXIT_FAILED;
     }
-    return snp_cli_run(
-        argc == 2 && strcmp(argv[1], snp_verb_serve_run.name) == 0 ? inner : verbs, argc, argv);
+    return snp_cli_run(argc == 2 && strcmp(argv[1], snp_verb_serve_run.name) == 0 ? inner : verbs,
+                       argc, argv);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * mcp-http: what `snipara-sandbox mcp-serve --http` and `snipara-sandbox visualize` become, by exec,
- * with the same arguments.
+ * mcp-http: what `snipara-sandbox mcp-serve --http` and `snipara-sandbox visualize` become, by
+ * exec, with the same arguments.
  */
 
 #include <signal.h>
@@ -20,6 +20,5 @@ int main(int argc, char **argv)
 
     serve.run = snp_mcp_http_verb;
     visualize.run = snp_visualize_http_verb;
-    return sigaction(SIGPIPE, &ignore, NULL) < 0 ? SNP_EXIT_FAILED
-                                                 : snp_cli_run(verbs, argc, argv);
+    return sigaction(SIGPIPE, &ignore, NULL) < 0 ? SNP_EXIT_FAILED : snp_cli_run(verbs, argc, argv);
 }

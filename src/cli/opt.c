@@ -94,8 +94,7 @@ static int unknown_long(const struct snp_opt_spec *spec,
     if (nearest == NULL) {
         return snp_fail(err, SNP_E_INVALID, "unknown option '--%s'", text);
     }
-    return snp_fail(err, SNP_E_INVALID, "unknown option '--%s'; did you mean --%s?", text,
-                    nearest);
+    return snp_fail(err, SNP_E_INVALID, "unknown option '--%s'; did you mean --%s?", text, nearest);
 }
 
 static void list_append(struct option_slot *slot, const char *text)
@@ -111,8 +110,8 @@ static int set_value(struct snp_opts *opts, size_t i, const char *text, struct s
     const struct snp_opt *opt = &opts->spec->options[i];
     struct option_slot *slot = &opts->slots[i];
     if (opt->type == SNP_OPT_INT && snp_parse_i64(text, &slot->integer) < 0) {
-        return snp_fail(err, SNP_E_INVALID, "--%s: expected a whole number, got '%.*s'",
-                        opt->name, TEXT_SHOWN, text);
+        return snp_fail(err, SNP_E_INVALID, "--%s: expected a whole number, got '%.*s'", opt->name,
+                        TEXT_SHOWN, text);
     }
     if (opt->type == SNP_OPT_FLOAT && snp_parse_double(text, &slot->number) < 0) {
         return snp_fail(err, SNP_E_INVALID, "--%s: expected a number, got '%.*s'", opt->name,
@@ -393,9 +392,7 @@ double snp_opts_float(const struct snp_opts *opts, const char *name, double fall
     return slot->is_given ? slot->number : fallback;
 }
 
-size_t snp_opts_list(const struct snp_opts *opts,
-                     const char *name,
-                     const char *const **ret_items)
+size_t snp_opts_list(const struct snp_opts *opts, const char *name, const char *const **ret_items)
 {
     const struct option_slot *slot = slot_by_name(opts, name);
     *ret_items = (const char *const *)slot->items;
@@ -438,16 +435,14 @@ const char *snp_opt_usage(const struct snp_opt_spec *spec, char *out, size_t out
     size_t used = (size_t)snprintf(out, out_len, "[OPTIONS]");
     for (size_t i = 0; i < spec->n_args && used < out_len; i++) {
         const struct snp_opt_arg *arg = &spec->args[i];
-        used +=
-            (size_t)snprintf(out + used, out_len - used, " %s%s%s%s", arg->min == 0 ? "[" : "",
-                             arg->name, arg->max == 1 ? "" : "...", arg->min == 0 ? "]" : "");
+        used += (size_t)snprintf(out + used, out_len - used, " %s%s%s%s", arg->min == 0 ? "[" : "",
+                                 arg->name, arg->max == 1 ? "" : "...", arg->min == 0 ? "]" : "");
     }
     return out;
 }
 
 /* One paragraph, the cursor of the output already at column `indent`. */
-static void wrap_paragraph(
-    FILE *out, const char *text, size_t n, unsigned indent, unsigned width)
+static void wrap_paragraph(FILE *out, const char *text, size_t n, unsigned indent, unsigned width)
 {
     snp_term_fill_to(out, text, n, indent, indent, width);
     (void)fputc('\n', out);
@@ -515,8 +510,7 @@ static unsigned help_column(const struct snp_opt_spec *spec)
 
 void snp_opt_print(FILE *out, const struct snp_opt_spec *spec, unsigned width)
 {
-    static const struct snp_opt help = {"help", 'h', SNP_OPT_FLAG, NULL, "show this and exit",
-                                        0};
+    static const struct snp_opt help = {"help", 'h', SNP_OPT_FLAG, NULL, "show this and exit", 0};
     unsigned column = help_column(spec);
     char label[USAGE_MAX_BYTES];
     if (spec->n_args > 0) {

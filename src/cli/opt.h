@@ -88,9 +88,7 @@ bool snp_opts_flag(const struct snp_opts *opts, const char *name, bool fallback)
 const char *snp_opts_str(const struct snp_opts *opts, const char *name); /* NULL = not given */
 int64_t snp_opts_int(const struct snp_opts *opts, const char *name, int64_t fallback);
 double snp_opts_float(const struct snp_opts *opts, const char *name, double fallback);
-size_t snp_opts_list(const struct snp_opts *opts,
-                     const char *name,
-                     const char *const **ret_items);
+size_t snp_opts_list(const struct snp_opts *opts, const char *name, const char *const **ret_items);
 
 /* Positionals, in order. snp_opts_arg gives NULL past the end. */
 size_t snp_opts_n_args(const struct snp_opts *opts);

@@ -70,7 +70,10 @@ int snp_cli_recover_check(const char *word, struct snp_err *err)
                           "--recover is ask, replay, skip or checkpoint, not '%.40s'", word);
 }
 
-/* Has somebody said that the docker tier is to show the workspace? By itself only runs and servers do. */
+/*
+ * Has somebody said that the docker tier is to show the workspace? By itself only runs and
+ * servers do.
+ */
 static bool is_workspace_wanted(const struct snp_config *config)
 {
     static const enum snp_config_key keys[] = {SNP_KEY_DOCKER_MOUNT_WORKSPACE,
@@ -99,8 +102,8 @@ const char *snp_cli_workspace(const struct snp_config *config, const char *usual
 }
 
 /*
- * IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET: the image, runtime and engine of a container. The daemon may have
- * been started with another DOCKER_HOST.
+ * IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET: the image, runtime and engine of a container. The
+ * daemon may have been started with another DOCKER_HOST.
  */
 static int container_of(const struct snp_config *config,
                         const char *image,
@@ -116,8 +119,8 @@ static int container_of(const struct snp_config *config,
         SNP_TRY(snp_engine_socket(socket, err));
     }
     runtime = runtime == NULL ? "" : runtime;
-    *ret = json_sprintf("%s%s%s%s%s", image, runtime[0] != '\0' || has_engine ? "#" : "",
-                        runtime, has_engine ? "#" : "", socket);
+    *ret = json_sprintf("%s%s%s%s%s", image, runtime[0] != '\0' || has_engine ? "#" : "", runtime,
+                        has_engine ? "#" : "", socket);
     return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "DOCKER_HOST is not UTF-8") : 0;
 }
 
@@ -139,19 +142,22 @@ static int add_docker(const struct snp_config *config,
     return 0;
 }
 
-/* The keys behind a setting, by its name in requests and results. Limits have the names of their keys. */
+/*
+ * The keys behind a setting, by its name in requests and results. Limits have the names of
+ * their keys.
+ */
 static const struct {
     const char *setting;
     enum snp_config_key key;
 } keys_of[] = {
-    {"tier",     SNP_KEY_ENVIRONMENT            },
-    {"template", SNP_KEY_TEMPLATE               },
-    {"project",  SNP_KEY_DOCKER_WORKSPACE_PATH  },
-    {"project",  SNP_KEY_DOCKER_MOUNT_WORKSPACE },
-    {"rootfs",   SNP_KEY_DOCKER_IMAGE           },
-    {"rootfs",   SNP_KEY_DOCKER_RUNTIME         },
-    {"rootfs",   SNP_KEY_DOCKER_WORKSPACE_SETUP },
-    {"network",  SNP_KEY_DOCKER_NETWORK_DISABLED},
+    {"tier", SNP_KEY_ENVIRONMENT},
+    {"template", SNP_KEY_TEMPLATE},
+    {"project", SNP_KEY_DOCKER_WORKSPACE_PATH},
+    {"project", SNP_KEY_DOCKER_MOUNT_WORKSPACE},
+    {"rootfs", SNP_KEY_DOCKER_IMAGE},
+    {"rootfs", SNP_KEY_DOCKER_RUNTIME},
+    {"rootfs", SNP_KEY_DOCKER_WORKSPACE_SETUP},
+    {"network", SNP_KEY_DOCKER_NETWORK_DISABLED},
 };
 
 static bool is_configured(const struct snp_config *config, enum snp_config_key key)
@@ -172,8 +178,7 @@ static json_t *configured(const struct snp_config *config)
     }
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         if (is_configured(config, (enum snp_config_key)SNP_KEY_OF_LIMIT(i))) {
-            (void)json_array_append_new(names,
-                                        json_string(snp_limit_info((enum snp_limit)i)->key));
+            (void)json_array_append_new(names, json_string(snp_limit_info((enum snp_limit)i)->key));
         }
     }
     return names;

@@ -23,8 +23,8 @@ int snp_cli_project(const struct snp_config *config,
                     struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The folder that is shown where no option names one; NULL = none. In the docker tier the docker_ keys
- * say that; else it is usual.
+ * The folder that is shown where no option names one; NULL = none. In the docker tier the docker_
+ * keys say that; else it is usual.
  */
 const char *snp_cli_workspace(const struct snp_config *config, const char *usual);
 
@@ -32,15 +32,19 @@ const char *snp_cli_workspace(const struct snp_config *config, const char *usual
 int snp_cli_recover_check(const char *word, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * `defaults` of an exec request: limits, tier, the template if one is named, which of these are configured; in the docker
- * tier the image, which is got first if it may_get it. *ret: new reference.
+ * `defaults` of an exec request: limits, tier, the template if one is named, which of these are
+ * configured; in the docker tier the image, which is got first if it may_get it. *ret:
+ * new reference.
  */
 int snp_cli_session_defaults(const struct snp_config *config,
                              bool may_get,
                              json_t **ret,
                              struct snp_err *err) SNP_NODISCARD;
 
-/* Warn of each configured setting that the open session does not have (`not_applied` of a result); true: of its tier. */
+/*
+ * Warn of each configured setting that the open session does not have (`not_applied` of a result);
+ * true: of its tier.
+ */
 bool snp_cli_not_applied(const struct snp_cli *cli,
                          const struct snp_config *config,
                          const char *session,

@@ -34,9 +34,8 @@ int snp_project_dir(const char *dir, char **ret, struct snp_err *err)
     snp_autofree char *real = dir == NULL ? around() : realpath(dir, NULL);
 
     if (real == NULL) {
-        return errno == ENOENT
-                   ? snp_fail(err, SNP_E_NOT_FOUND, "no folder '%.300s'", dir)
-                   : snp_fail_sys(err, errno, "open %.300s", dir == NULL ? "." : dir);
+        return errno == ENOENT ? snp_fail(err, SNP_E_NOT_FOUND, "no folder '%.300s'", dir)
+                               : snp_fail_sys(err, errno, "open %.300s", dir == NULL ? "." : dir);
     }
     SNP_TRY(snp_project_check(real, real_home, err));
     *ret = SNP_TAKE_PTR(real);

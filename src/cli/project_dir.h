@@ -5,8 +5,9 @@
 #include "base/err.h"
 
 /*
- * The project of verbs that read one. dir: given by the user; NULL: the Git repository around this folder, else this
- * folder. *ret: its real path, the caller's. SNP_E_NOT_FOUND; SNP_E_DENIED: a home folder or /.
+ * The project of verbs that read one. dir: given by the user; NULL: the Git repository around this
+ * folder, else this folder. *ret: its real path, the caller's. SNP_E_NOT_FOUND; SNP_E_DENIED: a
+ * home folder or /.
  */
 int snp_project_dir(const char *dir, char **ret, struct snp_err *err) SNP_NODISCARD;
 

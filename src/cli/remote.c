@@ -76,18 +76,14 @@ int snp_remote_send(struct snp_cli *cli,
         return r;
     }
     SNP_TRY(r);
-    if (json_object_get(call->head, "session") !=
-        NULL) { /* reported at the end of the command */
+    if (json_object_get(call->head, "session") != NULL) { /* reported at the end of the command */
         json_decref(cli->unsaved);
         cli->unsaved = json_incref(json_object_get(ret->head, "unsaved"));
     }
     return 0;
 }
 
-int snp_remote_call(struct snp_cli *cli,
-                    json_t *head,
-                    struct snp_reply *ret,
-                    struct snp_err *err)
+int snp_remote_call(struct snp_cli *cli, json_t *head, struct snp_reply *ret, struct snp_err *err)
 {
     snp_autojson json_t *owned = head;
     const struct snp_call call = {.head = owned};
@@ -98,8 +94,7 @@ int snp_remote_call(struct snp_cli *cli,
 
 int snp_remote_list(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *err)
 {
-    return snp_remote_call(cli, snp_record_write(&snp_sessions_list_request_form, NULL), ret,
-                           err);
+    return snp_remote_call(cli, snp_record_write(&snp_sessions_list_request_form, NULL), ret, err);
 }
 
 /* "a, b and 3 more": of a list of rows, those with a name. */
@@ -113,8 +108,8 @@ static const char *names_text(const json_t *rows, size_t n, char *out, size_t ou
         const char *name = snp_json_str(json_array_get(rows, i), "name", NULL);
 
         if (name != NULL && used + strlen(name) + NAMES_REST < out_len) {
-            used += (size_t)snprintf(out + used, out_len - used, "%s%s", shown > 0 ? ", " : "",
-                                     name);
+            used +=
+                (size_t)snprintf(out + used, out_len - used, "%s%s", shown > 0 ? ", " : "", name);
             shown++;
         }
     }

@@ -21,14 +21,10 @@ int snp_remote_send(struct snp_cli *cli,
                     struct snp_reply *ret,
                     struct snp_err *err) SNP_NODISCARD;
 /* A call without events. head: of SNP_WRITE; consumed, NULL = a text in it is not UTF-8. */
-int snp_remote_call(struct snp_cli *cli,
-                    json_t *head,
-                    struct snp_reply *ret,
-                    struct snp_err *err) SNP_NODISCARD;
+int snp_remote_call(struct snp_cli *cli, json_t *head, struct snp_reply *ret, struct snp_err *err)
+    SNP_NODISCARD;
 /* The answer of `sessions.list`. */
-int snp_remote_list(struct snp_cli *cli,
-                    struct snp_reply *ret,
-                    struct snp_err *err) SNP_NODISCARD;
+int snp_remote_list(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *err) SNP_NODISCARD;
 /* Make the connection if a daemon runs. SNP_E_NOT_FOUND: none does, and none is started. */
 int snp_remote_find(struct snp_cli *cli, struct snp_err *err) SNP_NODISCARD;
 
@@ -54,20 +50,20 @@ int snp_remote_session_of(struct snp_cli *cli,
                           char **ret_session,
                           struct snp_err *err) SNP_NODISCARD;
 
-/* What names a run, by its id or the beginning of it, becomes the name of its session, if that is there still. */
-int snp_remote_run_session(struct snp_cli *cli,
-                           char **session,
-                           struct snp_err *err) SNP_NODISCARD;
+/*
+ * What names a run, by its id or the beginning of it, becomes the name of its session, if that is
+ * there still.
+ */
+int snp_remote_run_session(struct snp_cli *cli, char **session, struct snp_err *err) SNP_NODISCARD;
 
 /* The session that a word or --session names; *ret: the caller's, NULL if neither does. */
-int snp_remote_given(const struct snp_opts *opts,
-                     char **ret,
-                     struct snp_err *err) SNP_NODISCARD;
+int snp_remote_given(const struct snp_opts *opts, char **ret, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * A session by a word and by --session: "SESSION:REST" (or with '@') is REST of that session, and so is REST with
- * --session. *ret_session: the caller's, NULL if neither says it. *ret_rest: borrowed from word; NULL = none.
- * SNP_E_INVALID: no name of a session, or the two say different ones.
+ * A session by a word and by --session: "SESSION:REST" (or with '@') is REST of that session, and
+ * so is REST with --session. *ret_session: the caller's, NULL if neither says it. *ret_rest:
+ * borrowed from word; NULL = none. SNP_E_INVALID: no name of a session, or the two say
+ * different ones.
  */
 int snp_remote_split(const struct snp_opts *opts,
                      const char *word,
@@ -77,8 +73,8 @@ int snp_remote_split(const struct snp_opts *opts,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What a word and --session say of a session or snapshot, as the daemon takes it: SESSION, SESSION@NAME, NAME or an
- * id. *ret: the caller's, NULL if neither is given.
+ * What a word and --session say of a session or snapshot, as the daemon takes it: SESSION,
+ * SESSION@NAME, NAME or an id. *ret: the caller's, NULL if neither is given.
  */
 int snp_remote_moment_of(const struct snp_opts *opts,
                          const char *word,
@@ -94,8 +90,8 @@ int snp_remote_refs_check(const struct snp_opts *opts, struct snp_err *err) SNP_
 int snp_remote_ref_check(const char *text, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Read a file, a FIFO to its end, or standard input for "-", of at most max bytes. The caller frees;
- * *ret_text is NUL-terminated. SNP_E_LIMIT names the most.
+ * Read a file, a FIFO to its end, or standard input for "-", of at most max bytes. The caller
+ * frees; *ret_text is NUL-terminated. SNP_E_LIMIT names the most.
  */
 int snp_read_input(const char *path,
                    size_t max,

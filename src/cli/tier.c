@@ -27,7 +27,7 @@ static const struct {
     const char *instead;
 } stand_ins[] = {
     {"docker", "native"},
-    {"wasm",   "native"},
+    {"wasm", "native"},
 };
 
 static const char *configured(const struct snp_config *config)
@@ -72,8 +72,8 @@ json_t *snp_cli_guarantees(const struct snp_config *config)
 }
 
 /*
- * What auto is: the daemon looks, unless something is required that only a tier gives which is never taken unasked.
- * Then the strongest of those that can run.
+ * What auto is: the daemon looks, unless something is required that only a tier gives which is
+ * never taken unasked. Then the strongest of those that can run.
  */
 static const char *auto_tier(const struct snp_config *config)
 {
@@ -158,9 +158,8 @@ int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err)
     file = snp_tier_files_of(&files, name);
     return file == NULL || !file->is_users || snp_config_is_users(config, SNP_KEY_ENVIRONMENT)
                ? 0
-               : snp_fail(err, SNP_E_DENIED,
-                          "%s may not name your own tier \"%s\"; use --env %s", source, name,
-                          name);
+               : snp_fail(err, SNP_E_DENIED, "%s may not name your own tier \"%s\"; use --env %s",
+                          source, name, name);
 }
 
 bool snp_cli_tier_stronger(const struct snp_config *config, char out[SNP_TIER_NAME_MAX + 1])
@@ -206,8 +205,7 @@ static bool is_usable(struct snp_cli *cli, const char *tier)
     snp_autoreply struct snp_reply probe = {0};
     struct snp_err err;
 
-    return snp_remote_call(cli, SNP_WRITE(snp_probe_request, .tier = tier), &probe, &err) ==
-               0 &&
+    return snp_remote_call(cli, SNP_WRITE(snp_probe_request, .tier = tier), &probe, &err) == 0 &&
            snp_json_bool(probe.head, "usable", false);
 }
 
@@ -231,7 +229,9 @@ bool snp_cli_tier_is_chosen(const struct snp_config *config)
            snp_streq(configured(config), snp_cli_tier(config));
 }
 
-/* Who asks for auto by name wants to know what it is: the strongest that the daemon takes unasked. */
+/*
+ * Who asks for auto by name wants to know what it is: the strongest that the daemon takes unasked.
+ */
 static void auto_say(struct snp_cli *cli, const struct snp_config *config)
 {
     snp_autotierfiles struct snp_tier_files files = {0};
@@ -282,8 +282,8 @@ void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config)
         snp_cli_warn(cli,
                      "this ran in the %s tier, as configured (%s); the stronger %s tier "
                      "works on this host: --env %s, or environment = \"%s\"",
-                     configured(config), snp_config_source(config, SNP_KEY_ENVIRONMENT),
-                     stronger, stronger, stronger);
+                     configured(config), snp_config_source(config, SNP_KEY_ENVIRONMENT), stronger,
+                     stronger, stronger);
     } else {
         text = boot; /* asked again after the next start */
     }

@@ -11,17 +11,17 @@
 struct snp_config;
 
 /*
- * The tier that code runs in as configured, borrowed from config or static. Where there is no
- * wasm tier, or no container engine answers, native takes its place, so never anything weaker; NULL: a tier that
- * nothing here can stand in for.
+ * The tier that code runs in as configured, borrowed from config or static. Where there is no wasm
+ * tier, or no container engine answers, native takes its place, so never anything weaker; NULL: a
+ * tier that nothing here can stand in for.
  */
 const char *snp_cli_tier(const struct snp_config *config);
 /* True: an option, a variable or a file names the tier, and no other replaces it. */
 bool snp_cli_tier_is_chosen(const struct snp_config *config);
 
 /*
- * The same for a named session, which would stay in the replacement: native does not replace an installed tier. The
- * daemon reports why the configured tier cannot run.
+ * The same for a named session, which would stay in the replacement: native does not replace an
+ * installed tier. The daemon reports why the configured tier cannot run.
  */
 const char *snp_cli_tier_to_stay(const struct snp_config *config);
 

@@ -109,8 +109,7 @@ static int watch(struct snp_async *async, int fd)
     async->calls.fd = fd;
     if (poll == NULL || uv_poll_init(async->loop, poll, fd) < 0) {
         free(poll);
-        return snp_fail(&async->connect_err, SNP_E_SYS,
-                        "the daemon's socket cannot be watched");
+        return snp_fail(&async->connect_err, SNP_E_SYS, "the daemon's socket cannot be watched");
     }
     poll->data = async;
     async->poll = poll;
@@ -131,8 +130,7 @@ static void connect_done(uv_work_t *work, int status)
         return;
     }
     if (status < 0) {
-        async->connect_r =
-            snp_fail(&async->connect_err, SNP_E_SYS, "no thread to connect with");
+        async->connect_r = snp_fail(&async->connect_err, SNP_E_SYS, "no thread to connect with");
     }
     if (async->connect_r < 0 || watch(async, snp_client_take_fd(client)) < 0) {
         connection_drop(async, &async->connect_err);

@@ -68,8 +68,7 @@ static void newest_keep(struct snp_calls *calls, const struct open_call *one, si
     snp_buf_init(&calls->newest, KEEP_BYTES);
     calls->newest_id = one->id;
     if (len <= KEEP_BYTES && !one->call.is_part &&
-        snp_buf_add(&calls->newest, snp_buf_bytes(&calls->out) + calls->out.len - len, len) <
-            0) {
+        snp_buf_add(&calls->newest, snp_buf_bytes(&calls->out) + calls->out.len - len, len) < 0) {
         snp_buf_done(&calls->newest); /* without memory it fails as others do */
     }
 }
@@ -98,7 +97,10 @@ static void end(struct snp_calls *calls,
     }
 }
 
-/* The connection is gone, or never came: no open call but the spared one will be answered. Later calls stay. */
+/*
+ * The connection is gone, or never came: no open call but the spared one will be answered. Later
+ * calls stay.
+ */
 static void fail_all(struct snp_calls *calls,
                      const struct open_call *spared,
                      const struct snp_err *err)
@@ -157,12 +159,14 @@ static int held_send(struct snp_calls *calls, struct snp_err *err)
     return 0;
 }
 
-/* A daemon that does not know a method of this program, or a member of its requests, has an older version. */
+/*
+ * A daemon that does not know a method of this program, or a member of its requests, has an
+ * older version.
+ */
 static void older_explain(struct snp_err *err)
 {
     const struct snp_err said = *err;
-    bool is_older =
-        err->code == SNP_E_UNSUPPORTED && snp_has_prefix(err->msg, "unknown method ");
+    bool is_older = err->code == SNP_E_UNSUPPORTED && snp_has_prefix(err->msg, "unknown method ");
 
     is_older |= snp_has_prefix(err->msg, "exec: 'defaults': limits: unknown member ");
     for (size_t i = 0; i < SNP_METHODS_N && err->code == SNP_E_INVALID && !is_older; i++) {
@@ -183,9 +187,7 @@ bool snp_calls_is_older(const struct snp_err *err)
     return err->code == SNP_E_UNSUPPORTED && snp_has_prefix(err->msg, older);
 }
 
-static int frame_handle(struct snp_calls *calls,
-                        const struct snp_frame *frame,
-                        struct snp_err *err)
+static int frame_handle(struct snp_calls *calls, const struct snp_frame *frame, struct snp_err *err)
 {
     snp_autojson json_t *head = NULL;
     struct open_call *one = find(calls, frame->id);
@@ -260,8 +262,7 @@ static int frames_handle(struct snp_calls *calls, struct snp_err *err)
 void snp_calls_init(struct snp_calls *calls)
 {
     *calls = (struct snp_calls){.fd = -1, .last_id = FIRST_ID};
-    snp_buf_init(&calls->in,
-                 (size_t)SNP_FRAME_BODY_MAX + SNP_FRAME_HEADER_LEN + SNP_SOCKET_READ);
+    snp_buf_init(&calls->in, (size_t)SNP_FRAME_BODY_MAX + SNP_FRAME_HEADER_LEN + SNP_SOCKET_READ);
     snp_buf_init(&calls->out, OUT_MAX);
 }
 

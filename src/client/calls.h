@@ -21,7 +21,7 @@ enum {
 };
 
 struct snp_async_call {
-    json_t *head; /* of SNP_WRITE: a request; consumed, also on failure; NULL = out of memory */
+    json_t *head;    /* of SNP_WRITE: a request; consumed, also on failure; NULL = out of memory */
     const void *raw; /* copied */
     size_t raw_len;
     /* An event; all borrowed until return. NULL = ignore. */
@@ -35,8 +35,8 @@ struct snp_async_call {
         void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len);
     void *ctx;
     bool is_urgent; /* answered at once: it waits for no other call */
-    bool is_part; /* continues what an earlier call began: it is never sent to another daemon */
-    bool is_raw;  /* its members are the caller's own: unknown ones are a mistake */
+    bool is_part;   /* continues what an earlier call began: it is never sent to another daemon */
+    bool is_raw;    /* its members are the caller's own: unknown ones are a mistake */
 };
 
 struct snp_calls {
@@ -55,15 +55,18 @@ struct snp_calls {
 
 void snp_calls_init(struct snp_calls *calls);
 
-/* Queue a call; *ret_id names it until its end. SNP_E_LIMIT: too large, or too much waits. On failure done is not called. */
+/*
+ * Queue a call; *ret_id names it until its end. SNP_E_LIMIT: too large, or too much waits. On
+ * failure done is not called.
+ */
 int snp_calls_begin(struct snp_calls *calls,
                     const struct snp_async_call *call,
                     uint32_t *ret_id,
                     struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Queue a request to interrupt the cell of an open `exec`; its end comes as usual, also if it has not been sent yet.
- * Unknown ids are ignored.
+ * Queue a request to interrupt the cell of an open `exec`; its end comes as usual, also if it has
+ * not been sent yet. Unknown ids are ignored.
  */
 void snp_calls_interrupt(struct snp_calls *calls, uint32_t id);
 
@@ -73,20 +76,27 @@ void snp_calls_forget(struct snp_calls *calls, uint32_t id);
 /* Whether it is open. */
 bool snp_calls_has(const struct snp_calls *calls, uint32_t id);
 
-/* Send what can be sent now; then, if can_read, handle what has come. On failure: snp_calls_drop. */
+/*
+ * Send what can be sent now; then, if can_read, handle what has come. On failure: snp_calls_drop.
+ */
 int snp_calls_send(struct snp_calls *calls, struct snp_err *err) SNP_NODISCARD;
 int snp_calls_receive(struct snp_calls *calls, struct snp_err *err) SNP_NODISCARD;
 
-/* Close the connection; every call that is open ends with err: which of them the daemon has begun cannot be known. */
+/*
+ * Close the connection; every call that is open ends with err: which of them the daemon has begun
+ * cannot be known.
+ */
 void snp_calls_drop(struct snp_calls *calls, const struct snp_err *err);
 
 /*
- * The same, of a daemon that ended with something unread: the newest call was not begun, and waits for the next
- * connection, once. False: there is none.
+ * The same, of a daemon that ended with something unread: the newest call was not begun, and waits
+ * for the next connection, once. False: there is none.
  */
 bool snp_calls_again(struct snp_calls *calls, const struct snp_err *err);
 
-/* Did the call fail because the daemon is older than this program? The error says which to restart. */
+/*
+ * Did the call fail because the daemon is older than this program? The error says which to restart.
+ */
 bool snp_calls_is_older(const struct snp_err *err);
 
 /* Add to the failure of a call about a session, SNP_E_PEER, what comes next. */

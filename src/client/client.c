@@ -28,8 +28,7 @@
 #include "wire/session.h"
 
 enum {
-    START_MS =
-        20000, /* for one daemon to say that it is ready; one that ends is not waited for */
+    START_MS = 20000, /* for one daemon to say that it is ready; one that ends is not waited for */
     CONNECT_MS = 40000, /* for all attempts together */
     RETRY_MS = 20,
     HELLO_MS = 20000,
@@ -84,13 +83,10 @@ static int signal_handle(struct snp_client *client, uint32_t id, struct snp_err 
 }
 
 /* Wait until something can be done, and do it. deadline_us: 0 = none. */
-static int pump(struct snp_client *client,
-                uint32_t id,
-                uint64_t deadline_us,
-                struct snp_err *err)
+static int pump(struct snp_client *client, uint32_t id, uint64_t deadline_us, struct snp_err *err)
 {
     struct pollfd p[2] = {
-        {.fd = client->calls.fd,  .events = POLLIN},
+        {.fd = client->calls.fd, .events = POLLIN},
         {.fd = client->signal_fd, .events = POLLIN},
     };
     int wait_ms = -1;
@@ -271,8 +267,7 @@ static int greet(const char *path, int signal_fd, struct snp_client **ret, struc
         return snp_fail(err, SNP_E_NOT_FOUND, "the daemon at %s is ending", path);
     }
     if (r == SNP_E_UNSUPPORTED) {
-        return snp_err_wrap(err,
-                            "daemon and client do not match; stop the daemon and try again");
+        return snp_err_wrap(err, "daemon and client do not match; stop the daemon and try again");
     }
     if (r < 0) {
         return r;

@@ -28,8 +28,9 @@ struct snp_client_options {
 
 /*
  * *ret is the caller's: snp_client_free(). SNP_E_NOT_FOUND: no daemon, and has_start is false;
- * SNP_E_PEER: it could not start (the message has the error of its log); SNP_E_UNSUPPORTED: it speaks another version;
- * SNP_E_DENIED: the runtime folder cannot be trusted. Blocks for at most about 10 s.
+ * SNP_E_PEER: it could not start (the message has the error of its log); SNP_E_UNSUPPORTED: it
+ * speaks another version; SNP_E_DENIED: the runtime folder cannot be trusted. Blocks for at most
+ * about 10 s.
  */
 int snp_client_connect(const struct snp_client_options *options,
                        struct snp_client **ret,
@@ -42,7 +43,10 @@ struct snp_call {
     json_t *head;    /* of SNP_WRITE: a request; borrowed */
     const void *raw; /* borrowed */
     size_t raw_len;
-    /* An event; all borrowed until return. Negative ends the call with that code and *err. NULL = ignore. */
+    /*
+     * An event; all borrowed until return. Negative ends the call with that code and *err.
+     * NULL = ignore.
+     */
     int (*event)(
         void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err);
     void *ctx;
@@ -67,7 +71,10 @@ int snp_client_call(struct snp_client *client,
                     struct snp_reply *ret,
                     struct snp_err *err) SNP_NODISCARD;
 
-/* Take the connection out of an idle client, which is then of no more use; non-blocking; the caller closes it. */
+/*
+ * Take the connection out of an idle client, which is then of no more use; non-blocking; the caller
+ * closes it.
+ */
 int snp_client_take_fd(struct snp_client *client);
 
 /* The first signal received through signal_fd since the client connected; 0 = none. */

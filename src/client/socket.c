@@ -44,8 +44,7 @@ int snp_socket_queue(struct snp_buf *out,
 int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err)
 {
     while (out->len > 0) {
-        ssize_t n =
-            SNP_RETRY(send(fd, snp_buf_bytes(out), out->len, MSG_NOSIGNAL | MSG_DONTWAIT));
+        ssize_t n = SNP_RETRY(send(fd, snp_buf_bytes(out), out->len, MSG_NOSIGNAL | MSG_DONTWAIT));
 
         if (n < 0 && errno == EAGAIN) {
             return 0;

@@ -25,8 +25,8 @@ int snp_socket_queue(struct snp_buf *out,
 /* Send what can be sent now. 1: the other side has closed, and out is dropped. SNP_E_PEER. */
 int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err) SNP_NODISCARD;
 /*
- * Append what has come. SNP_E_PEER, with the error of the daemon's log. *ret_is_unread is set to true if the other side
- * closed before it read all that was sent, and otherwise not changed.
+ * Append what has come. SNP_E_PEER, with the error of the daemon's log. *ret_is_unread is set to
+ * true if the other side closed before it read all that was sent, and otherwise not changed.
  */
 int snp_socket_receive(int fd, struct snp_buf *in, bool *ret_is_unread, struct snp_err *err)
     SNP_NODISCARD;

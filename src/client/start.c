@@ -85,7 +85,10 @@ static bool is_kept(const char *variable)
     return kept || strcmp(name, env_path) == 0;
 }
 
-/* A program that outlives us: it forks at once, so that it is no child of ours. log_fd: its standard error, -1 = none; fd becomes FD_INSIDE. */
+/*
+ * A program that outlives us: it forks at once, so that it is no child of ours. log_fd: its
+ * standard error, -1 = none; fd becomes FD_INSIDE.
+ */
 static int spawn(char *const *argv, char *const *envp, int log_fd, int fd, struct snp_err *err)
 {
     pid_t pid = -1;

@@ -13,8 +13,7 @@ static bool to_number(enum snp_config_key key, const json_t *value, double *ret)
     struct snp_err err;
 
     if (json_is_string(value) && key == SNP_KEY_DOCKER_MEMORY &&
-        snp_value_from_json(SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY), value, "", &parsed, &err) ==
-            0) {
+        snp_value_from_json(SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY), value, "", &parsed, &err) == 0) {
         value = parsed;
     }
     *ret = json_number_value(value);
@@ -31,8 +30,9 @@ static bool is_less(enum snp_config_key key, const json_t *value, const json_t *
 }
 
 /*
- * Nobody's model, or that of a provider with a well-known address and TLS. At the others' addresses, a port of
- * this machine for one, anybody may listen. A unit test holds the list and model/route.c together.
+ * Nobody's model, or that of a provider with a well-known address and TLS. At the others'
+ * addresses, a port of this machine for one, anybody may listen. A unit test holds the list and
+ * model/route.c together.
  */
 static bool is_well_known(const char *model)
 {
@@ -116,8 +116,7 @@ bool snp_config_keeps(enum snp_config_key key, const json_t *value, const json_t
 bool snp_config_is_provider_variable(const char *name)
 {
     static const char *const ends[] = {
-        "_API_KEY",  "_API_KEY_FILE", "_API_KEY_COMMAND",
-        "_BASE_URL", "_API_BASE",     "_API_VERSION",
+        "_API_KEY", "_API_KEY_FILE", "_API_KEY_COMMAND", "_BASE_URL", "_API_BASE", "_API_VERSION",
     };
     size_t n = strlen(name);
 

@@ -123,8 +123,8 @@ static int set_defaults(struct snp_config *config, struct snp_err *err)
         const struct snp_config_info *info = snp_config_info((enum snp_config_key)key);
         json_t *value = NULL;
         if (info->fallback != NULL) {
-            r = snp_value_from_text((enum snp_config_key)key, info->fallback, info->name,
-                                    &value, err);
+            r = snp_value_from_text((enum snp_config_key)key, info->fallback, info->name, &value,
+                                    err);
         }
         if (r == 0) {
             r = slot_set(&config->slots[key], value, SNP_ORIGIN_DEFAULT, NULL, err);
@@ -153,8 +153,8 @@ static void warn_unknown(struct snp_config *config, const char *name)
         known[n++] = snp_config_info((enum snp_config_key)key)->name;
     }
     const char *nearest = snp_suggest(name, known, n);
-    warning_add(config, snp_format("%s: unknown key '%.*s'%s%s%s", config->toml.path,
-                                   NAME_SHOWN, name, nearest == NULL ? "" : "; did you mean ",
+    warning_add(config, snp_format("%s: unknown key '%.*s'%s%s%s", config->toml.path, NAME_SHOWN,
+                                   name, nearest == NULL ? "" : "; did you mean ",
                                    nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?"));
 }
 
@@ -175,7 +175,10 @@ static void asks_add(struct config_file *file, const char *name, json_t *shown)
     (void)json_object_set_new(file->asks, name, shown);
 }
 
-/* May the file set the key to the value, which is written there as name = given? said: by the user, or NULL. */
+/*
+ * May the file set the key to the value, which is written there as name = given? said: by the user,
+ * or NULL.
+ */
 static bool is_allowed(struct config_file *file,
                        enum snp_config_key key,
                        const json_t *said,
@@ -255,8 +258,8 @@ static int find_table(struct snp_config *config,
         *ret = table;
     }
     if (*ret == NULL && json_object_size(document) > 0) {
-        warning_add(config, snp_format("%s: no table [%s]; the file is ignored",
-                                       config->toml.path, table_names[0]));
+        warning_add(config, snp_format("%s: no table [%s]; the file is ignored", config->toml.path,
+                                       table_names[0]));
     }
     return 0;
 }
@@ -273,15 +276,13 @@ static int tools_keep(struct snp_config *config,
                       struct snp_err *err)
 {
     if (!json_is_object(given)) {
-        return snp_fail(err, SNP_E_INVALID, "%s in %s: expected a table", name,
-                        config->toml.path);
+        return snp_fail(err, SNP_E_INVALID, "%s in %s: expected a table", name, config->toml.path);
     }
     if (config->tools == NULL) {
         config->tools = json_object();
     }
-    return json_object_set(config->tools, name, (json_t *)(uintptr_t)given) < 0
-               ? out_of_memory(err)
-               : 0;
+    return json_object_set(config->tools, name, (json_t *)(uintptr_t)given) < 0 ? out_of_memory(err)
+                                                                                : 0;
 }
 
 static int set_from_file(struct snp_config *config,
@@ -329,8 +330,8 @@ static int load_file(struct snp_config *config,
     }
     struct snp_toml_fault fault = {0};
     if (snp_toml_parse(file->source.text, file->source.len, &document, &fault) < 0) {
-        return snp_fail(err, SNP_E_INVALID, "%s:%u:%u: %s", file->path, fault.line,
-                        fault.column, fault.text);
+        return snp_fail(err, SNP_E_INVALID, "%s:%u:%u: %s", file->path, fault.line, fault.column,
+                        fault.text);
     }
     json_t *table = NULL;
     const char *name = NULL;
@@ -374,8 +375,7 @@ static int load_dotenv(struct snp_config *config, const char *cwd, struct snp_er
 {
     struct config_file *file = &config->env;
     snp_autofree char *foreign = NULL;
-    snp_autofree char *dir =
-        config->toml.path == NULL ? strdup(cwd) : folder_of(config->toml.path);
+    snp_autofree char *dir = config->toml.path == NULL ? strdup(cwd) : folder_of(config->toml.path);
     if (dir == NULL) {
         return out_of_memory(err);
     }
@@ -391,8 +391,8 @@ static int load_dotenv(struct snp_config *config, const char *cwd, struct snp_er
         return r;
     }
     file->trust = snp_trust_of(file->path, &file->source);
-    r = snp_dotenv_parse(file->source.text, file->source.len, warn_dotenv, config,
-                         &config->dotenv, err);
+    r = snp_dotenv_parse(file->source.text, file->source.len, warn_dotenv, config, &config->dotenv,
+                         err);
     ask_for_providers(config);
     return r;
 }
@@ -440,8 +440,8 @@ static bool is_in_process(const struct snp_config *config, enum snp_config_key k
 }
 
 /*
- * 1 if the variable is set and counts; an empty one does not. What an untrusted .env makes of a key is no more than
- * what the process says under another of its names.
+ * 1 if the variable is set and counts; an empty one does not. What an untrusted .env makes of a key
+ * is no more than what the process says under another of its names.
  */
 static int try_env(struct snp_config *config,
                    enum snp_config_key key,
@@ -460,9 +460,9 @@ static int try_env(struct snp_config *config,
     }
     bool is_lesser = config->env.trust != SNP_TRUST_GIVEN && is_in_process(config, key);
     const json_t *said = snp_config_is_chosen(config, key) ? config->slots[key].value : NULL;
-    if (!is_process && (!is_allowed(&config->env, key, said, name,
-                                    json_object_get(config->dotenv, name), value) ||
-                        is_lesser)) {
+    if (!is_process &&
+        (!is_allowed(&config->env, key, said, name, json_object_get(config->dotenv, name), value) ||
+         is_lesser)) {
         json_decref(value);
         return 0;
     }
@@ -497,9 +497,9 @@ static const struct {
     enum snp_config_key from;
     enum snp_limit to;
 } docker_limits[] = {
-    {SNP_KEY_DOCKER_TIMEOUT, SNP_LIMIT_WALL  },
-    {SNP_KEY_DOCKER_CPUS,    SNP_LIMIT_CPUS  },
-    {SNP_KEY_DOCKER_MEMORY,  SNP_LIMIT_MEMORY},
+    {SNP_KEY_DOCKER_TIMEOUT, SNP_LIMIT_WALL},
+    {SNP_KEY_DOCKER_CPUS, SNP_LIMIT_CPUS},
+    {SNP_KEY_DOCKER_MEMORY, SNP_LIMIT_MEMORY},
 };
 
 static int apply_docker_limits(struct snp_config *config, struct snp_err *err)
@@ -509,8 +509,8 @@ static int apply_docker_limits(struct snp_config *config, struct snp_err *err)
         enum snp_config_key key = SNP_KEY_OF_LIMIT(docker_limits[i].to);
         const struct config_slot *from = &config->slots[docker_limits[i].from];
         struct config_slot *to = &config->slots[key];
-        if (from->origin <=
-            to->origin) { /* what a file says of one is no more than what the environment says of the other */
+        if (from->origin <= to->origin) {
+            /* what a file says of one is no more than what the environment says of the other */
             continue;
         }
         snp_autofree char *source =
@@ -665,8 +665,7 @@ const char *snp_config_source(const struct snp_config *config, enum snp_config_k
     return source == NULL ? "default" : source;
 }
 
-enum snp_config_origin snp_config_origin(const struct snp_config *config,
-                                         enum snp_config_key key)
+enum snp_config_origin snp_config_origin(const struct snp_config *config, enum snp_config_key key)
 {
     return config->slots[key].origin;
 }
@@ -800,13 +799,12 @@ char *snp_config_ignored(const struct snp_config *config,
     }
     snp_autofree char *folder = folder_of(file->path);
     snp_autofree char *word = folder == NULL ? NULL : snp_shell_word(folder);
-    return snp_format(
-        "%s %s, so these are not used: %s. To see and allow them: snipara-sandbox "
-        "trust %s",
-        file->path,
-        file->trust == SNP_TRUST_CHANGED ? "has changed since you trusted it"
-                                         : "is not trusted",
-        snp_buf_cstr(&names), word == NULL ? "" : word);
+    return snp_format("%s %s, so these are not used: %s. To see and allow them: snipara-sandbox "
+                      "trust %s",
+                      file->path,
+                      file->trust == SNP_TRUST_CHANGED ? "has changed since you trusted it"
+                                                       : "is not trusted",
+                      snp_buf_cstr(&names), word == NULL ? "" : word);
 }
 
 bool snp_config_snipara_enabled(const struct snp_config *config)
@@ -862,8 +860,7 @@ static int add_key(const struct snp_config *config, enum snp_config_key key, jso
     const json_t *value = config->slots[key].value;
     if (info->is_secret) {
         snp_autofree char *name = snp_format("%s_set", info->name);
-        return name == NULL ? -1
-                            : json_object_set_new(object, name, json_boolean(value != NULL));
+        return name == NULL ? -1 : json_object_set_new(object, name, json_boolean(value != NULL));
     }
     json_t *copy = NULL;
     if (value == NULL) {
@@ -890,7 +887,7 @@ static int add_files(const struct snp_config *config, json_t *object)
 {
     const char *const paths[] = {config->toml.path, config->env.path};
     static const char *const names[][2] = {
-        {"config_file",      "config_file_exists"     },
+        {"config_file", "config_file_exists"},
         {"project_env_file", "project_env_file_exists"},
     };
     int r = 0;
@@ -921,8 +918,8 @@ static json_t *ignored_to_json(const struct snp_config *config)
 
 const char *snp_config_note(const struct snp_config *config, enum snp_config_key key)
 {
-    bool is_noted = snp_config_info(key)->has_no_effect &&
-                    snp_config_origin(config, key) != SNP_ORIGIN_DEFAULT;
+    bool is_noted =
+        snp_config_info(key)->has_no_effect && snp_config_origin(config, key) != SNP_ORIGIN_DEFAULT;
     return is_noted ? "accepted from 2.x, no effect" : NULL;
 }
 

@@ -110,8 +110,9 @@ enum snp_config_origin {
 };
 
 /*
- * What a file of the working folder may make of a key before the user has trusted it (config/trust.h): it
- * may be a stranger's. What is the default anyway is let through, and every key's value is checked.
+ * What a file of the working folder may make of a key before the user has trusted it
+ * (config/trust.h): it may be a stranger's. What is the default anyway is let through, and every
+ * key's value is checked.
  */
 enum snp_config_trust {
     SNP_CONFIG_ASKS = 0, /* nothing */
@@ -119,7 +120,7 @@ enum snp_config_trust {
     SNP_CONFIG_DOWN,     /* no more than the default; see zero_lifts */
     SNP_CONFIG_SAFE,     /* one of the row's `safe` */
     SNP_CONFIG_NAME,     /* a model of a provider with a well-known address */
-    SNP_CONFIG_BELOW, /* a path below the working folder; who writes there follows no links */
+    SNP_CONFIG_BELOW,    /* a path below the working folder; who writes there follows no links */
 };
 
 enum {
@@ -167,11 +168,12 @@ struct snp_config_request {
 };
 
 /*
- * Load everything and check every value. What a file of the working folder sets is used as far as the user has
- * trusted the file, or as it harms nobody (`trust` above); of strangers' files nothing. config_path is the user's word. *ret belongs to the caller:
- * snp_config_free(). SNP_E_NOT_FOUND: config_path does not exist. SNP_E_INVALID:
- * malformed TOML (file:line:column), wrong type or value (key, source, what was
- * expected), out of range (the range). A missing file in cwd is no error.
+ * Load everything and check every value. What a file of the working folder sets is used as far as
+ * the user has trusted the file, or as it harms nobody (`trust` above); of strangers' files
+ * nothing. config_path is the user's word. *ret belongs to the caller: snp_config_free().
+ * SNP_E_NOT_FOUND: config_path does not exist. SNP_E_INVALID: malformed TOML (file:line:column),
+ * wrong type or value (key, source, what was expected), out of range (the range). A missing file in
+ * cwd is no error.
  */
 int snp_config_load(const struct snp_config_request *request,
                     struct snp_config **ret,
@@ -191,9 +193,11 @@ int snp_config_set(struct snp_config *config,
                    struct snp_err *err) SNP_NODISCARD;
 
 /* Values; the key must be of the type (path counts as string). Texts are borrowed from config. */
-const char *snp_config_str(const struct snp_config *config,
-                           enum snp_config_key key); /* or NULL */
-/* For people: without user and password, which a URL should not have. The caller's; NULL: not set, or out of memory. */
+const char *snp_config_str(const struct snp_config *config, enum snp_config_key key); /* or NULL */
+/*
+ * For people: without user and password, which a URL should not have. The caller's; NULL: not set,
+ * or out of memory.
+ */
 char *snp_config_shown(const struct snp_config *config, enum snp_config_key key);
 bool snp_config_bool(const struct snp_config *config, enum snp_config_key key);
 int64_t snp_config_int(const struct snp_config *config, enum snp_config_key key);
@@ -205,8 +209,7 @@ size_t snp_config_list(const struct snp_config *config,
 
 /* "--memory", "SNIPARA_SANDBOX_MEMORY", ".env: /p/.env", "/p/snipara-sandbox.toml", "default". */
 const char *snp_config_source(const struct snp_config *config, enum snp_config_key key);
-enum snp_config_origin snp_config_origin(const struct snp_config *config,
-                                         enum snp_config_key key);
+enum snp_config_origin snp_config_origin(const struct snp_config *config, enum snp_config_key key);
 
 /* A remark for `config show` on a key that is set; NULL = none. Static. */
 const char *snp_config_note(const struct snp_config *config, enum snp_config_key key);
@@ -223,7 +226,10 @@ void snp_config_limits(const struct snp_config *config, struct snp_limits *ret);
  */
 json_t *snp_config_limits_explicit(const struct snp_config *config);
 
-/* A variable of the process's environment, else of a .env file that is trusted; NULL if in neither. Borrowed. */
+/*
+ * A variable of the process's environment, else of a .env file that is trusted; NULL if in
+ * neither. Borrowed.
+ */
 const char *snp_config_env(const struct snp_config *config, const char *name);
 /* The same of the process's environment alone. */
 const char *snp_config_process_env(const struct snp_config *config, const char *name);
@@ -236,8 +242,8 @@ bool snp_config_is_users(const struct snp_config *config, enum snp_config_key ke
 bool snp_config_is_chosen(const struct snp_config *config, enum snp_config_key key);
 
 /*
- * {"tools": {...}, "mcp_servers": {...}} as the TOML file has them, unchecked; NULL = neither. They name programs to be run,
- * and the file may be a stranger's: only with the user's word. Borrowed.
+ * {"tools": {...}, "mcp_servers": {...}} as the TOML file has them, unchecked; NULL = neither. They
+ * name programs to be run, and the file may be a stranger's: only with the user's word. Borrowed.
  */
 const json_t *snp_config_tools(const struct snp_config *config);
 
@@ -248,7 +254,10 @@ bool snp_config_snipara_enabled(const struct snp_config *config);
 const char *snp_config_file(const struct snp_config *config);
 const char *snp_config_env_file(const struct snp_config *config);
 
-/* A file that was read: its content and the user's word for it, and what it sets that needs that: {name: value as text}. */
+/*
+ * A file that was read: its content and the user's word for it, and what it sets that needs that:
+ * {name: value as text}.
+ */
 struct snp_config_source {
     const char *path;                     /* NULL = there is none */
     const struct snp_config_text *source; /* without its text */
@@ -259,8 +268,9 @@ void snp_config_source_of(const struct snp_config *config,
                           enum snp_config_file_kind kind,
                           struct snp_config_source *ret);
 /*
- * One line that names what of the file was ignored, and the way out; NULL if nothing was. What an option or a
- * variable of the process says is not missing. providers: name variables of models' providers, too. The caller frees.
+ * One line that names what of the file was ignored, and the way out; NULL if nothing was. What an
+ * option or a variable of the process says is not missing. providers: name variables of models'
+ * providers, too. The caller frees.
  */
 char *snp_config_ignored(const struct snp_config *config,
                          enum snp_config_file_kind kind,
@@ -274,9 +284,9 @@ char *snp_config_ignored(const struct snp_config *config,
 size_t snp_config_warnings(const struct snp_config *config, const char *const **ret_lines);
 
 /*
- * What `config show --json` prints: every key but secrets (those as NAME_set), the
- * derived snipara_enabled, the files, "sources", "notes" (snp_config_note by key), and "ignored": names of what the
- * files set in vain. New reference, NULL when out of memory.
+ * What `config show --json` prints: every key but secrets (those as NAME_set), the derived
+ * snipara_enabled, the files, "sources", "notes" (snp_config_note by key), and "ignored": names of
+ * what the files set in vain. New reference, NULL when out of memory.
  */
 json_t *snp_config_to_json(const struct snp_config *config);
 

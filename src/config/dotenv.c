@@ -44,8 +44,7 @@ static void skip_export(struct dotenv_cursor *cur)
 {
     static const char word[] = "export";
     size_t n = sizeof(word) - 1;
-    if ((size_t)(cur->end - cur->at) > n && memcmp(cur->at, word, n) == 0 &&
-        is_blank(cur->at[n])) {
+    if ((size_t)(cur->end - cur->at) > n && memcmp(cur->at, word, n) == 0 && is_blank(cur->at[n])) {
         cur->at += n;
         skip_blanks(cur);
     }
@@ -149,12 +148,8 @@ static const char *read_line(struct dotenv_cursor *cur, struct snp_buf *value, j
     return NULL;
 }
 
-int snp_dotenv_parse(const char *text,
-                     size_t n,
-                     snp_dotenv_warn warn,
-                     void *arg,
-                     json_t **ret,
-                     struct snp_err *err)
+int snp_dotenv_parse(
+    const char *text, size_t n, snp_dotenv_warn warn, void *arg, json_t **ret, struct snp_err *err)
 {
     snp_autojson json_t *object = json_object();
     if (object == NULL) {

@@ -35,9 +35,10 @@ int snp_dotenv_parse(const char *text,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The nearest .env: in dir (absolute), then its parents, up to the first that holds .git. What is no file is passed
- * over, and so are files of strangers; *ret_foreign (the caller's) says so of the first. *ret_path and *ret are the
- * caller's too; *ret_path is NULL if there is none. A file that cannot be read ends the search with *ret_path and a failure.
+ * The nearest .env: in dir (absolute), then its parents, up to the first that holds .git. What is
+ * no file is passed over, and so are files of strangers; *ret_foreign (the caller's) says so of the
+ * first. *ret_path and *ret are the caller's too; *ret_path is NULL if there is none. A file that
+ * cannot be read ends the search with *ret_path and a failure.
  */
 int snp_dotenv_find(const char *dir,
                     char **ret_path,

@@ -18,7 +18,10 @@
     {                                                  \
         name, "SNIPARA_SANDBOX_" suffix, "RLM_" suffix \
     }
-/* A row: key, name, type, trust, default, section and row of `config show`; then what else there is. */
+/*
+ * A row: key, name, type, trust, default, section and row of `config show`; then what else
+ * there is.
+ */
 #define KEY_ENV(key, env_, name_, type_, trust_, fallback_, section_, row_, ...) \
     [key] = {.name = (name_),                                                    \
              .type = SNP_CONFIG_##type_,                                         \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A record is a file STATE/trusted/HASH-OF-THE-PATH.json, so that two programs which trust two files at once do not
- * meet. The path is that of the real folder and the name in it: a link to a trusted file is not one.
+ * A record is a file STATE/trusted/HASH-OF-THE-PATH.json, so that two programs which trust two
+ * files at once do not meet. The path is that of the real folder and the name in it: a link to a
+ * trusted file is not one.
  */
 #include "config/trust.h"
 
@@ -38,8 +39,7 @@ static int hash_bytes(const void *bytes,
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned len = 0;
 
-    if (EVP_Digest(bytes, n, hash, &len, EVP_sha256(), NULL) != 1 ||
-        len != SNP_SOURCE_HEX / 2) {
+    if (EVP_Digest(bytes, n, hash, &len, EVP_sha256(), NULL) != 1 || len != SNP_SOURCE_HEX / 2) {
         return snp_fail(err, SNP_E_INTERNAL, "SHA-256 cannot be computed");
     }
     snp_hex(hash, len, hex);
@@ -51,9 +51,8 @@ static int hash_bytes(const void *bytes,
 static int foreign(const char *path, uid_t owner, bool *is_foreign, struct snp_err *err)
 {
     *is_foreign = true;
-    return snp_fail(err, SNP_E_DENIED,
-                    "%s belongs to uid %u, not to you or root; it was not read", path,
-                    (unsigned)owner);
+    return snp_fail(err, SNP_E_DENIED, "%s belongs to uid %u, not to you or root; it was not read",
+                    path, (unsigned)owner);
 }
 
 /* Whose a link is counts as well: who made it chose what is read. */
@@ -66,8 +65,7 @@ static int check_owners(int fd, const char *path, bool *is_foreign, struct snp_e
         return snp_fail_sys(err, errno, "stat %s", path);
     }
     if (!is_ours(named.st_uid) || !is_ours(opened.st_uid)) {
-        return foreign(path, is_ours(named.st_uid) ? opened.st_uid : named.st_uid, is_foreign,
-                       err);
+        return foreign(path, is_ours(named.st_uid) ? opened.st_uid : named.st_uid, is_foreign, err);
     }
     if (!S_ISLNK(named.st_mode) &&
         (named.st_ino != opened.st_ino || named.st_dev != opened.st_dev)) {
@@ -133,10 +131,7 @@ static char *real_path(const char *path)
 }
 
 /* *ret_real and *ret_record are the caller's (free). */
-static int find_record(const char *path,
-                       char **ret_real,
-                       char **ret_record,
-                       struct snp_err *err)
+static int find_record(const char *path, char **ret_real, char **ret_record, struct snp_err *err)
 {
     char hex[SNP_SOURCE_HEX + 1];
     snp_autofree char *state = NULL;
@@ -203,8 +198,8 @@ int snp_trust_add(const char *path,
     }
     SNP_ASSERT(record_path != NULL);
     record = json_pack("{s:o, s:I, s:s, s:s, s:I}", "path", snp_json_bytes(real, strlen(real)),
-                       "owner", (json_int_t)source->owner, "sha256", source->hash, "by", by,
-                       "at", (json_int_t)time(NULL));
+                       "owner", (json_int_t)source->owner, "sha256", source->hash, "by", by, "at",
+                       (json_int_t)time(NULL));
     text = record == NULL ? NULL : snp_json_text(record);
     folder = strndup(record_path, (size_t)(strrchr(record_path, '/') - record_path));
     if (text == NULL || folder == NULL) {
@@ -245,8 +240,8 @@ static const char *state_of(const json_t *record)
     struct snp_err err;
     bool is_foreign = false;
 
-    if (snp_source_read(snp_json_str(record, "path", ""), SOURCE_MAX, &source, &is_foreign,
-                        &err) < 0) {
+    if (snp_source_read(snp_json_str(record, "path", ""), SOURCE_MAX, &source, &is_foreign, &err) <
+        0) {
         return is_foreign ? "foreign" : "gone";
     }
     bool is_same = compare(record, &source) == SNP_TRUST_GIVEN;

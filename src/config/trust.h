@@ -3,9 +3,10 @@
 #define SNP_CONFIG_TRUST_H
 
 /*
- * Files of a working folder, and the user's word for them. A file of a stranger is never read. Whether a file may
- * set more than what harms nobody (config/allow.h) is remembered in the state folder, a record for each
- * path: whose the file was and the SHA-256 of what it held. A file that changes has to be trusted anew.
+ * Files of a working folder, and the user's word for them. A file of a stranger is never read.
+ * Whether a file may set more than what harms nobody (config/allow.h) is remembered in the state
+ * folder, a record for each path: whose the file was and the SHA-256 of what it held. A file that
+ * changes has to be trusted anew.
  */
 
 #include <stdbool.h>
@@ -33,9 +34,9 @@ struct snp_config_text {
 };
 
 /*
- * Read a file of at most max bytes. is_foreign (may be NULL: then whose it is does not matter) becomes true if it
- * belongs to neither us nor root, or is a link that does; then nothing was read, and the code is SNP_E_DENIED. Else as
- * snp_file_read. *ret is the caller's: snp_source_done().
+ * Read a file of at most max bytes. is_foreign (may be NULL: then whose it is does not matter)
+ * becomes true if it belongs to neither us nor root, or is a link that does; then nothing was read,
+ * and the code is SNP_E_DENIED. Else as snp_file_read. *ret is the caller's: snp_source_done().
  */
 int snp_source_read(const char *path,
                     size_t max,
@@ -60,8 +61,8 @@ int snp_trust_add_own(const char *path,
 /* SNP_E_NOT_FOUND: nothing was remembered of the path. */
 int snp_trust_revoke(const char *path, struct snp_err *err) SNP_NODISCARD;
 /*
- * All records, in no order: {"path", "owner", "sha256", "by", "at" (seconds), "state": "trusted", "changed", "gone" or
- * "foreign"}. New reference in *ret.
+ * All records, in no order: {"path", "owner", "sha256", "by", "at" (seconds), "state": "trusted",
+ * "changed", "gone" or "foreign"}. New reference in *ret.
  */
 int snp_trust_list(json_t **ret, struct snp_err *err) SNP_NODISCARD;
 

@@ -97,11 +97,14 @@ static int check_range(enum snp_config_key key,
     if (is_free || (number >= info->min && number <= info->max)) {
         return 0;
     }
-    return snp_fail(err, SNP_E_INVALID, "%s: %.15g is out of range: %.15g to %.15g", place,
-                    number, info->min, info->max);
+    return snp_fail(err, SNP_E_INVALID, "%s: %.15g is out of range: %.15g to %.15g", place, number,
+                    info->min, info->max);
 }
 
-/* 1: it is one; 0: out is ", native, local", nearest one of them or ""; SNP_E_DENIED: it is there, and not to be used. */
+/*
+ * 1: it is one; 0: out is ", native, local", nearest one of them or ""; SNP_E_DENIED: it is there,
+ * and not to be used.
+ */
 static int check_tier(const char *text,
                       const char *place,
                       char out[TIERS_SHOWN],
@@ -123,8 +126,7 @@ static int check_tier(const char *text,
     snp_tier_files_rank(&files);
     for (size_t i = 0; i < files.n && used < TIERS_SHOWN; i++) {
         if (files.files[i].refused == NULL) {
-            used +=
-                (size_t)snprintf(out + used, TIERS_SHOWN - used, ", %s", files.files[i].name);
+            used += (size_t)snprintf(out + used, TIERS_SHOWN - used, ", %s", files.files[i].name);
         }
     }
     return 0;
@@ -193,18 +195,8 @@ static int bool_from_text(const char *text, bool *ret)
         const char *word;
         bool value;
     } words[] = {
-        {"true",  true },
-        {"yes",   true },
-        {"on",    true },
-        {"1",     true },
-        {"t",     true },
-        {"y",     true },
-        {"false", false},
-        {"no",    false},
-        {"off",   false},
-        {"0",     false},
-        {"f",     false},
-        {"n",     false},
+        {"true", true},   {"yes", true}, {"on", true},   {"1", true},  {"t", true},  {"y", true},
+        {"false", false}, {"no", false}, {"off", false}, {"0", false}, {"f", false}, {"n", false},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(words); i++) {
         if (strcasecmp(text, words[i].word) == 0) {
@@ -264,8 +256,7 @@ static int to_float(enum snp_config_key key,
     double value = 0;
     if (json_is_number(given)) {
         value = json_number_value(given);
-    } else if (!json_is_string(given) ||
-               snp_parse_double(json_string_value(given), &value) < 0) {
+    } else if (!json_is_string(given) || snp_parse_double(json_string_value(given), &value) < 0) {
         return wrong_type(key, given, place, err);
     }
     int r = check_range(key, value, place, err);
@@ -281,8 +272,7 @@ static int to_limit(enum snp_config_key key,
     char number[40];
     const char *text = json_string_value(given);
     if (json_is_integer(given)) {
-        (void)snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT,
-                       json_integer_value(given));
+        (void)snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(given));
         text = number;
     } else if (json_is_real(given)) {
         (void)snprintf(number, sizeof(number), "%.6f", json_real_value(given));
@@ -292,8 +282,7 @@ static int to_limit(enum snp_config_key key,
         return wrong_type(key, given, place, err);
     }
     uint64_t value = 0;
-    int r =
-        snp_limit_parse((enum snp_limit)(key - SNP_KEY_LIMIT_FIRST), text, place, &value, err);
+    int r = snp_limit_parse((enum snp_limit)(key - SNP_KEY_LIMIT_FIRST), text, place, &value, err);
     return r < 0 ? r : finish(json_integer((json_int_t)value), ret, err);
 }
 
@@ -352,8 +341,7 @@ static int check_items(enum snp_config_key key,
     }
     json_array_foreach(list, i, item)
     {
-        if (!json_is_string(item) ||
-            strlen(json_string_value(item)) != json_string_length(item)) {
+        if (!json_is_string(item) || strlen(json_string_value(item)) != json_string_length(item)) {
             char found[TEXT_SHOWN + 16];
             return snp_fail(err, SNP_E_INVALID, "%s: expected %s, but item %zu is %s", place,
                             expectations[SNP_CONFIG_LIST], i + 1,
@@ -380,8 +368,8 @@ static int to_list(enum snp_config_key key,
         list = json_loads(text, JSON_REJECT_DUPLICATES, &fault);
         if (!json_is_array(list)) {
             return snp_fail(err, SNP_E_INVALID,
-                            "%s: expected a comma list or a JSON array of texts, got '%.*s'",
-                            place, TEXT_SHOWN, text);
+                            "%s: expected a comma list or a JSON array of texts, got '%.*s'", place,
+                            TEXT_SHOWN, text);
         }
     } else if (text != NULL) {
         r = list_from_words(key, text, &list, err);
@@ -421,11 +409,8 @@ int snp_value_from_json(enum snp_config_key key,
     return snp_fail(err, SNP_E_INTERNAL, "%s: no such type", place);
 }
 
-int snp_value_from_text(enum snp_config_key key,
-                        const char *text,
-                        const char *place,
-                        json_t **ret,
-                        struct snp_err *err)
+int snp_value_from_text(
+    enum snp_config_key key, const char *text, const char *place, json_t **ret, struct snp_err *err)
 {
     snp_autojson json_t *given = json_string(text);
     if (given == NULL) {

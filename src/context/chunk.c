@@ -106,12 +106,13 @@ static void section_begin(struct snp_chunks *chunks, uint32_t at, size_t len)
 
     section_end(chunks, at);
     chunks->items[chunks->n++] = (struct snp_chunk){
-        .kind = SNP_CHUNK_SECTION, .all = {at, at},
-             .name = name, .signature = name
-    };
+        .kind = SNP_CHUNK_SECTION, .all = {at, at}, .name = name, .signature = name};
 }
 
-/* A section begins with a heading of Markdown, or with the first line behind an empty one when the last is long. */
+/*
+ * A section begins with a heading of Markdown, or with the first line behind an empty one when the
+ * last is long.
+ */
 static int sections(const char *text, size_t n, struct snp_chunks *chunks)
 {
     size_t room = 2;
@@ -119,8 +120,7 @@ static int sections(const char *text, size_t n, struct snp_chunks *chunks)
     bool is_after_empty = true;
     struct snp_chunk *items;
 
-    for (const char *at = text; (at = memchr(at, '\n', n - (size_t)(at - text))) != NULL;
-         at++) {
+    for (const char *at = text; (at = memchr(at, '\n', n - (size_t)(at - text))) != NULL; at++) {
         room++;
     }
     items = realloc(chunks->items, room * sizeof(*items));
@@ -205,8 +205,7 @@ static int definitions(const struct snp_parse_item *items,
         if (items[i].kind == SNP_PARSE_IMPORT) {
             chunks->imports[chunks->n_imports++] = (struct snp_mention){items[i].name, 0};
         } else if (items[i].kind == SNP_PARSE_REFERENCE) {
-            chunks->references[chunks->n_references++] =
-                (struct snp_mention){items[i].name, in};
+            chunks->references[chunks->n_references++] = (struct snp_mention){items[i].name, in};
         } else {
             definition(chunks, &items[i]);
         }
@@ -243,9 +242,8 @@ int snp_chunks_make(const char *text,
 
 static int range_add(struct snp_buf *out, const char *text, struct snp_parse_range range)
 {
-    return range.start >= range.end
-               ? 0
-               : snp_buf_add(out, text + range.start, range.end - range.start);
+    return range.start >= range.end ? 0
+                                    : snp_buf_add(out, text + range.start, range.end - range.start);
 }
 
 int snp_chunk_qualified(const struct snp_chunks *chunks,
@@ -266,10 +264,7 @@ int snp_chunk_qualified(const struct snp_chunks *chunks,
     return 0;
 }
 
-int snp_chunk_body(const struct snp_chunks *chunks,
-                   size_t i,
-                   const char *text,
-                   struct snp_buf *out)
+int snp_chunk_body(const struct snp_chunks *chunks, size_t i, const char *text, struct snp_buf *out)
 {
     const struct snp_chunk *chunk = &chunks->items[i];
     struct snp_parse_range rest = chunk->all;
@@ -282,8 +277,7 @@ int snp_chunk_body(const struct snp_chunks *chunks,
         rest.start = chunk->doc.end;
     }
     for (size_t child = i + 1;
-         r == 0 && child < chunks->n && chunks->items[child].all.start < chunk->all.end;
-         child++) {
+         r == 0 && child < chunks->n && chunks->items[child].all.start < chunk->all.end; child++) {
         const struct snp_parse_range *inner = &chunks->items[child].all;
 
         if (chunks->items[child].parent == i && inner->end > rest.start) {

@@ -3,8 +3,8 @@
 #define SNP_CONTEXT_CHUNK_H
 
 /*
- * A file as chunks: the file itself, then its definitions, or sections of plain text, in the order in which they begin.
- * A chunk is never cut; what lies in another has that one as its parent.
+ * A file as chunks: the file itself, then its definitions, or sections of plain text, in the order
+ * in which they begin. A chunk is never cut; what lies in another has that one as its parent.
  */
 
 #include <stddef.h>
@@ -63,8 +63,7 @@ int snp_chunks_make(const char *text,
 
 /* "function". */
 const char *snp_chunk_kind_name(enum snp_chunk_kind kind);
-enum snp_chunk_kind snp_chunk_kind_from_name(
-    const char *name); /* a file if there is none such */
+enum snp_chunk_kind snp_chunk_kind_from_name(const char *name); /* a file if there is none such */
 
 /* The name with those it lies in: "Session.close"; of the file nothing. */
 int snp_chunk_qualified(const struct snp_chunks *chunks,
@@ -73,9 +72,7 @@ int snp_chunk_qualified(const struct snp_chunks *chunks,
                         struct snp_buf *out) SNP_NODISCARD;
 
 /* Its text without that of the chunks in it, and without its documentation. */
-int snp_chunk_body(const struct snp_chunks *chunks,
-                   size_t i,
-                   const char *text,
-                   struct snp_buf *out) SNP_NODISCARD;
+int snp_chunk_body(const struct snp_chunks *chunks, size_t i, const char *text, struct snp_buf *out)
+    SNP_NODISCARD;
 
 #endif

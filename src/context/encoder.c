@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A unigram tokenizer and a transformer of two layers, for inference alone. The pieces of several texts go through the
- * matrices together, so that 19 MB of weights are read once for all of them; attention is within a text.
- * A matrix lies in the file as panels of PANEL columns, in the order in which it is read.
+ * A unigram tokenizer and a transformer of two layers, for inference alone. The pieces of several
+ * texts go through the matrices together, so that 19 MB of weights are read once for all of them;
+ * attention is within a text. A matrix lies in the file as panels of PANEL columns, in the order in
+ * which it is read.
  */
 #include "context/encoder.h"
 
@@ -166,9 +167,8 @@ static int file_map(struct snp_encoder *e, const char *path, struct snp_err *err
     }
     e->size = (size_t)st.st_size;
     e->map = e->size == 0 ? MAP_FAILED : mmap(NULL, e->size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (e->map == MAP_FAILED || e->size < sizeof(mark) ||
-        memcmp(e->map, mark, sizeof(mark)) != 0 || weights_place(e) != e->size ||
-        !pieces_place(e)) {
+    if (e->map == MAP_FAILED || e->size < sizeof(mark) || memcmp(e->map, mark, sizeof(mark)) != 0 ||
+        weights_place(e) != e->size || !pieces_place(e)) {
         return snp_fail(err, SNP_E_INVALID, "%.300s is not of this version", path);
     }
     return 0;
@@ -222,8 +222,7 @@ static size_t char_len(char c)
 
 static int piece_find(const struct snp_encoder *e, const char *text, size_t n)
 {
-    for (uint32_t slot = slot_of(text, n); e->slots[slot] != 0;
-         slot = (slot + 1) & (SLOTS - 1)) {
+    for (uint32_t slot = slot_of(text, n); e->slots[slot] != 0; slot = (slot + 1) & (SLOTS - 1)) {
         const struct vocabulary_piece *piece = &e->pieces[e->slots[slot] - 1];
 
         if (piece->n == n && memcmp(piece->text, text, n) == 0) {
@@ -392,12 +391,8 @@ static void multiply(const struct snp_encoder *e, struct product p)
 
 /* Layers --------------------------------------------------------------------------------- */
 
-static void normalize(const float *x,
-                      size_t rows,
-                      size_t width,
-                      const float *scale,
-                      const float *bias,
-                      float *ret)
+static void normalize(
+    const float *x, size_t rows, size_t width, const float *scale, const float *bias, float *ret)
 {
     for (size_t row = 0; row < rows; row++, x += width, ret += width) {
         double mean = 0;
@@ -428,7 +423,10 @@ static float dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* What one piece of a text of n takes from the others; qkv are rows of 3 × width numbers, of one head. */
+/*
+ * What one piece of a text of n takes from the others; qkv are rows of 3 × width numbers, of
+ * one head.
+ */
 static void attend(const float *qkv, size_t at, size_t n, size_t width, float *ret)
 {
     size_t size = width / HEADS;
@@ -469,8 +467,7 @@ static void layer(struct snp_encoder *e, const struct layer *l, const struct tex
     size_t width = l->width;
 
     normalize(e->x, rows, width, l->scale, l->bias, e->normed);
-    multiply(e,
-             (struct product){e->normed, l->qkv, l->qkv_bias, e->wide, rows, width, 3 * width});
+    multiply(e, (struct product){e->normed, l->qkv, l->qkv_bias, e->wide, rows, width, 3 * width});
     for (size_t text = 0; text < batch->n; text++) {
         size_t start = batch->starts[text];
         size_t n = batch->starts[text + 1] - start;
@@ -487,8 +484,7 @@ static void layer(struct snp_encoder *e, const struct layer *l, const struct tex
     multiply(e, (struct product){e->mixed, l->out, l->out_bias, e->sum, rows, width, WIDE});
     if (width != WIDE) {
         memcpy(e->normed, e->x, rows * width * sizeof(*e->x));
-        multiply(e,
-                 (struct product){e->normed, e->dense, e->dense_bias, e->x, rows, width, WIDE});
+        multiply(e, (struct product){e->normed, e->dense, e->dense_bias, e->x, rows, width, WIDE});
     }
     for (size_t i = 0; i < rows * WIDE; i++) {
         e->x[i] += e->sum[i];
@@ -521,9 +517,7 @@ static void embed(struct snp_encoder *e, const struct text_batch *batch)
     }
 }
 
-static void run(struct snp_encoder *e,
-                const struct text_batch *batch,
-                float (*ret)[SNP_VECTOR_LEN])
+static void run(struct snp_encoder *e, const struct text_batch *batch, float (*ret)[SNP_VECTOR_LEN])
 {
     embed(e, batch);
     for (size_t i = 0; i < LAYERS; i++) {
@@ -539,8 +533,8 @@ static void run(struct snp_encoder *e,
             }
         }
     }
-    multiply(e, (struct product){e->sum, e->top, e->top_bias, ret[0], batch->n, WIDE,
-                                 SNP_VECTOR_LEN});
+    multiply(e,
+             (struct product){e->sum, e->top, e->top_bias, ret[0], batch->n, WIDE, SNP_VECTOR_LEN});
     for (size_t text = 0; text < batch->n; text++) {
         float length;
 

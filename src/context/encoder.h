@@ -3,8 +3,9 @@
 #define SNP_CONTEXT_ENCODER_H
 
 /*
- * Sentences as vectors: similar meanings lie near each other. The network is Universal Sentence Encoder lite, which
- * tools/semantic gets for the build; its file lies beside the program and is mapped.
+ * Sentences as vectors: similar meanings lie near each other. The network is Universal Sentence
+ * Encoder lite, which tools/semantic gets for the build; its file lies beside the program and
+ * is mapped.
  */
 
 #include <stdbool.h>

@@ -98,8 +98,11 @@ static void files_remove(const char *base)
     }
 }
 
-/* Of two processes that make a file a WAL database, both hold a read lock: SQLite tells one of them at once that it
-   is busy, and does not wait. */
+/*
+ * Of two processes that make a file a WAL database, both hold a read lock: SQLite tells one of them
+ * at once that it
+ *   is busy, and does not wait.
+ */
 static int wal_begin(struct snp_db *db, struct snp_err *err)
 {
     int rc = SQLITE_BUSY;
@@ -200,9 +203,8 @@ int snp_index_open(const char *dir, bool anew, struct snp_index *ret, struct snp
 
     *ret = (struct snp_index)SNP_INDEX_NONE;
     ret->root = realpath(dir, NULL);
-    ret->root_fd = ret->root == NULL
-                       ? -1
-                       : open(ret->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    ret->root_fd =
+        ret->root == NULL ? -1 : open(ret->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (ret->root_fd < 0) {
         int eno = errno;
 
@@ -234,16 +236,15 @@ int snp_index_text(
 {
     snp_autorows struct snp_rows rows = {0};
     const void *bytes;
-    int r = snp_db_row(&index->db, &rows, err, "SELECT text FROM content WHERE file = ?", "i",
-                       file);
+    int r =
+        snp_db_row(&index->db, &rows, err, "SELECT text FROM content WHERE file = ?", "i", file);
 
     SNP_TRY(r);
     if (r == 0) {
-        return snp_fail(
-            err, SNP_E_NOT_FOUND,
-            "the index has the name of this file, not its text: it is binary, larger "
-            "than %d KiB, holds a private key, or cannot be read",
-            SNP_INDEX_FILE_MAX >> 10);
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "the index has the name of this file, not its text: it is binary, larger "
+                        "than %d KiB, holds a private key, or cannot be read",
+                        SNP_INDEX_FILE_MAX >> 10);
     }
     bytes = snp_col_bytes(&rows, 0, ret_n);
     *ret = malloc(*ret_n + 1);
@@ -263,10 +264,10 @@ static struct snp_chunk chunk_row(const struct snp_rows *rows)
     return (struct snp_chunk){
         .kind = v[0] < SNP_CHUNK_KINDS ? (enum snp_chunk_kind)v[0] : SNP_CHUNK_FILE,
         .parent = v[1],
-        .lines = {v[2],  v[3] },
-        .all = {v[4],  v[5] },
-        .name = {v[6],  v[7] },
-        .signature = {v[8],  v[9] },
+        .lines = {v[2], v[3]},
+        .all = {v[4], v[5]},
+        .name = {v[6], v[7]},
+        .signature = {v[8], v[9]},
         .doc = {v[10], v[11]},
     };
 }
@@ -281,8 +282,8 @@ int snp_index_chunks(struct snp_index *index,
     int r;
 
     *ret = (struct snp_chunks){0};
-    SNP_TRY(snp_db_number(&index->db, 0, &n, err, "SELECT count(*) FROM chunk WHERE file = ?",
-                          "i", file));
+    SNP_TRY(snp_db_number(&index->db, 0, &n, err, "SELECT count(*) FROM chunk WHERE file = ?", "i",
+                          file));
     ret->items = calloc((size_t)n + 1, sizeof(*ret->items));
     SNP_TRY_MEMORY(ret->items, err);
     r = snp_db_ask(&index->db, &rows, err,
@@ -317,22 +318,21 @@ static int fail_no_file(struct snp_index *index, const char *path, struct snp_er
         if (other == NULL) {
             continue;
         }
-        distance =
-            slash != NULL && snp_streq(slash + 1, path) ? 0 : snp_edit_distance(path, other);
+        distance = slash != NULL && snp_streq(slash + 1, path) ? 0 : snp_edit_distance(path, other);
         if (distance < best && distance <= strlen(path) / 3) {
             free(nearest);
             nearest = strdup(other);
             best = distance;
         }
     }
-    return snp_fail_near(err, SNP_E_NOT_FOUND, nearest,
-                         "no file '%.300s' in the index of %.200s", path, index->root);
+    return snp_fail_near(err, SNP_E_NOT_FOUND, nearest, "no file '%.300s' in the index of %.200s",
+                         path, index->root);
 }
 
 int snp_index_file(struct snp_index *index, const char *path, int64_t *ret, struct snp_err *err)
 {
     path += snp_has_prefix(path, "./") ? 2 : 0;
-    SNP_TRY(snp_db_number(&index->db, 0, ret, err, "SELECT id FROM file WHERE path = ?", "t",
-                          path));
+    SNP_TRY(
+        snp_db_number(&index->db, 0, ret, err, "SELECT id FROM file WHERE path = ?", "t", path));
     return *ret != 0 ? 0 : fail_no_file(index, path, err);
 }

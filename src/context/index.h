@@ -3,8 +3,9 @@
 #define SNP_CONTEXT_INDEX_H
 
 /*
- * The index of a project: one database in STATE/context, named by the hash of the project's real path. It holds the
- * text of the files, so whatever is answered belongs together; it is made anew from the files when it is removed.
+ * The index of a project: one database in STATE/context, named by the hash of the project's real
+ * path. It holds the text of the files, so whatever is answered belongs together; it is made anew
+ * from the files when it is removed.
  */
 
 #include <stdbool.h>
@@ -51,7 +52,10 @@ struct snp_index_report {
 /* Called now and then, with the number of files that were looked at. */
 typedef void (*snp_index_progress_fn)(void *arg, uint64_t files);
 
-/* dir: any path of the folder. anew: without what is known. SNP_E_NOT_FOUND, SNP_E_DENIED as the state folder. */
+/*
+ * dir: any path of the folder. anew: without what is known. SNP_E_NOT_FOUND, SNP_E_DENIED as the
+ * state folder.
+ */
 int snp_index_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
     SNP_NODISCARD;
 void snp_index_close(struct snp_index *index);
@@ -61,8 +65,9 @@ void snp_index_close(struct snp_index *index);
     }
 
 /*
- * Bring it up to date. What was done is kept when this is interrupted. waits: until no other process changes it;
- * else *ret_report says so, except while the index is made for the first time. progress may be NULL.
+ * Bring it up to date. What was done is kept when this is interrupted. waits: until no other
+ * process changes it; else *ret_report says so, except while the index is made for the first time.
+ * progress may be NULL.
  */
 int snp_index_refresh(struct snp_index *index,
                       bool waits,
@@ -71,7 +76,10 @@ int snp_index_refresh(struct snp_index *index,
                       struct snp_index_report *ret_report,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* The text of a file, and its chunks; both the caller's. SNP_E_NOT_FOUND: its text is not in the index. */
+/*
+ * The text of a file, and its chunks; both the caller's. SNP_E_NOT_FOUND: its text is not in
+ * the index.
+ */
 int snp_index_text(struct snp_index *index,
                    int64_t file,
                    char **ret,

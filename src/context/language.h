@@ -3,8 +3,8 @@
 #define SNP_CONTEXT_LANGUAGE_H
 
 /*
- * Languages whose definitions are found. A further one is a row here, its grammar in tools/grammars and meson.build,
- * and its query in src/context/parser/queries.
+ * Languages whose definitions are found. A further one is a row here, its grammar in tools/grammars
+ * and meson.build, and its query in src/context/parser/queries.
  */
 
 #include <stddef.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is encoded of a definition is short: the words of its names, what its documentation says first, and the words of
- * its parameters. A vector is kept as numbers of 8 bits, which changes likeness by less than 0.01.
- * What an endpoint made of a text is kept by the text's hash: a file that changes sends what is new in it.
+ * What is encoded of a definition is short: the words of its names, what its documentation says
+ * first, and the words of its parameters. A vector is kept as numbers of 8 bits, which changes
+ * likeness by less than 0.01. What an endpoint made of a text is kept by the text's hash: a file
+ * that changes sends what is new in it.
  */
 #include "context/meaning.h"
 
@@ -44,8 +45,7 @@ struct vector {
 
 /* Encodings ---------------------------------------------------------------------------- */
 
-_Static_assert((int)SNP_ENCODE_TEXTS_MAX <= (int)SNP_EMBED_TEXTS_MAX,
-               "as many texts at a time");
+_Static_assert((int)SNP_ENCODE_TEXTS_MAX <= (int)SNP_EMBED_TEXTS_MAX, "as many texts at a time");
 
 int snp_encoding_open(const char *name,
                       const struct snp_config *config,
@@ -90,9 +90,8 @@ int snp_encoding_make(struct snp_encoding *encoding,
                       struct snp_err *err)
 {
     if (encoding->encoder == NULL) {
-        return snp_embed(encoding->embedder,
-                         &(struct snp_embed_ask){texts, n, encoding->limit_ms}, ret, ret_len,
-                         err);
+        return snp_embed(encoding->embedder, &(struct snp_embed_ask){texts, n, encoding->limit_ms},
+                         ret, ret_len, err);
     }
     snp_encode(encoding->encoder, texts, n, encoding->numbers);
     *ret = encoding->numbers[0];
@@ -368,8 +367,7 @@ static int file_add(struct snp_index *index,
             return snp_fail(err, (enum snp_code)r, "out of memory");
         }
         m->ids[m->n] = first + (int64_t)i;
-        r = m->texts[m->n].len == 0 || is_asked(m) ? 0
-                                                   : known_find(index, m, m->ids[m->n], err);
+        r = m->texts[m->n].len == 0 || is_asked(m) ? 0 : known_find(index, m, m->ids[m->n], err);
         SNP_TRY(r);
         m->n += r == 1;
         SNP_TRY(m->n == SNP_ENCODE_TEXTS_MAX ? flush(index, m, err) : 0);
@@ -407,16 +405,16 @@ static int encoding_settle(struct snp_index *index,
 {
     int64_t n = 0;
 
-    SNP_TRY(snp_db_number(&index->db, 0, &n, err,
-                          "SELECT count(*) FROM encoding WHERE name = ?", "t", encoding->name));
+    SNP_TRY(snp_db_number(&index->db, 0, &n, err, "SELECT count(*) FROM encoding WHERE name = ?",
+                          "t", encoding->name));
     if (n == 1) {
         return 0;
     }
     SNP_TRY(transaction(index, "BEGIN IMMEDIATE", err));
-    SNP_TRY(snp_db_exec(&index->db,
-                        "DELETE FROM vector; DELETE FROM known; DELETE FROM encoding;", err));
-    return snp_db_run(&index->db, NULL, err, "INSERT INTO encoding(name, len) VALUES(?, 0)",
-                      "t", encoding->name);
+    SNP_TRY(snp_db_exec(&index->db, "DELETE FROM vector; DELETE FROM known; DELETE FROM encoding;",
+                        err));
+    return snp_db_run(&index->db, NULL, err, "INSERT INTO encoding(name, len) VALUES(?, 0)", "t",
+                      encoding->name);
 }
 
 /* Texts that are in no file any more are not kept for ever. */
@@ -613,8 +611,8 @@ int snp_meaning_search(struct snp_index *index,
     int r;
 
     ret->n = 0;
-    SNP_TRY(snp_db_number(&index->db, 0, &kept, err, "SELECT len FROM encoding WHERE name = ?",
-                          "t", encoding->name));
+    SNP_TRY(snp_db_number(&index->db, 0, &kept, err, "SELECT len FROM encoding WHERE name = ?", "t",
+                          encoding->name));
     if (kept == 0) {
         return 0;
     }

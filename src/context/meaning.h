@@ -3,8 +3,9 @@
 #define SNP_CONTEXT_MEANING_H
 
 /*
- * Definitions and sections as vectors, which lie in the index: one row for each file, whose words they are of. Making
- * them takes longer than all the rest of an index, so it goes on where it was interrupted.
+ * Definitions and sections as vectors, which lie in the index: one row for each file, whose words
+ * they are of. Making them takes longer than all the rest of an index, so it goes on where it was
+ * interrupted.
  */
 
 #include "context/encoder.h"
@@ -23,8 +24,7 @@ struct snp_embedder;
 #define SNP_ENCODING_OFF   "off"
 
 struct snp_encoding {
-    char *
-        name; /* owned: "local", "openai/NAME"; vectors of another are made anew. NULL = none */
+    char *name; /* owned: "local", "openai/NAME"; vectors of another are made anew. NULL = none */
     uint64_t limit_ms;             /* of one answer of an endpoint */
     struct snp_encoder *encoder;   /* owned; NULL = at an endpoint */
     struct snp_embedder *embedder; /* owned */
@@ -38,7 +38,10 @@ int snp_encoding_open(const char *name,
                       struct snp_err *err) SNP_NODISCARD;
 void snp_encoding_done(struct snp_encoding *encoding);
 
-/* Vectors of at most SNP_ENCODE_TEXTS_MAX texts, each of *ret_len numbers; borrowed until the next call. */
+/*
+ * Vectors of at most SNP_ENCODE_TEXTS_MAX texts, each of *ret_len numbers; borrowed until the
+ * next call.
+ */
 int snp_encoding_make(struct snp_encoding *encoding,
                       const char *const *texts,
                       size_t n,
@@ -56,8 +59,8 @@ struct snp_meaning_report {
 typedef void (*snp_meaning_progress_fn)(uint64_t done, uint64_t all);
 
 /*
- * Make the vectors that are missing, for at most limit_us (0 = until all are made). progress may be NULL. Vectors
- * of another encoding are forgotten first. What was made is kept when this fails.
+ * Make the vectors that are missing, for at most limit_us (0 = until all are made). progress may be
+ * NULL. Vectors of another encoding are forgotten first. What was made is kept when this fails.
  */
 int snp_meaning_update(struct snp_index *index,
                        struct snp_encoding *encoding,

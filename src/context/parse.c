@@ -62,13 +62,11 @@ static bool start(struct snp_parse *parse)
         return false;
     }
     const char *const argv[] = {parse->program, NULL};
-    struct snp_child child = {
-        .argv = argv,
-        .env = no_variables,
-        .has_only_env = true,
-        .cwd = "/",
-        .fds = {ends[1], ends[1], nowhere}
-    };
+    struct snp_child child = {.argv = argv,
+                              .env = no_variables,
+                              .has_only_env = true,
+                              .cwd = "/",
+                              .fds = {ends[1], ends[1], nowhere}};
     parse->is_missing = snp_child_start(&child, &parse->pid, &ignored) < 0;
     (void)close(ends[1]);
     parse->fd = ends[0];
@@ -95,8 +93,7 @@ static bool move(int fd, void *bytes, size_t n, bool is_out, uint64_t deadline)
         struct pollfd wait = {.fd = fd, .events = is_out ? POLLOUT : POLLIN};
         ssize_t done;
 
-        if (now >= deadline ||
-            SNP_RETRY(poll(&wait, 1, (int)((deadline - now) / 1000) + 1)) <= 0) {
+        if (now >= deadline || SNP_RETRY(poll(&wait, 1, (int)((deadline - now) / 1000) + 1)) <= 0) {
             return false;
         }
         done = is_out ? SNP_RETRY(send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT))
@@ -132,10 +129,7 @@ static bool ask(struct snp_parse *parse,
     return true;
 }
 
-bool snp_parse_ask(struct snp_parse *parse,
-                   enum snp_language language,
-                   const char *text,
-                   size_t n)
+bool snp_parse_ask(struct snp_parse *parse, enum snp_language language, const char *text, size_t n)
 {
     return ask(parse, language, text, n, false);
 }
@@ -191,9 +185,8 @@ bool snp_parse_items(struct snp_parse *parse,
     for (uint32_t i = 0; i < head.n_items; i++) {
         const struct snp_parse_item *item = &parse->items[i];
 
-        if (item->kind >= SNP_PARSE_KINDS || !lies_in(&item->name, n) ||
-            !lies_in(&item->all, n) || !lies_in(&item->signature, n) ||
-            !lies_in(&item->doc, n)) {
+        if (item->kind >= SNP_PARSE_KINDS || !lies_in(&item->name, n) || !lies_in(&item->all, n) ||
+            !lies_in(&item->signature, n) || !lies_in(&item->doc, n)) {
             failed(parse, language);
             return false;
         }

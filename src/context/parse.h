@@ -2,7 +2,10 @@
 #ifndef SNP_CONTEXT_PARSE_H
 #define SNP_CONTEXT_PARSE_H
 
-/* The program that finds definitions (src/context/parser), which a hostile file can make fail, hang or lie. */
+/*
+ * The program that finds definitions (src/context/parser), which a hostile file can make fail, hang
+ * or lie.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,17 +35,14 @@ void snp_parse_done(struct snp_parse *parse);
 void snp_parse_find(struct snp_parse *parse);
 
 /*
- * Ask for the items of a text; the answer is waited for by snp_parse_items, and the text may go meanwhile. False: there
- * will be none, so the file is plain text.
+ * Ask for the items of a text; the answer is waited for by snp_parse_items, and the text may go
+ * meanwhile. False: there will be none, so the file is plain text.
  */
-bool snp_parse_ask(struct snp_parse *parse,
-                   enum snp_language language,
-                   const char *text,
-                   size_t n);
+bool snp_parse_ask(struct snp_parse *parse, enum snp_language language, const char *text, size_t n);
 
 /*
- * What was asked for last, of a text of n bytes; every range lies in it. *ret stays parse's until the next call. False:
- * the program failed or took too long.
+ * What was asked for last, of a text of n bytes; every range lies in it. *ret stays parse's until
+ * the next call. False: the program failed or took too long.
  */
 bool snp_parse_items(struct snp_parse *parse,
                      enum snp_language language,
@@ -50,7 +50,10 @@ bool snp_parse_items(struct snp_parse *parse,
                      const struct snp_parse_item **ret,
                      size_t *ret_n);
 
-/* The tree of a text, behind what out has (context/parsed.h says how). False: none, for the same reasons. */
+/*
+ * The tree of a text, behind what out has (context/parsed.h says how). False: none, for the
+ * same reasons.
+ */
 bool snp_parse_tree(struct snp_parse *parse,
                     enum snp_language language,
                     const char *text,

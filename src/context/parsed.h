@@ -3,11 +3,13 @@
 #define SNP_CONTEXT_PARSED_H
 
 /*
- * What goes between the index and its parser, a program of its own that a hostile file may take over: a question is a
- * head and the text, an answer a head and items, or the whole tree. All numbers are of this machine. Items are nothing
- * but ranges of the text that was sent, so whoever reads them has only to look whether they lie in it. A tree is read
- * inside a sandbox (src/ground/script_tree.py): the sizes of the names of kinds and of fields, the number of nodes, the
- * names, each with a zero behind it, padding to four bytes, and each node before its children (snp_parse_node).
+ * What goes between the index and its parser, a program of its own that a hostile file may take
+ * over: a question is a head and the text, an answer a head and items, or the whole tree. All
+ * numbers are of this machine. Items are nothing but ranges of the text that was sent, so whoever
+ * reads them has only to look whether they lie in it. A tree is read inside a sandbox
+ * (src/ground/script_tree.py): the sizes of the names of kinds and of fields, the number of nodes,
+ * the names, each with a zero behind it, padding to four bytes, and each node before its children
+ * (snp_parse_node).
  */
 
 #include <stdint.h>

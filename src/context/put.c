@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The full text search has no copy of the texts: to forget a row it must be told again what the row was made of. So the
- * four texts of a row are made by one function, of nothing but the file's text, its path and its chunks.
+ * The full text search has no copy of the texts: to forget a row it must be told again what the row
+ * was made of. So the four texts of a row are made by one function, of nothing but the file's text,
+ * its path and its chunks.
  */
 #include "context/put.h"
 
@@ -30,9 +31,8 @@ static void row_done(struct search_row *row)
 
 static int range_add(struct snp_buf *out, const char *text, struct snp_parse_range range)
 {
-    SNP_TRY(range.start < range.end
-                ? snp_buf_add(out, text + range.start, range.end - range.start)
-                : 0);
+    SNP_TRY(range.start < range.end ? snp_buf_add(out, text + range.start, range.end - range.start)
+                                    : 0);
     return snp_buf_adds(out, "\n");
 }
 
@@ -74,8 +74,8 @@ static int64_t *chunk_ids(struct snp_index *index, int64_t file, size_t n, struc
         (void)snp_fail(err, SNP_E_NOMEM, "out of memory");
         return NULL;
     }
-    r = snp_db_ask(&index->db, &rows, err,
-                   "SELECT id FROM chunk WHERE file = ? ORDER BY ordinal", "i", file);
+    r = snp_db_ask(&index->db, &rows, err, "SELECT id FROM chunk WHERE file = ? ORDER BY ordinal",
+                   "i", file);
     while (r == 0 && found < n && (r = snp_db_step(&rows, err)) > 0) {
         ids[found++] = (int64_t)snp_col_u64(&rows, 0);
         r = 0;
@@ -123,8 +123,7 @@ int snp_put_clear(struct snp_index *index, int64_t file, const char *path, struc
     SNP_TRY(words_forget(index, file, path, err));
     SNP_TRY(snp_db_run(&index->db, NULL, err, "DELETE FROM vector WHERE file = ?", "i", file));
     SNP_TRY(snp_db_run(&index->db, NULL, err, "DELETE FROM chunk WHERE file = ?", "i", file));
-    SNP_TRY(
-        snp_db_run(&index->db, NULL, err, "DELETE FROM reference WHERE file = ?", "i", file));
+    SNP_TRY(snp_db_run(&index->db, NULL, err, "DELETE FROM reference WHERE file = ?", "i", file));
     SNP_TRY(snp_db_run(&index->db, NULL, err, "DELETE FROM import WHERE file = ?", "i", file));
     return snp_db_run(&index->db, NULL, err, "DELETE FROM content WHERE file = ?", "i", file);
 }
@@ -144,8 +143,8 @@ int snp_put_file(struct snp_index *index,
     int64_t id = put->id;
 
     if (id == 0) {
-        SNP_TRY(snp_db_run(&index->db, NULL, err, "INSERT INTO file(path) VALUES(?)", "t",
-                           put->path));
+        SNP_TRY(
+            snp_db_run(&index->db, NULL, err, "INSERT INTO file(path) VALUES(?)", "t", put->path));
         id = sqlite3_last_insert_rowid(index->db.sqlite);
     }
     if (ret != NULL) {
@@ -180,17 +179,16 @@ static int chunk_put(struct snp_index *index,
 
     SNP_TRY_MEMORY(name, err);
     SNP_TRY(row_make(row, source->chunks, i, text, err));
-    SNP_TRY(snp_db_run(&index->db, NULL, err,
-                       "INSERT INTO chunk(file, ordinal, kind, parent, first, last, start, end,"
-                       " name_start, name_end, sig_start, sig_end, doc_start, doc_end, name,"
-                       " qualified) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                       "iiiiiiiiiiiiiitt", source->file, (int64_t)i, (int64_t)chunk->kind,
-                       (int64_t)chunk->parent, (int64_t)chunk->lines[0],
-                       (int64_t)chunk->lines[1], (int64_t)chunk->all.start,
-                       (int64_t)chunk->all.end, (int64_t)chunk->name.start,
-                       (int64_t)chunk->name.end, (int64_t)chunk->signature.start,
-                       (int64_t)chunk->signature.end, (int64_t)chunk->doc.start,
-                       (int64_t)chunk->doc.end, name, snp_buf_bytes(&row->name)));
+    SNP_TRY(snp_db_run(
+        &index->db, NULL, err,
+        "INSERT INTO chunk(file, ordinal, kind, parent, first, last, start, end,"
+        " name_start, name_end, sig_start, sig_end, doc_start, doc_end, name,"
+        " qualified) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "iiiiiiiiiiiiiitt", source->file, (int64_t)i, (int64_t)chunk->kind, (int64_t)chunk->parent,
+        (int64_t)chunk->lines[0], (int64_t)chunk->lines[1], (int64_t)chunk->all.start,
+        (int64_t)chunk->all.end, (int64_t)chunk->name.start, (int64_t)chunk->name.end,
+        (int64_t)chunk->signature.start, (int64_t)chunk->signature.end, (int64_t)chunk->doc.start,
+        (int64_t)chunk->doc.end, name, snp_buf_bytes(&row->name)));
     return snp_db_run(&index->db, NULL, err,
                       "INSERT INTO fts(rowid, name, path, head, body) VALUES(?, ?, ?, ?, ?)",
                       "itttt", sqlite3_last_insert_rowid(index->db.sqlite),
@@ -238,8 +236,8 @@ int snp_put(struct snp_index *index,
 
     SNP_TRY(file == 0 ? 0 : snp_put_clear(index, file, put->path, err));
     SNP_TRY(snp_put_file(index, put, &file, err));
-    SNP_TRY(snp_db_run(&index->db, NULL, err, "INSERT INTO content(file, text) VALUES(?, ?)",
-                       "ib", file, text, n));
+    SNP_TRY(snp_db_run(&index->db, NULL, err, "INSERT INTO content(file, text) VALUES(?, ?)", "ib",
+                       file, text, n));
     SNP_TRY(snp_db_number(&index->db, 0, &first, err, "SELECT max(id) FROM chunk", ""));
     struct chunk_source source = {file, put->path, text, chunks};
     for (size_t i = 0; i < chunks->n; i++) {

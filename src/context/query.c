@@ -40,8 +40,8 @@ char *snp_section_heading(const struct snp_section *section)
     return section->form == SNP_SECTION_NAME
                ? snp_format("%s:%u-%u  %s  # %s", section->path, section->lines[0],
                             section->lines[1], section->title, section->why)
-               : snp_format("%s:%u-%u  # %s", section->path, section->lines[0],
-                            section->lines[1], section->why);
+               : snp_format("%s:%u-%u  # %s", section->path, section->lines[0], section->lines[1],
+                            section->why);
 }
 
 /* One file of which text is told. */
@@ -92,8 +92,8 @@ static int file_of(struct pack *pack, int64_t id, struct quoted_file **ret, stru
     }
     *ret = file = &pack->files[pack->n_files++];
     file->id = id;
-    SNP_TRY(snp_db_row(&pack->index->db, &rows, err, "SELECT path FROM file WHERE id = ?", "i",
-                       id));
+    SNP_TRY(
+        snp_db_row(&pack->index->db, &rows, err, "SELECT path FROM file WHERE id = ?", "i", id));
     file->path = strdup(snp_col_text(&rows, 0));
     SNP_TRY_MEMORY(file->path, err);
     SNP_TRY(snp_index_text(pack->index, id, &file->text, &file->n, err));
@@ -113,15 +113,15 @@ static const struct {
     const char *text;
     bool is_more;
 } reasons[] = {
-    {SNP_WHY_EXACT,    "exact match: \"%s\"",            false},
-    {SNP_WHY_PATH,     "path match: \"%s\"",             false},
-    {SNP_WHY_TEST,     "tests \"%s\"",                   false},
-    {SNP_WHY_CALLER,   "uses \"%s\"",                    false},
-    {SNP_WHY_WORDS,    "keywords",                       false},
-    {SNP_WHY_MEANING,  "similar meaning",                false},
-    {SNP_WHY_CURRENT,  ", in the current file",          true },
-    {SNP_WHY_IMPORTED, ", imported by the current file", true },
-    {SNP_WHY_RECENT,   ", changed recently",             true },
+    {SNP_WHY_EXACT, "exact match: \"%s\"", false},
+    {SNP_WHY_PATH, "path match: \"%s\"", false},
+    {SNP_WHY_TEST, "tests \"%s\"", false},
+    {SNP_WHY_CALLER, "uses \"%s\"", false},
+    {SNP_WHY_WORDS, "keywords", false},
+    {SNP_WHY_MEANING, "similar meaning", false},
+    {SNP_WHY_CURRENT, ", in the current file", true},
+    {SNP_WHY_IMPORTED, ", imported by the current file", true},
+    {SNP_WHY_RECENT, ", changed recently", true},
 };
 
 static char *why_text(const struct pack *pack, const struct snp_hit *hit)
@@ -167,10 +167,9 @@ static int content_set(struct snp_section *section,
         section->content = r < 0 ? NULL : buf_copy(&skeleton);
         snp_buf_done(&skeleton);
     } else {
-        section->content =
-            form == SNP_SECTION_NAME
-                ? strdup("")
-                : strndup(file->text + chunk->all.start, chunk->all.end - chunk->all.start);
+        section->content = form == SNP_SECTION_NAME ? strdup("")
+                                                    : strndup(file->text + chunk->all.start,
+                                                              chunk->all.end - chunk->all.start);
     }
     heading = snp_section_heading(section);
     SNP_TRY_MEMORY(section->content != NULL && heading != NULL, err);
@@ -249,8 +248,8 @@ static int section_add(struct pack *pack,
     int r;
 
     SNP_TRY(file_of(pack, hit->file, &file, err));
-    SNP_TRY(snp_db_number(&pack->index->db, 0, &i, err,
-                          "SELECT ordinal FROM chunk WHERE id = ?", "i", hit->chunk));
+    SNP_TRY(snp_db_number(&pack->index->db, 0, &i, err, "SELECT ordinal FROM chunk WHERE id = ?",
+                          "i", hit->chunk));
     if ((size_t)i >= file->chunks.n) {
         return snp_fail(err, SNP_E_INTERNAL,
                         "the index is damaged; `context index --rebuild` makes it anew");
@@ -272,8 +271,7 @@ static int section_add(struct pack *pack,
         section->title = title.len == 0 ? strdup(file->path) : buf_copy(&title);
     }
     snp_buf_done(&title);
-    SNP_TRY_MEMORY(section->path != NULL && section->why != NULL && section->title != NULL,
-                   err);
+    SNP_TRY_MEMORY(section->path != NULL && section->why != NULL && section->title != NULL, err);
     pack->room = pack->query->max_tokens - answer->tokens;
     r = form_choose(pack, section, file, (size_t)i, rank, err);
     if (r != 0) {

@@ -3,8 +3,9 @@
 #define SNP_CONTEXT_QUERY_H
 
 /*
- * What of a project belongs to a question. Several lists (exact names, words, imports of the current file, callers) are
- * fused by reciprocal rank; what fits the budget is told: whole definitions, then signatures, then names.
+ * What of a project belongs to a question. Several lists (exact names, words, imports of the
+ * current file, callers) are fused by reciprocal rank; what fits the budget is told: whole
+ * definitions, then signatures, then names.
  */
 
 #include <stdbool.h>
@@ -73,7 +74,10 @@ int snp_query(struct snp_index *index,
               struct snp_answer *ret,
               struct snp_err *err) SNP_NODISCARD;
 
-/* "PATH:FIRST-LAST  # WHY", as a section is headed and its tokens are counted. The caller frees; NULL: no memory. */
+/*
+ * "PATH:FIRST-LAST  # WHY", as a section is headed and its tokens are counted. The caller frees;
+ * NULL: no memory.
+ */
 char *snp_section_heading(const struct snp_section *section);
 
 #endif

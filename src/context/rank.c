@@ -32,7 +32,10 @@ enum {
 #define OTHERS_SHARE   0.9 /* of the least BM25, for what has no word of the question */
 
 #define USER_WEIGHT 0.5
-/* Some three places at the top, among equals; of the file before the last half of that, then a third, ... */
+/*
+ * Some three places at the top, among equals; of the file before the last half of that, then a
+ * third, ...
+ */
 #define RECENT_WEIGHT 0.05
 
 /* A checkout gives all files one time; what is that much later than most was worked on since. */
@@ -92,12 +95,8 @@ static struct snp_hit *hit_of(struct snp_hits *hits, int64_t chunk, int64_t file
 }
 
 /* One more list has it at this place, from 0. */
-static struct snp_hit *fuse(struct snp_hits *hits,
-                            int64_t chunk,
-                            int64_t file,
-                            unsigned why,
-                            size_t rank,
-                            double weight)
+static struct snp_hit *fuse(
+    struct snp_hits *hits, int64_t chunk, int64_t file, unsigned why, size_t rank, double weight)
 {
     struct snp_hit *hit = hit_of(hits, chunk, file);
 
@@ -277,18 +276,20 @@ static int by_chunk(const void *a, const void *b)
     return (one->chunk > other->chunk) - (one->chunk < other->chunk);
 }
 
-/* What is used by code with words of the question likewise: its caller says in other words what it is for. */
+/*
+ * What is used by code with words of the question likewise: its caller says in other words what it
+ * is for.
+ */
 static int by_callers(struct snp_index *index, struct candidates *c, struct snp_err *err)
 {
     qsort(c->items, c->n, sizeof(c->items[0]), by_chunk);
     for (size_t i = 0; i < c->n; i++) {
         snp_autorows struct snp_rows rows = {0};
         double best = 0;
-        int r =
-            snp_db_ask(&index->db, &rows, err,
-                       "SELECT r.chunk FROM chunk c CROSS JOIN reference r ON r.name = c.name"
-                       " WHERE c.id = ? AND c.kind > 1 LIMIT ?",
-                       "ii", c->items[i].chunk, (int64_t)CALLS_MAX);
+        int r = snp_db_ask(&index->db, &rows, err,
+                           "SELECT r.chunk FROM chunk c CROSS JOIN reference r ON r.name = c.name"
+                           " WHERE c.id = ? AND c.kind > 1 LIMIT ?",
+                           "ii", c->items[i].chunk, (int64_t)CALLS_MAX);
 
         while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
             struct candidate key = {.chunk = (int64_t)snp_col_u64(&rows, 0)};
@@ -306,7 +307,10 @@ static int by_callers(struct snp_index *index, struct candidates *c, struct snp_
     return 0;
 }
 
-/* What has words of the question gains by its meaning, whatever its place; others if they are among the first. */
+/*
+ * What has words of the question gains by its meaning, whatever its place; others if they are among
+ * the first.
+ */
 static int by_meaning(struct snp_index *index,
                       const struct snp_query *query,
                       struct candidates *c,
@@ -337,12 +341,12 @@ static int by_meaning(struct snp_index *index,
     }
     for (size_t k = 0; k < c->meant.n && k < LIST_MAX; k++) {
         if (c->meant.items[k].chunk != 0) {
-            c->items[c->n++] = (struct candidate){
-                .chunk = c->meant.items[k].chunk,
-                .file = c->meant.items[k].file,
-                .why = SNP_WHY_MEANING,
-                .score =
-                    OTHERS_SHARE * least + MEANING_WEIGHT * (double)c->meant.items[k].likeness};
+            c->items[c->n++] =
+                (struct candidate){.chunk = c->meant.items[k].chunk,
+                                   .file = c->meant.items[k].file,
+                                   .why = SNP_WHY_MEANING,
+                                   .score = OTHERS_SHARE * least +
+                                            MEANING_WEIGHT * (double)c->meant.items[k].likeness};
         }
     }
     return 0;
@@ -353,10 +357,9 @@ static int by_sum(const void *a, const void *b)
     const struct candidate *one = a;
     const struct candidate *other = b;
 
-    return one->score > other->score ? -1
-           : one->score < other->score
-               ? 1
-               : (one->chunk > other->chunk) - (one->chunk < other->chunk);
+    return one->score > other->score   ? -1
+           : one->score < other->score ? 1
+                                       : (one->chunk > other->chunk) - (one->chunk < other->chunk);
 }
 
 static int by_text(struct snp_index *index,
@@ -386,8 +389,7 @@ static int by_text(struct snp_index *index,
         qsort(found->items, found->n, sizeof(found->items[0]), by_sum);
     }
     for (size_t i = 0; r == 0 && i < found->n && i < LIST_MAX; i++) {
-        (void)fuse(hits, found->items[i].chunk, found->items[i].file, found->items[i].why, i,
-                   1.0);
+        (void)fuse(hits, found->items[i].chunk, found->items[i].file, found->items[i].why, i, 1.0);
     }
     snp_buf_done(&terms.match);
     return r;
@@ -401,7 +403,10 @@ static bool is_name_char(char c)
            strchr("_$./-:#", c) != NULL || (unsigned char)c >= 0x80;
 }
 
-/* Written as names of code are, so it is meant: a.b, a_b, aB, a/b. Capitals alone may be for emphasis. */
+/*
+ * Written as names of code are, so it is meant: a.b, a_b, aB, a/b. Capitals alone may be
+ * for emphasis.
+ */
 static bool is_code(const char *word)
 {
     for (const char *at = word + 1; at[0] != '\0'; at++) {
@@ -557,10 +562,9 @@ static int by_names(struct snp_index *index,
         while (end > 0 && strchr(".:/#-", at[end - 1]) != NULL) {
             end--; /* of the sentence */
         }
-        bool is_alone =
-            at == text + strspn(text, " \"'`") &&
-            strcspn(at + n, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") ==
-                strlen(at + n);
+        bool is_alone = at == text + strspn(text, " \"'`") &&
+                        strcspn(at + n, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") ==
+                            strlen(at + n);
         if (end > (is_alone ? 0 : 1) && end < sizeof(word)) {
             (void)snprintf(word, sizeof(word), "%.*s", (int)end, at);
             r = one_word(index, word, is_alone, hits, err);
@@ -573,7 +577,10 @@ static int by_names(struct snp_index *index,
 
 /* The current file ---------------------------------------------------------------------- */
 
-/* Whether an import may mean the file: its parts are the end of the path, without what the path ends in. */
+/*
+ * Whether an import may mean the file: its parts are the end of the path, without what the path
+ * ends in.
+ */
 static bool imports(const char *import, const char *path)
 {
     char plain[SNP_WALK_PATH_MAX];
@@ -632,8 +639,8 @@ static int near_current(struct snp_index *index,
     int r;
 
     SNP_TRY(snp_index_file(index, current, &file, err));
-    r = snp_db_ask(&index->db, &rows, err, "SELECT name FROM import WHERE file = ? LIMIT 200",
-                   "i", file);
+    r = snp_db_ask(&index->db, &rows, err, "SELECT name FROM import WHERE file = ? LIMIT 200", "i",
+                   file);
     while (r == 0 && imported.n < IMPORTS_MAX && (r = snp_db_step(&rows, err)) > 0) {
         imported.names[imported.n] = strdup(snp_col_text(&rows, 0));
         SNP_TRY_MEMORY(imported.names[imported.n], err);
@@ -662,22 +669,23 @@ static int near_current(struct snp_index *index,
 /* Recent ------------------------------------------------------------------------------- */
 
 /*
- * Of what was found, what lies in files that were changed last: those an hour newer than half of the files and not
- * older than git's last commit, checkout or pull; then those of git's last commits.
+ * Of what was found, what lies in files that were changed last: those an hour newer than half of
+ * the files and not older than git's last commit, checkout or pull; then those of git's
+ * last commits.
  */
 static int recent(struct snp_index *index, struct snp_hits *hits, struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
     size_t n = 0;
-    int r = snp_db_ask(
-        &index->db, &rows, err,
-        "SELECT id FROM (SELECT id, 0 AS part, -mtime AS place FROM file WHERE mtime >"
-        " max(coalesce((SELECT since FROM history), 0),"
-        " (SELECT mtime FROM file ORDER BY mtime LIMIT 1"
-        " OFFSET (SELECT count(*) / 2 FROM file)) + ?)"
-        " UNION ALL SELECT file, 1, place FROM changed)"
-        " GROUP BY id ORDER BY min(part), min(place) LIMIT ?",
-        "ii", RECENT_NS, (int64_t)RECENT_MAX);
+    int r =
+        snp_db_ask(&index->db, &rows, err,
+                   "SELECT id FROM (SELECT id, 0 AS part, -mtime AS place FROM file WHERE mtime >"
+                   " max(coalesce((SELECT since FROM history), 0),"
+                   " (SELECT mtime FROM file ORDER BY mtime LIMIT 1"
+                   " OFFSET (SELECT count(*) / 2 FROM file)) + ?)"
+                   " UNION ALL SELECT file, 1, place FROM changed)"
+                   " GROUP BY id ORDER BY min(part), min(place) LIMIT ?",
+                   "ii", RECENT_NS, (int64_t)RECENT_MAX);
 
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         int64_t file = (int64_t)snp_col_u64(&rows, 0);

@@ -23,8 +23,8 @@ struct snp_hit {
     int64_t file;
     unsigned why; /* of snp_why */
     double score;
-    unsigned
-        level; /* 1: named as code is, before all others; 2: in the same letters, before these */
+    /* 1: named as code is, before all others; 2: in the same letters, before these */
+    unsigned level;
 };
 
 struct snp_hits {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snp_index_refresh: the files are compared with what the index has of them. One that has the same size, times and
- * inode is not read, unless it changed so shortly before it was read last that a change after that would not
- * show. While one file is parsed, the one before it is written.
+ * snp_index_refresh: the files are compared with what the index has of them. One that has the same
+ * size, times and inode is not read, unless it changed so shortly before it was read last that a
+ * change after that would not show. While one file is parsed, the one before it is written.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -225,8 +225,7 @@ static void file_read(int dir_fd, const char *name, struct pending *p)
         p->put.state = SNP_INDEX_LARGE;
         return;
     }
-    if (fd < 0 ||
-        snp_file_read_fd(fd, name, SNP_INDEX_FILE_MAX, &p->text, &p->n, &ignored) < 0) {
+    if (fd < 0 || snp_file_read_fd(fd, name, SNP_INDEX_FILE_MAX, &p->text, &p->n, &ignored) < 0) {
         return;
     }
     (void)SHA256((const unsigned char *)p->text, p->n, p->put.hash);
@@ -256,11 +255,10 @@ static int changed(struct refresh *f,
                    struct snp_err *err)
 {
     bool has_text = known != NULL && known->put.state < SNP_INDEX_BINARY;
-    bool is_same =
-        known != NULL && !is_outdated(f, &known->put) &&
-        (has_text ? p->put.state == SNP_INDEX_TEXT : p->put.state == known->put.state) &&
-        known->put.language == p->put.language &&
-        memcmp(known->put.hash, p->put.hash, sizeof(p->put.hash)) == 0;
+    bool is_same = known != NULL && !is_outdated(f, &known->put) &&
+                   (has_text ? p->put.state == SNP_INDEX_TEXT : p->put.state == known->put.state) &&
+                   known->put.language == p->put.language &&
+                   memcmp(known->put.hash, p->put.hash, sizeof(p->put.hash)) == 0;
 
     if (is_same) {
         /* only its times are others */
@@ -287,18 +285,15 @@ static int on_file(void *arg,
                    struct snp_err *err)
 {
     struct refresh *f = arg;
-    struct indexed_file *known =
-        bsearch(path, f->known, f->n_known, sizeof(*f->known), by_path);
-    snp_cleanup(pending_done) struct pending p = {
-        .put = {.path = path,
-                .id = known == NULL ? 0 : known->put.id,
-                .size = st->st_size,
-                .mtime_ns = nanoseconds(st->st_mtim),
-                .ctime_ns = nanoseconds(st->st_ctim),
-                .inode = (int64_t)st->st_ino,
-                .read_ns = (int64_t)snp_wall_us() * 1000,
-                .language = snp_language_of(path)}
-    };
+    struct indexed_file *known = bsearch(path, f->known, f->n_known, sizeof(*f->known), by_path);
+    snp_cleanup(pending_done) struct pending p = {.put = {.path = path,
+                                                          .id = known == NULL ? 0 : known->put.id,
+                                                          .size = st->st_size,
+                                                          .mtime_ns = nanoseconds(st->st_mtim),
+                                                          .ctime_ns = nanoseconds(st->st_ctim),
+                                                          .inode = (int64_t)st->st_ino,
+                                                          .read_ns = (int64_t)snp_wall_us() * 1000,
+                                                          .language = snp_language_of(path)}};
 
     if (++f->report->files % WALKED_SHOWN == 0 && f->progress != NULL) {
         f->progress(f->arg, f->report->files);
@@ -343,7 +338,10 @@ static void refresh_done(struct refresh *f)
     (void)flock(f->index->lock_fd, LOCK_UN);
 }
 
-/* Whether a refresh has ever ended: until then the index lacks files. A header field of SQLite holds it. */
+/*
+ * Whether a refresh has ever ended: until then the index lacks files. A header field of SQLite
+ * holds it.
+ */
 static int is_finished(struct snp_index *index, bool *ret, struct snp_err *err)
 {
     int64_t n = 0;

@@ -38,8 +38,7 @@ static int flat(struct snp_buf *out, const char *text, size_t n)
 
 int snp_skeleton_line(const struct snp_chunk *chunk, const char *text, struct snp_buf *out)
 {
-    return flat(out, text + chunk->signature.start,
-                chunk->signature.end - chunk->signature.start);
+    return flat(out, text + chunk->signature.start, chunk->signature.end - chunk->signature.start);
 }
 
 /* The first line that says something, without the marks of comments and strings. */

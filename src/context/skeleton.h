@@ -9,8 +9,9 @@
 #include "context/chunk.h"
 
 /*
- * Append the signature of a chunk on one line with the first line of its documentation, and below it those of the chunks
- * in it, indented. Of a file, or where is_documented is false: signatures alone.
+ * Append the signature of a chunk on one line with the first line of its documentation, and below
+ * it those of the chunks in it, indented. Of a file, or where is_documented is false:
+ * signatures alone.
  */
 int snp_skeleton(const struct snp_chunks *chunks,
                  size_t i,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By descriptors, each opened in the one above and never through a link: a path that is swapped meanwhile leads nowhere. */
+/*
+ * By descriptors, each opened in the one above and never through a link: a path that is swapped
+ * meanwhile leads nowhere.
+ */
 #include "context/walk.h"
 
 #include <dirent.h>
@@ -28,7 +31,7 @@ struct level {
 };
 
 struct project_walk {
-    snp_walk_fn fn; /* NULL: folders are asked for */
+    snp_walk_fn fn;                                               /* NULL: folders are asked for */
     int (*of_folder)(void *arg, int dir_fd, struct snp_err *err); /* NULL: files are */
     void *arg;
     struct snp_walk_left *left;
@@ -37,10 +40,7 @@ struct project_walk {
     char path[SNP_WALK_PATH_MAX];
 };
 
-static int folder(struct project_walk *w,
-                  int dir_fd,
-                  const struct level *above,
-                  size_t path_len);
+static int folder(struct project_walk *w, int dir_fd, const struct level *above, size_t path_len);
 
 static struct snp_ignore *rules_read(int dir_fd, const char *name)
 {
@@ -74,14 +74,10 @@ static bool is_ignored(const struct project_walk *w, const struct level *level, 
     return false;
 }
 
-static int descend(struct project_walk *w,
-                   int dir_fd,
-                   const char *name,
-                   const struct level *level)
+static int descend(struct project_walk *w, int dir_fd, const char *name, const struct level *level)
 {
     size_t len = strlen(w->path);
-    snp_autoclose int fd =
-        openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    snp_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd < 0 || len + 2 > sizeof(w->path)) {
         w->left->beyond++;
@@ -92,10 +88,7 @@ static int descend(struct project_walk *w,
     return folder(w, fd, level, len + 1);
 }
 
-static int entry(struct project_walk *w,
-                 int dir_fd,
-                 const char *name,
-                 const struct level *level)
+static int entry(struct project_walk *w, int dir_fd, const char *name, const struct level *level)
 {
     struct stat st;
     bool is_folder;
@@ -189,10 +182,7 @@ static int names_read(struct project_walk *w, int dir_fd, struct name_list *ret)
     return r;
 }
 
-static int folder(struct project_walk *w,
-                  int dir_fd,
-                  const struct level *above,
-                  size_t path_len)
+static int folder(struct project_walk *w, int dir_fd, const struct level *above, size_t path_len)
 {
     struct level level = {.above = above, .path_len = path_len};
     snp_cleanup(names_done) struct name_list names = {0};

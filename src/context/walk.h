@@ -2,7 +2,10 @@
 #ifndef SNP_CONTEXT_WALK_H
 #define SNP_CONTEXT_WALK_H
 
-/* The files of a project that an index may have: neither ignored by git nor secret by name; links are not followed. */
+/*
+ * The files of a project that an index may have: neither ignored by git nor secret by name; links
+ * are not followed.
+ */
 
 #include <stdint.h>
 #include <sys/stat.h>
@@ -38,7 +41,9 @@ int snp_walk(int dir_fd,
              struct snp_walk_left *ret_left,
              struct snp_err *err) SNP_NODISCARD;
 
-/* Each folder that is walked into, also those without files; the order as above. < 0 ends the walk. */
+/*
+ * Each folder that is walked into, also those without files; the order as above. < 0 ends the walk.
+ */
 int snp_walk_folders(int dir_fd,
                      int (*fn)(void *arg, int dir_fd, struct snp_err *err),
                      void *arg,

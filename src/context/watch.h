@@ -7,8 +7,9 @@
 #include "base/err.h"
 
 /*
- * Watch the folders of a project that are not ignored, and those that came since the last call. *fd: -1 at first, then
- * the caller's to close. SNP_E_LIMIT: the kernel watches no more folders for this user. SNP_E_NOT_FOUND: it was removed.
+ * Watch the folders of a project that are not ignored, and those that came since the last call.
+ * *fd: -1 at first, then the caller's to close. SNP_E_LIMIT: the kernel watches no more folders for
+ * this user. SNP_E_NOT_FOUND: it was removed.
  */
 int snp_watch_folders(int root_fd, int *fd, struct snp_err *err) SNP_NODISCARD;
 

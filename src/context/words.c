@@ -39,8 +39,9 @@ static bool ends_in(const char *word, size_t n, const char *end)
 }
 
 /*
- * What "parse", "parses", "parsed", "parsing" and "parser" have in common, "pars". Both what is searched and what is
- * looked for are cut alike, so a stem needs to be no word; exact names are found in another way.
+ * What "parse", "parses", "parsed", "parsing" and "parser" have in common, "pars". Both what is
+ * searched and what is looked for are cut alike, so a stem needs to be no word; exact names are
+ * found in another way.
  */
 static size_t stem(char *word, size_t n)
 {
@@ -67,8 +68,7 @@ static size_t stem(char *word, size_t n)
     return n;
 }
 
-static int give(
-    snp_word_fn fn, void *arg, const char *text, size_t start, size_t end, bool is_part)
+static int give(snp_word_fn fn, void *arg, const char *text, size_t start, size_t end, bool is_part)
 {
     char word[SNP_WORD_MAX];
     size_t n = end - start < sizeof(word) ? end - start : sizeof(word);
@@ -177,13 +177,12 @@ struct fts_arg {
     int (*token)(void *, int, const char *, int, int, int);
 };
 
-static int fts_word(
-    void *arg, const char *word, size_t n, size_t start, size_t end, bool is_part)
+static int fts_word(void *arg, const char *word, size_t n, size_t start, size_t end, bool is_part)
 {
     const struct fts_arg *fts = arg;
 
-    return fts->token(fts->context, is_part ? FTS5_TOKEN_COLOCATED : 0, word, (int)n,
-                      (int)start, (int)end);
+    return fts->token(fts->context, is_part ? FTS5_TOKEN_COLOCATED : 0, word, (int)n, (int)start,
+                      (int)end);
 }
 
 static int fts_tokenize(Fts5Tokenizer *tokenizer SNP_UNUSED,

@@ -2,7 +2,10 @@
 #ifndef SNP_CONTEXT_WORDS_H
 #define SNP_CONTEXT_WORDS_H
 
-/* Words of code: names whole, and their parts: parseHTTPHeader gives parsehttpheader, parse, http, header. */
+/*
+ * Words of code: names whole, and their parts: parseHTTPHeader gives parsehttpheader, parse,
+ * http, header.
+ */
 
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -14,7 +17,10 @@ enum {
     SNP_WORD_MAX = 64, /* bytes; a longer one is cut */
 };
 
-/* A word, in lower case; start and end: where it is in the text. is_part: of the one before it. != 0 ends it. */
+/*
+ * A word, in lower case; start and end: where it is in the text. is_part: of the one before
+ * it. != 0 ends it.
+ */
 typedef int (*snp_word_fn)(
     void *arg, const char *word, size_t n, size_t start, size_t end, bool is_part);
 

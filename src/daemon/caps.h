@@ -18,13 +18,12 @@ enum {
     SNP_CAP_READ_BYTES = 64 << 10,    /* read from one peer before others get a turn */
     SNP_CAP_FRAME_MS = 10 * 1000,     /* to complete a frame once begun */
     SNP_CAP_FLUSH_MS = 1000,          /* to read a last answer before the end */
-    SNP_CAP_TIER_MS =
-        60 *
-        1000, /* default of --tier-timeout: a tier's answer; for a cell: beyond its wall clock */
+    /* default of --tier-timeout: a tier's answer; for a cell: beyond its wall clock */
+    SNP_CAP_TIER_MS = 60 * 1000,
     SNP_CAP_TIER_OPEN_MS = 120 * 1000, /* a tier's answer to open */
     SNP_CAP_TIER_LOAD_MS = 300 * 1000, /* a tier's answer to save and load */
-    SNP_CAP_TIER_EXIT_MS =
-        15 * 1000, /* a tier's end, with the image of a template that it writes */
+    /* a tier's end, with the image of a template that it writes */
+    SNP_CAP_TIER_EXIT_MS = 15 * 1000,
     SNP_CAP_ARGV_BYTES = 128 << 10,   /* of all of them */
     SNP_CAP_ENV = 256,                /* variables of one session */
     SNP_CAP_ENV_BYTES = 128 << 10,    /* of all of them, names included */
@@ -46,8 +45,8 @@ enum {
     SNP_CAP_COPIES_UNSAVED = 32,      /* of one session, until they are on disk */
     SNP_CAP_SNAPSHOTS = 1000,         /* of one session */
     SNP_CAP_IMPORTS = 8,              /* files being imported */
-    SNP_CAP_UNPACKED = 64, /* bytes of memory that one of a checkpoint takes at most, about */
-    SNP_CAP_PROVING = 4,   /* checkpoints tried at once when the daemon ends */
+    SNP_CAP_UNPACKED = 64,       /* bytes of memory that one of a checkpoint takes at most, about */
+    SNP_CAP_PROVING = 4,         /* checkpoints tried at once when the daemon ends */
     SNP_CAP_END_SAVE_MS = 20000, /* for checkpoints when the daemon ends */
     SNP_CAP_END_CELL_MS = 5000,  /* for a cell beside which nothing can be saved then */
     SNP_CAP_END_TRIES = 3,       /* to save a session then */
@@ -57,7 +56,9 @@ enum {
 /* Default of --journal-budget, and the least: its log and reserve alone take 5 MiB. */
 #define SNP_CAP_JOURNAL_BYTES     ((uint64_t)8 << 30)
 #define SNP_CAP_JOURNAL_BYTES_MIN ((uint64_t)16 << 20)
-/* Of that, for the full outputs each tier keeps while it runs; no more than it would take anyway. */
+/*
+ * Of that, for the full outputs each tier keeps while it runs; no more than it would take anyway.
+ */
 #define SNP_CAP_OUTPUTS_SHARE 8
 #define SNP_CAP_OUTPUTS_BYTES ((uint64_t)512 << 20)
 /* A file that is imported. */

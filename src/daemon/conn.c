@@ -34,7 +34,10 @@ static void fds_drop(struct snp_conn *conn)
     conn->n_fds = 0;
 }
 
-/* A unix socket whose other end is closed with unread bytes has this error, until somebody asks for it. */
+/*
+ * A unix socket whose other end is closed with unread bytes has this error, until somebody asks
+ * for it.
+ */
 static bool is_reset(const struct snp_conn *conn)
 {
     int eno = 0;
@@ -162,8 +165,7 @@ static int frames_handle(struct snp_conn *conn)
         size_t size = 0;
         bool has = false;
 
-        if (snp_frame_peek(&conn->in, SNP_FRAME_BODY_MAX, &frame, &size, &has, &conn->why) <
-            0) {
+        if (snp_frame_peek(&conn->in, SNP_FRAME_BODY_MAX, &frame, &size, &has, &conn->why) < 0) {
             return -1;
         }
         if (!has) {

@@ -26,8 +26,8 @@ struct snp_conn_ops {
     /* One whole frame, borrowed until return. May send, and may close the connection. */
     void (*frame)(struct snp_conn *conn, const struct snp_frame *frame);
     /*
-     * It is over; why: SNP_OK = the other side closed in order, or we did. Called once, from the loop,
-     * never from inside snp_conn_send. The conn is still memory, sending does nothing.
+     * It is over; why: SNP_OK = the other side closed in order, or we did. Called once, from the
+     * loop, never from inside snp_conn_send. The conn is still memory, sending does nothing.
      */
     void (*closed)(struct snp_conn *conn, const struct snp_err *why);
     /* The loop holds nothing of it any more: its memory may go. Always after closed(). */
@@ -78,9 +78,7 @@ int snp_conn_send(struct snp_conn *conn, const struct snp_frame *frame) SNP_NODI
  * The same with a descriptor that arrives together with the frame's first byte; -1 = none.
  * Consumed in all cases. SNP_E_LIMIT also: too many descriptors wait.
  */
-int snp_conn_send_fd(struct snp_conn *conn,
-                     const struct snp_frame *frame,
-                     int fd) SNP_NODISCARD;
+int snp_conn_send_fd(struct snp_conn *conn, const struct snp_frame *frame, int fd) SNP_NODISCARD;
 
 /* Bytes not yet taken by the socket. */
 size_t snp_conn_queued(const struct snp_conn *conn);

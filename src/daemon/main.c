@@ -96,10 +96,7 @@ static const char help[] =
 
 /* Options ------------------------------------------------------------------------------- */
 
-static int seconds_parse(const char *name,
-                         const char *text,
-                         uint64_t *ret_ms,
-                         struct snp_err *err)
+static int seconds_parse(const char *name, const char *text, uint64_t *ret_ms, struct snp_err *err)
 {
     double seconds = 0;
 
@@ -161,8 +158,8 @@ static int ready_fd_parse(const char *text, int *ret, struct snp_err *err)
 
     if (snp_parse_u64(text, &fd) < 0 || fd < 3 || fd > INT_MAX ||
         fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "--ready-fd needs an open descriptor from 3, not '%s'", text);
+        return snp_fail(err, SNP_E_INVALID, "--ready-fd needs an open descriptor from 3, not '%s'",
+                        text);
     }
     *ret = (int)fd;
     return 0;
@@ -184,19 +181,20 @@ struct daemon_setting {
 
 #define OPTION_AT(member) offsetof(struct options, server.member)
 
-/* clang-format off */
 static const struct daemon_setting settings[] = {
-    {"idle",                NULL,                                  UNIT_SECONDS, OPTION_AT(idle_ms)},
-    {"session-idle",        "SNIPARA_SANDBOX_SESSION_IDLE",        UNIT_SECONDS, OPTION_AT(session_idle_ms)},
-    {"checkpoint-after",    "SNIPARA_SANDBOX_CHECKPOINT_AFTER",    UNIT_SECONDS, OPTION_AT(checkpoint_after_ms)},
-    {"tier-timeout",        NULL,                                  UNIT_SECONDS, OPTION_AT(tier_ms)},
-    {"snapshots-in-memory", "SNIPARA_SANDBOX_SNAPSHOTS_IN_MEMORY", UNIT_COUNT,   OPTION_AT(snapshots_max)},
-    {"snapshots-memory",    "SNIPARA_SANDBOX_SNAPSHOTS_MEMORY",    UNIT_BYTES,   OPTION_AT(snapshots_bytes)},
-    {"live-max",            "SNIPARA_SANDBOX_MAX_LIVE_SESSIONS",   UNIT_COUNT,   OPTION_AT(live_max)},
-    {"live-memory",         "SNIPARA_SANDBOX_LIVE_MEMORY",         UNIT_BYTES,   OPTION_AT(live_bytes)},
-    {"journal-budget",      "SNIPARA_SANDBOX_JOURNAL_BUDGET",      UNIT_BYTES,   OPTION_AT(budget_bytes)},
+    {"idle", NULL, UNIT_SECONDS, OPTION_AT(idle_ms)},
+    {"session-idle", "SNIPARA_SANDBOX_SESSION_IDLE", UNIT_SECONDS, OPTION_AT(session_idle_ms)},
+    {"checkpoint-after", "SNIPARA_SANDBOX_CHECKPOINT_AFTER", UNIT_SECONDS,
+     OPTION_AT(checkpoint_after_ms)},
+    {"tier-timeout", NULL, UNIT_SECONDS, OPTION_AT(tier_ms)},
+    {"snapshots-in-memory", "SNIPARA_SANDBOX_SNAPSHOTS_IN_MEMORY", UNIT_COUNT,
+     OPTION_AT(snapshots_max)},
+    {"snapshots-memory", "SNIPARA_SANDBOX_SNAPSHOTS_MEMORY", UNIT_BYTES,
+     OPTION_AT(snapshots_bytes)},
+    {"live-max", "SNIPARA_SANDBOX_MAX_LIVE_SESSIONS", UNIT_COUNT, OPTION_AT(live_max)},
+    {"live-memory", "SNIPARA_SANDBOX_LIVE_MEMORY", UNIT_BYTES, OPTION_AT(live_bytes)},
+    {"journal-budget", "SNIPARA_SANDBOX_JOURNAL_BUDGET", UNIT_BYTES, OPTION_AT(budget_bytes)},
 };
-/* clang-format on */
 
 /* name: of where the text came from. */
 static int setting_read(const struct daemon_setting *setting,
@@ -248,21 +246,20 @@ static int setting_option(int i, const char *text, struct options *options, stru
 static int options_parse(int argc, char **argv, struct options *options, struct snp_err *err)
 {
     struct option table[SNP_ARRAY_LEN(settings) + 9] = {
-        {"foreground", no_argument,       NULL, 'f'},
-        {"socket",     required_argument, NULL, 's'},
-        {"state",      required_argument, NULL, 'd'},
-        {"ready-fd",   required_argument, NULL, 'r'},
-        {"log-level",  required_argument, NULL, 'l'},
-        {"version",    no_argument,       NULL, 'v'},
-        {"help",       no_argument,       NULL, 'h'},
-        {"store-key",  required_argument, NULL, 'k'},
+        {"foreground", no_argument, NULL, 'f'},
+        {"socket", required_argument, NULL, 's'},
+        {"state", required_argument, NULL, 'd'},
+        {"ready-fd", required_argument, NULL, 'r'},
+        {"log-level", required_argument, NULL, 'l'},
+        {"version", no_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},
+        {"store-key", required_argument, NULL, 'k'},
     };
     int r = 0;
     int c;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(settings); i++) {
-        table[8 + i] =
-            (struct option){settings[i].flag, required_argument, NULL, SETTING + (int)i};
+        table[8 + i] = (struct option){settings[i].flag, required_argument, NULL, SETTING + (int)i};
     }
     opterr = 0;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
@@ -366,7 +363,10 @@ static void address_fill(struct sockaddr_un *address, const char *path)
     memcpy(address->sun_path, path, strlen(path)); /* its length was checked */
 }
 
-/* A child that was about to execute a tier can have the socket for a moment longer than a daemon that was killed. */
+/*
+ * A child that was about to execute a tier can have the socket for a moment longer than a daemon
+ * that was killed.
+ */
 static bool answers(const char *path)
 {
     snp_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -403,9 +403,8 @@ static int lock_take(struct daemon_paths *places,
             return 0;
         }
         if (snp_now_us() > deadline) {
-            return snp_fail(err, SNP_E_TIMEOUT,
-                            "another daemon holds %s but does not answer at %s", path,
-                            places->socket);
+            return snp_fail(err, SNP_E_TIMEOUT, "another daemon holds %s but does not answer at %s",
+                            path, places->socket);
         }
         (void)poll(NULL, 0, LOCK_STEP_MS);
     }
@@ -472,8 +471,8 @@ static int listen_fd_check(int fd, const char *path, struct snp_err *err)
     int listens = 0;
     socklen_t listens_len = sizeof(listens);
 
-    if (getsockname(fd, (struct sockaddr *)&address, &len) < 0 ||
-        address.sun_family != AF_UNIX || !snp_streq(address.sun_path, path) ||
+    if (getsockname(fd, (struct sockaddr *)&address, &len) < 0 || address.sun_family != AF_UNIX ||
+        !snp_streq(address.sun_path, path) ||
         getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_len) < 0 || listens == 0) {
         return snp_fail(err, SNP_E_INVALID,
                         "systemd passed another socket than clients use; set ListenStream=%s",
@@ -563,7 +562,10 @@ static void ready_tell(const struct options *options)
     }
 }
 
-/* Who started us, and may have other children to wait for, waits for this process; the daemon is its child. */
+/*
+ * Who started us, and may have other children to wait for, waits for this process; the daemon is
+ * its child.
+ */
 static int leave_starter(struct snp_err *err)
 {
     pid_t pid = fork();
@@ -574,9 +576,7 @@ static int leave_starter(struct snp_err *err)
     return pid < 0 || setsid() < 0 ? snp_fail_sys(err, errno, "leave who started it") : 0;
 }
 
-static int serve(const struct options *options,
-                 struct daemon_paths *places,
-                 struct snp_err *err)
+static int serve(const struct options *options, struct daemon_paths *places, struct snp_err *err)
 {
     struct snp_server_options server_options = options->server;
     snp_autofree struct snp_server *server = NULL;

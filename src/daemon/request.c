@@ -94,11 +94,8 @@ static char *unsaved_add(const struct snp_request *request, const char *head, si
                                                                        : snp_json_text(whole);
 }
 
-void snp_request_pass(struct snp_request *request,
-                      const char *head,
-                      size_t head_len,
-                      const void *raw,
-                      size_t raw_len)
+void snp_request_pass(
+    struct snp_request *request, const char *head, size_t head_len, const void *raw, size_t raw_len)
 {
     snp_autofree char *more = unsaved_add(request, head, head_len);
     struct snp_frame frame = {.type = SNP_RPC_RESPONSE,
@@ -127,11 +124,8 @@ void snp_request_answer(struct snp_request *request, json_t *head)
     snp_request_pass(request, text, strlen(text), NULL, 0);
 }
 
-void snp_request_event(struct snp_request *request,
-                       const char *head,
-                       size_t head_len,
-                       const void *raw,
-                       size_t raw_len)
+void snp_request_event(
+    struct snp_request *request, const char *head, size_t head_len, const void *raw, size_t raw_len)
 {
     struct snp_frame frame = {.type = SNP_RPC_EVENT,
                               .id = request->id,

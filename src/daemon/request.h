@@ -3,9 +3,9 @@
 #define SNP_DAEMON_REQUEST_H
 
 /*
- * Requests of clients. A request is owned by whoever is working on it, and is ended exactly once, by
- * snp_request_answer, snp_request_pass or snp_request_fail. A client that goes away does not end its
- * requests: they lose their client, and what they answer goes nowhere.
+ * Requests of clients. A request is owned by whoever is working on it, and is ended exactly once,
+ * by snp_request_answer, snp_request_pass or snp_request_fail. A client that goes away does not end
+ * its requests: they lose their client, and what they answer goes nowhere.
  */
 
 #include <stddef.h>
@@ -39,7 +39,10 @@ void snp_request_fail(struct snp_request *request, const struct snp_err *err);
         (void)snp_fail(&refusal_, (code), __VA_ARGS__); \
         snp_request_fail((request), &refusal_);         \
     } while (0)
-/* Memory for what is done about a request, zeroed, the caller's. NULL: there is none, and the request was ended. */
+/*
+ * Memory for what is done about a request, zeroed, the caller's. NULL: there is none, and the
+ * request was ended.
+ */
 void *snp_request_state(struct snp_request *request, size_t n);
 /* Send an EVENT; head is borrowed JSON text. */
 void snp_request_event(struct snp_request *request,

@@ -28,7 +28,7 @@ struct snp_peer {
     struct snp_request *open[SNP_CAP_REQUESTS]; /* borrowed; NULL = free slot */
     size_t waiting_bytes;                       /* code and input of its waiting cells */
     pid_t pid;                                  /* as it was when it connected; for the log */
-    uint64_t room_turn; /* when a session last woke for it, of room_turns */
+    uint64_t room_turn;                         /* when a session last woke for it, of room_turns */
 };
 
 struct snp_request {
@@ -74,14 +74,15 @@ struct snp_hooks {
     void (*room)(struct snp_server *server);
     /* The journal's sessions are to be read once more. */
     void (*recover)(struct snp_server *server);
-    /* A tier: a sandbox ended by itself; it takes no calls any more; its process and memory are gone. */
+    /*
+     * A tier: a sandbox ended by itself; it takes no calls any more; its process and memory
+     * are gone.
+     */
     void (*sandbox_gone)(const struct snp_tier *tier,
                          struct snp_server *server,
                          const char *id,
                          const char *reason);
-    void (*tier_lost)(const struct snp_tier *tier,
-                      struct snp_server *server,
-                      const char *reason);
+    void (*tier_lost)(const struct snp_tier *tier, struct snp_server *server, const char *reason);
     void (*tier_gone)(struct snp_server *server);
 };
 

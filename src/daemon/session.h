@@ -4,7 +4,8 @@
 
 /*
  * Sessions: what the daemon knows of each. A session is reference counted, because answers of the
- * tier may be on their way when it ends. Only types: what is done with them is in table.h and life.h.
+ * tier may be on their way when it ends. Only types: what is done with them is in table.h
+ * and life.h.
  */
 
 #include <stdbool.h>
@@ -55,18 +56,16 @@ enum snp_checkpoint_when {
 struct snp_waiter {
     struct snp_waiter *next;
     /* Called once. err: NULL = session->live.executor is there. */
-    void (*run)(struct snp_waiter *waiter,
-                struct snp_session *session,
-                const struct snp_err *err);
+    void (*run)(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *err);
 };
 
 /* What of a session's policy another place changes: a tier, and what it is told. */
 struct snp_place {
     struct snp_found_tier *tier; /* tiers.c's */
     bool is_auto;                /* nobody asked for this one */
-    char *instead_of; /* why it is not in a stronger one; owned, NULL = it need not be */
-    char *rootfs;     /* owned, or NULL */
-    bool has_network; /* as the user has asked; few tiers give one */
+    char *instead_of;            /* why it is not in a stronger one; owned, NULL = it need not be */
+    char *rootfs;                /* owned, or NULL */
+    bool has_network;            /* as the user has asked; few tiers give one */
     bool allow_degraded;
     json_t *manifest; /* owned: of the latest executor; NULL until it was open once */
     const struct snp_limits *limits; /* borrowed, for a trial; NULL = the session's */
@@ -76,7 +75,7 @@ struct snp_place {
 struct snp_session_policy {
     struct snp_found_tier *tier; /* tiers.c's */
     bool is_auto;                /* nobody asked for this one */
-    char *instead_of; /* why it is not in a stronger one; owned, NULL = it need not be */
+    char *instead_of;            /* why it is not in a stronger one; owned, NULL = it need not be */
     char template_name[32];
     char *project; /* owned, or NULL */
     char *rootfs;  /* owned, or NULL */
@@ -93,11 +92,11 @@ struct snp_session_policy {
 
 /* What the journal has of it, and so outlives executors. Written by save/. */
 struct snp_session_durable {
-    bool is_recorded;       /* the journal has its row */
-    bool is_suspect;        /* the journal failed it: an intent is waited for */
-    struct snp_entry *debt; /* cells that ran and are not in the journal; entry.c's; or NULL */
-    uint64_t state_format;  /* of its checkpoints, as recorded; 0 = this program's */
-    uint64_t checkpoint;    /* the latest usable one; 0 = none */
+    bool is_recorded;          /* the journal has its row */
+    bool is_suspect;           /* the journal failed it: an intent is waited for */
+    struct snp_entry *debt;    /* cells that ran and are not in the journal; entry.c's; or NULL */
+    uint64_t state_format;     /* of its checkpoints, as recorded; 0 = this program's */
+    uint64_t checkpoint;       /* the latest usable one; 0 = none */
     uint64_t checkpoint_cell;  /* it holds the state after this cell */
     uint64_t checkpoint_bytes; /* of its contents; 0 = not known */
     json_t *checkpoint_lost;   /* owned: what variables could not hold; or NULL */
@@ -105,11 +104,10 @@ struct snp_session_durable {
     uint64_t proven;           /* the checkpoint that was restored once; 0 = none */
     json_t *unrestorable;      /* owned: what of that could not be; or NULL */
     uint64_t accepted_cell;    /* the loss of cells up to this one was accepted */
-    uint64_t accepted_from; /* ... beside a checkpoint of after this one: not beside an older */
-    bool is_last_unknown;   /* how its last cell ended is not known */
-    bool has_puts; /* files were put, or it was rolled back, and no checkpoint may have that */
-    json_t
-        *missing; /* owned: what it lacks (missing.h); NULL = it is awake, or not known yet */
+    uint64_t accepted_from;    /* ... beside a checkpoint of after this one: not beside an older */
+    bool is_last_unknown;      /* how its last cell ended is not known */
+    bool has_puts;   /* files were put, or it was rolled back, and no checkpoint may have that */
+    json_t *missing; /* owned: what it lacks (missing.h); NULL = it is awake, or not known yet */
     uint64_t disk_bytes; /* as the journal said last */
 };
 
@@ -119,14 +117,13 @@ struct snp_session_durable {
  */
 struct snp_session_unsaved {
     enum snp_checkpoint_when when;
-    bool is_dirty;     /* it holds what no checkpoint holds */
-    bool is_unsynced;  /* durability `process` of its latest cell; applies to files, too */
-    bool is_short;     /* there was no memory for a copy that is saved beside a cell */
-    uint64_t dirty_us; /* monotonic: since when it is dirty */
-    uint64_t due_us;   /* monotonic: when to save it; 0 = not planned */
-    uint64_t
-        unsavable_us; /* it does not hibernate by itself before: something cannot be saved */
-    uint64_t changes; /* how often something changed in it */
+    bool is_dirty;           /* it holds what no checkpoint holds */
+    bool is_unsynced;        /* durability `process` of its latest cell; applies to files, too */
+    bool is_short;           /* there was no memory for a copy that is saved beside a cell */
+    uint64_t dirty_us;       /* monotonic: since when it is dirty */
+    uint64_t due_us;         /* monotonic: when to save it; 0 = not planned */
+    uint64_t unsavable_us;   /* it does not hibernate by itself before: something cannot be saved */
+    uint64_t changes;        /* how often something changed in it */
     uint64_t begun_changes;  /* of these: before its running cell */
     uint64_t saved_changes;  /* of these: the latest checkpoint has them */
     uint64_t end_changes;    /* of these: when it was saved for the end of the daemon */
@@ -144,8 +141,8 @@ struct snp_session_unsaved {
 };
 
 /*
- * Its executor, and who runs or waits: executor.c's, exec.c's, turn.c's, wake.c's and cell.c's. The copies
- * and what they take are save/memory.c's.
+ * Its executor, and who runs or waits: executor.c's, exec.c's, turn.c's, wake.c's and cell.c's. The
+ * copies and what they take are save/memory.c's.
  */
 struct snp_session_live {
     struct snp_executor *executor;             /* one reference; NULL = there is none */
@@ -164,8 +161,7 @@ struct snp_session_live {
     bool is_leaving;   /* it is on its way to hibernate */
     bool is_told_lost; /* its last result said that the interpreter was lost */
     struct {
-        char session[SNP_SESSION_ID_LEN +
-                     1]; /* that it is a fork of, while it wakes; "" = none */
+        char session[SNP_SESSION_ID_LEN + 1]; /* that it is a fork of, while it wakes; "" = none */
         uint64_t epoch;
         uint64_t cell; /* after which it forked off */
         bool is_image; /* it went on exactly as that was */

@@ -23,7 +23,10 @@ static int template_check(const char *name, struct snp_err *err)
     return name == NULL ? 0 : snp_template_name_check(name, err);
 }
 
-/* The tier asked for, else that of the defaults, else auto. Whether there is one is seen when it is opened. */
+/*
+ * The tier asked for, else that of the defaults, else auto. Whether there is one is seen when it
+ * is opened.
+ */
 static int tier_read(struct snp_exec_spec *spec, struct snp_err *err)
 {
     const char *asked = spec->asked.tier;
@@ -56,8 +59,7 @@ static int argv_check(const struct snp_exec_spec *spec, struct snp_err *err)
         const char *text = json_string_value(word);
 
         if (text == NULL || strlen(text) != json_string_length(word)) {
-            return snp_fail(err, SNP_E_INVALID, "exec: argv[%zu] must be a string without NUL",
-                            i);
+            return snp_fail(err, SNP_E_INVALID, "exec: argv[%zu] must be a string without NUL", i);
         }
         total += json_string_length(word) + 1;
     }
@@ -87,11 +89,9 @@ static void keeping_read(struct snp_exec_spec *spec)
 static bool is_env_name(const char *name)
 {
     static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
-    static const char rest[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    static const char rest[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
 
-    return name[0] != '\0' && strchr(first, name[0]) != NULL &&
-           strspn(name, rest) == strlen(name);
+    return name[0] != '\0' && strchr(first, name[0]) != NULL && strspn(name, rest) == strlen(name);
 }
 
 static int env_check(json_t *env, struct snp_err *err)
@@ -101,26 +101,23 @@ static int env_check(json_t *env, struct snp_err *err)
     size_t total = 0;
 
     if (json_object_size(env) > SNP_CAP_ENV) {
-        return snp_fail(err, SNP_E_INVALID, "exec: 'env' has at most %d variables",
-                        SNP_CAP_ENV);
+        return snp_fail(err, SNP_E_INVALID, "exec: 'env' has at most %d variables", SNP_CAP_ENV);
     }
     json_object_foreach(env, key, value)
     {
         const char *text = json_string_value(value);
 
         if (!is_env_name(key)) {
-            return snp_fail(err, SNP_E_INVALID, "exec: '%.64s' is not a valid variable name",
-                            key);
+            return snp_fail(err, SNP_E_INVALID, "exec: '%.64s' is not a valid variable name", key);
         }
         if (text == NULL || strlen(text) != json_string_length(value)) {
-            return snp_fail(err, SNP_E_INVALID,
-                            "exec: variable %.64s must be a string without NUL", key);
+            return snp_fail(err, SNP_E_INVALID, "exec: variable %.64s must be a string without NUL",
+                            key);
         }
         total += strlen(key) + strlen(text) + 2;
     }
     if (total > SNP_CAP_ENV_BYTES) {
-        return snp_fail(err, SNP_E_INVALID, "exec: 'env' has at most %d bytes",
-                        SNP_CAP_ENV_BYTES);
+        return snp_fail(err, SNP_E_INVALID, "exec: 'env' has at most %d bytes", SNP_CAP_ENV_BYTES);
     }
     return 0;
 }
@@ -220,7 +217,10 @@ void snp_exec_spec_done(struct snp_exec_spec *spec)
     *spec = (struct snp_exec_spec){0};
 }
 
-/* What a session keeps from the call that opened it, besides limits and variables: members of a request and of `defaults`. */
+/*
+ * What a session keeps from the call that opened it, besides limits and variables: members of a
+ * request and of `defaults`.
+ */
 enum setting {
     SETTING_TIER = 0,
     SETTING_TEMPLATE,
@@ -236,12 +236,12 @@ static const struct {
     const char *name; /* in messages and results */
     const char *none; /* its value where it has none */
 } settings[SETTING_N] = {
-    [SETTING_TIER] = {"tier",     "tier",     ""                  },
-    [SETTING_TEMPLATE] = {"template", "template", ""                  },
-    [SETTING_PROJECT] = {"project",  "project",  "(none)"            },
-    [SETTING_ROOTFS] = {"rootfs",   "rootfs",   "(the host's files)"},
-    [SETTING_ENGINE] = {"rootfs",   "engine",   "(the daemon's)"    },
-    [SETTING_NETWORK] = {"network",  "network",  "(none)"            },
+    [SETTING_TIER] = {"tier", "tier", ""},
+    [SETTING_TEMPLATE] = {"template", "template", ""},
+    [SETTING_PROJECT] = {"project", "project", "(none)"},
+    [SETTING_ROOTFS] = {"rootfs", "rootfs", "(the host's files)"},
+    [SETTING_ENGINE] = {"rootfs", "engine", "(the daemon's)"},
+    [SETTING_NETWORK] = {"network", "network", "(none)"},
 };
 
 static const char of_engine[] = "the engine's";
@@ -360,7 +360,10 @@ static int setting_fits(struct snp_exec_spec *spec,
                         spec->asked.session, name, has, asked,
                         setting == SETTING_TIER ? "move it, " : "");
     }
-    /* A container's settings are not for another tier. Before the first cell the template is unknown. */
+    /*
+     * A container's settings are not for another tier. Before the first cell the template
+     * is unknown.
+     */
     return asked != NULL || usual == NULL || strcmp(usual, has) == 0 || has[0] == '\0' ||
                    (setting >= SETTING_ROOTFS && strcmp(spec->tier, policy->tier->name) != 0) ||
                    (setting != SETTING_ENGINE && !is_configured(spec, name))
@@ -379,11 +382,10 @@ static int variables_fit(const struct snp_exec_spec *spec,
     json_object_foreach(spec->asked.env, key, value)
     {
         if (!json_equal(value, json_object_get(policy->env, key))) {
-            return snp_fail(
-                err, SNP_E_INVALID,
-                "variable %.64s is not what session %s was opened with; destroy it or "
-                "use another name",
-                key, spec->asked.session);
+            return snp_fail(err, SNP_E_INVALID,
+                            "variable %.64s is not what session %s was opened with; destroy it or "
+                            "use another name",
+                            key, spec->asked.session);
         }
     }
     return 0;
@@ -404,16 +406,14 @@ static int limit_fits(struct snp_exec_spec *spec,
     (void)snp_limit_format(limit, policy->limits.value[limit], has, sizeof(has));
     if (limit != SNP_LIMIT_WALL && asked != policy->limits.value[limit]) {
         (void)snp_fail_with(err, SNP_E_INVALID, SNP_REMEDY_SET_LIMIT, key, (int64_t)asked,
-                            "the limit %s of session %s is %s, not %s", key,
-                            spec->asked.session, has,
-                            snp_limit_format(limit, asked, wants, sizeof(wants)));
+                            "the limit %s of session %s is %s, not %s", key, spec->asked.session,
+                            has, snp_limit_format(limit, asked, wants, sizeof(wants)));
         snp_err_about(err, spec->asked.session);
         return err->code;
     }
     return usual == asked || !is_configured(spec, key)
                ? 0
-               : differs(spec, key, has, snp_limit_format(limit, usual, wants, sizeof(wants)),
-                         err);
+               : differs(spec, key, has, snp_limit_format(limit, usual, wants, sizeof(wants)), err);
 }
 
 static int limits_fit(struct snp_exec_spec *spec,

@@ -36,8 +36,8 @@ struct snp_exec_spec {
     bool has_checkpoint; /* asked for */
     enum snp_checkpoint_when checkpoint;
     enum snp_recover recover;
-    json_t *
-        not_applied; /* owned: for the result, what the session has otherwise than configured; or NULL */
+    /* owned: for the result, what the session has otherwise than configured; or NULL */
+    json_t *not_applied;
 };
 
 /*
@@ -51,8 +51,8 @@ int snp_exec_spec_read(json_t *head,
 void snp_exec_spec_done(struct snp_exec_spec *spec);
 
 /*
- * May the cell run in a session with this policy? SNP_E_INVALID: what was asked for explicitly differs, or
- * a guarantee is not given. Configured values that differ are listed in not_applied.
+ * May the cell run in a session with this policy? SNP_E_INVALID: what was asked for explicitly
+ * differs, or a guarantee is not given. Configured values that differ are listed in not_applied.
  * *ret_wall_ms: its wall clock: the explicit one, else the session's.
  */
 int snp_exec_spec_fits(struct snp_exec_spec *spec,

@@ -56,10 +56,10 @@ struct snp_tier {
     uv_process_t process;
     uv_timer_t timer; /* of overdue calls; after the end, of the process's exit */
     unsigned n_parts; /* stream, timer, process: still held by the loop */
-    int inside_fd; /* owned; its end of the stream until the process has been started, then -1 */
-    bool has_handle; /* the process handle is the loop's */
-    bool has_exited; /* there is no process: it ended, or has not been started */
-    bool is_over;    /* the stream is closed, all calls were ended */
+    int inside_fd;    /* owned; its end of the stream until the process has been started, then -1 */
+    bool has_handle;  /* the process handle is the loop's */
+    bool has_exited;  /* there is no process: it ended, or has not been started */
+    bool is_over;     /* the stream is closed, all calls were ended */
     int64_t exit_status;
     uint32_t generation;
     uint32_t n_calls;
@@ -112,8 +112,8 @@ static void process_exited(uv_process_t *process, int64_t exit_status, int term_
 
     tier->has_exited = true;
     tier->exit_status = exit_status;
-    snp_log(SNP_LOG_INFO, "tier-exit", "tier=%s pid=%d status=%lld signal=%d",
-            tier->found->name, (int)process->pid, (long long)exit_status, term_signal);
+    snp_log(SNP_LOG_INFO, "tier-exit", "tier=%s pid=%d status=%lld signal=%d", tier->found->name,
+            (int)process->pid, (long long)exit_status, term_signal);
     if (!tier->is_over) {
         struct snp_err why;
 
@@ -231,8 +231,7 @@ static int handle_gone(struct snp_tier *tier, json_t *head, struct snp_err *ret_
     int r = snp_record_check(head, &snp_event_gone_form, ret_bad);
 
     if (r < 0 || !snp_streq(snp_json_str(head, "event", ""), "gone")) {
-        return r < 0 ? r
-                     : snp_fail(ret_bad, SNP_E_INVALID, "an unknown event without a request");
+        return r < 0 ? r : snp_fail(ret_bad, SNP_E_INVALID, "an unknown event without a request");
     }
     server->hooks->sandbox_gone(tier, server, snp_json_str(head, "session", ""),
                                 snp_json_str(head, "reason", ""));
@@ -341,9 +340,9 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
     char *argv[] = {tier->found->path, flag, state, outputs_flag, outputs, NULL};
     uv_stdio_container_t stdio[TIER_FD + 1] = {
         {.flags = UV_IGNORE},
-        {                      .flags = UV_IGNORE                 },
-        { .flags = UV_INHERIT_FD,                  .data.fd = STDERR_FILENO},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = tier->inside_fd},
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+        {.flags = UV_INHERIT_FD, .data.fd = tier->inside_fd},
     };
     uv_process_options_t options = {
         .exit_cb = process_exited,
@@ -525,8 +524,8 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
     SNP_TRY_MEMORY(text, err);
     frame.head = text;
     frame.head_len = strlen(text);
-    if (!asked->is_urgent && snp_conn_queued(&tier->conn) + frame.raw_len + frame.head_len >
-                                 SNP_CAP_QUEUE_BYTES / 2) {
+    if (!asked->is_urgent &&
+        snp_conn_queued(&tier->conn) + frame.raw_len + frame.head_len > SNP_CAP_QUEUE_BYTES / 2) {
         return snp_fail(err, SNP_E_LIMIT, "the %s tier is busy; try again", tier->found->name);
     }
     call = call_new(tier);
@@ -541,8 +540,7 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
         return snp_fail(err, SNP_E_LIMIT, "the request is larger than a frame");
     }
     /* A stream that is broken already takes nothing. */
-    call->end =
-        snp_conn_end_of(&tier->conn) > begin ? snp_conn_end_of(&tier->conn) : UINT64_MAX;
+    call->end = snp_conn_end_of(&tier->conn) > begin ? snp_conn_end_of(&tier->conn) : UINT64_MAX;
     call->answer = asked->answer;
     call->done = asked->done;
     call->event = asked->event;
@@ -567,8 +565,7 @@ void snp_tier_forget(struct snp_server *server, const char *session)
         struct snp_err err;
 
         if (call.head != NULL && snp_tier_ask(at->running, &call, &err) < 0) {
-            snp_log(SNP_LOG_WARN, "tier-forget", "why=\"%s\"",
-                    err.msg); /* gone with the tier */
+            snp_log(SNP_LOG_WARN, "tier-forget", "why=\"%s\"", err.msg); /* gone with the tier */
         }
     }
 }

@@ -34,25 +34,22 @@ struct snp_tier_answer {
 };
 
 /*
- * 0, or SNP_E_INVALID with *ret_bad when what the tier said is not what it must be: then the tier is
- * ended. The callee's own side (its request) must be dealt with in both cases.
+ * 0, or SNP_E_INVALID with *ret_bad when what the tier said is not what it must be: then the tier
+ * is ended. The callee's own side (its request) must be dealt with in both cases.
  */
-typedef int snp_tier_told(void *ctx,
-                          const struct snp_tier_answer *answer,
-                          struct snp_err *ret_bad);
+typedef int snp_tier_told(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad);
 
 struct snp_tier_call {
-    json_t *head; /* of SNP_WRITE: a request; taken over, also on failure; NULL = no memory */
+    json_t *head;    /* of SNP_WRITE: a request; taken over, also on failure; NULL = no memory */
     const void *raw; /* borrowed */
     size_t raw_len;
     uint64_t timeout_ms; /* after this the tier counts as hung */
     bool is_urgent;      /* may pass a queue that is full for others */
     bool has_fd;
     int fd; /* with has_fd: goes along with the request; taken over, also on failure */
-    const struct snp_record
-        *answer;          /* its form, if done() need not check it; a wrong one fails */
-    snp_tier_told *done;  /* the end of the call, exactly once; NULL = nobody waits */
-    snp_tier_told *event; /* NULL = none may come */
+    const struct snp_record *answer; /* its form, if done() need not check it; a wrong one fails */
+    snp_tier_told *done;             /* the end of the call, exactly once; NULL = nobody waits */
+    snp_tier_told *event;            /* NULL = none may come */
     void *ctx;
 };
 
@@ -81,8 +78,8 @@ int snp_tier_ask(struct snp_tier *tier,
                  struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Have the full outputs of a session that has ended removed: by every tier that runs, since a session may have been
- * in several. Later calls find none.
+ * Have the full outputs of a session that has ended removed: by every tier that runs, since a
+ * session may have been in several. Later calls find none.
  */
 void snp_tier_forget(struct snp_server *server, const char *session);
 

@@ -40,9 +40,7 @@ static struct snp_found_tier *enter(struct snp_tiers *tiers, const char *name)
     return tier;
 }
 
-static int take_in(struct snp_tiers *tiers,
-                   const struct snp_tier_file *file,
-                   struct snp_err *err)
+static int take_in(struct snp_tiers *tiers, const struct snp_tier_file *file, struct snp_err *err)
 {
     struct snp_found_tier *tier = enter(tiers, file->name);
     char *path = tier == NULL ? NULL : strdup(file->path);
@@ -52,9 +50,8 @@ static int take_in(struct snp_tiers *tiers,
     tier->path = path;
     tier->is_claimed = file->is_users;
     if (!file->is_users && file->about == NULL) {
-        snp_log(SNP_LOG_WARN, "tier",
-                "tier=%s why=\"%s --describe failed: auto takes it last\"", file->name,
-                file->path);
+        snp_log(SNP_LOG_WARN, "tier", "tier=%s why=\"%s --describe failed: auto takes it last\"",
+                file->name, file->path);
     }
     if (!file->is_users) {
         tier->rank = file->rank;
@@ -240,8 +237,8 @@ int snp_tier_guarantees(const struct snp_found_tier *tier,
     const char *at = rootfs == NULL ? NULL : strchr(rootfs, '#');
     snp_autofree char *runtime = at == NULL ? NULL : strndup(at + 1, strcspn(at + 1, "#"));
 
-    return snp_guarantees_of(tier->name, tier->is_claimed ? NULL : tier->about, runtime,
-                             guarantees, err);
+    return snp_guarantees_of(tier->name, tier->is_claimed ? NULL : tier->about, runtime, guarantees,
+                             err);
 }
 
 bool snp_tier_can(const struct snp_found_tier *tier, const char *verb)

@@ -48,7 +48,10 @@ int snp_tiers_choose(struct snp_tiers *tiers,
                      struct snp_found_tier **ret,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* The one whose output a handle names: "TIER/SESSION/CELL"; that of SNP_TIER_FIRST has no first part. */
+/*
+ * The one whose output a handle names: "TIER/SESSION/CELL"; that of SNP_TIER_FIRST has no
+ * first part.
+ */
 int snp_tiers_of_handle(struct snp_tiers *tiers,
                         const char *handle,
                         struct snp_found_tier **ret,
@@ -68,7 +71,10 @@ int snp_tiers_check(struct snp_tiers *tiers,
                     struct snp_found_tier *tier,
                     struct snp_err *err) SNP_NODISCARD;
 
-/* The strongest installed one that is weaker and can do that (a verb; NULL = anything); NULL = none. */
+/*
+ * The strongest installed one that is weaker and can do that (a verb; NULL = anything);
+ * NULL = none.
+ */
 struct snp_found_tier *snp_tiers_weaker(const struct snp_tiers *tiers,
                                         const struct snp_found_tier *than,
                                         const char *verb);

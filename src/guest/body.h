@@ -59,7 +59,10 @@ struct snp_guest_request {
     struct snp_body body;
 };
 
-/* The request that in begins with; false: it is not whole yet. One that is too long ends the process. */
+/*
+ * The request that in begins with; false: it is not whole yet. One that is too long ends
+ * the process.
+ */
 static inline bool snp_request_take(const struct snp_buf *in, struct snp_guest_request *ret)
 {
     struct snp_body b = {.at = snp_buf_bytes(in), .end = snp_buf_bytes(in) + in->len};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One epoll instance watches all descriptors, so that it can be waited for, or be watched by another
- * loop. A descriptor is in it only while something is wanted of it: one that has ended would
- * otherwise always be ready.
+ * One epoll instance watches all descriptors, so that it can be waited for, or be watched by
+ * another loop. A descriptor is in it only while something is wanted of it: one that has ended
+ * would otherwise always be ready.
  *
- * The other end is not trusted: sizes and windows are checked, channels it does not know ignored. Only the outer
- * end makes channels, with numbers that only grow.
+ * The other end is not trusted: sizes and windows are checked, channels it does not know ignored.
+ * Only the outer end makes channels, with numbers that only grow.
  */
 #include "guest/channels.h"
 
@@ -115,7 +115,10 @@ static bool is_output(uint32_t id)
     return id == SNP_CHANNEL_STDOUT || id == SNP_CHANNEL_STDERR;
 }
 
-/* Is what was written to a pipe to be there before what comes over c next? Output always; else if c passed it. */
+/*
+ * Is what was written to a pipe to be there before what comes over c next? Output always; else if c
+ * passed it.
+ */
 static bool goes_before(const struct channel *pipe, const struct channel *c)
 {
     return is_output(pipe->id) || (pipe->over != 0 && pipe->over == c->id);
@@ -260,8 +263,8 @@ static uint32_t pair_of(const struct snp_channels *cs, int fd)
 }
 
 /*
- * Inside: the half of that number; -1: out of descriptors. Pid 1 hears from the kernel who speaks at
- * the other half, from the first byte on, whichever is asked for first.
+ * Inside: the half of that number; -1: out of descriptors. Pid 1 hears from the kernel who speaks
+ * at the other half, from the first byte on, whichever is asked for first.
  */
 static int take_half(struct snp_channels *cs, uint32_t id, bool is_of_init)
 {
@@ -400,7 +403,9 @@ static bool read_channel(struct snp_channels *cs, struct channel *c)
     return false;
 }
 
-/* Inside: what was written before what comes over c next is to go before it. False: it cannot yet. */
+/*
+ * Inside: what was written before what comes over c next is to go before it. False: it cannot yet.
+ */
 static bool read_before(struct snp_channels *cs, const struct channel *c)
 {
     for (struct channel *at = cs->spec.is_inner ? cs->list : NULL; at != NULL; at = at->next) {
@@ -552,7 +557,8 @@ static int take_frame(
 
 /*
  * A descriptor that waits for its first byte to be written goes before the next; and whoever reads
- * that a cell is done finds all of its output in the pipes, as who reads that it is saved finds that.
+ * that a cell is done finds all of its output in the pipes, as who reads that it is saved
+ * finds that.
  */
 static bool is_held_up(const struct snp_channels *cs, uint32_t id, uint32_t type)
 {

@@ -6,12 +6,13 @@
  * Many local streams over one, for a sandbox that shares no kernel object with its supervisor: a
  * container, of which there are only standard input and output.
  *
- * Both ends run this code. What one end reads of a channel's descriptor the other writes to its own.
- * A descriptor that the outer end receives with bytes becomes a channel: the inner end makes
- * a socket pair or a pipe, and passes its half on with the same bytes. So whoever speaks over a
+ * Both ends run this code. What one end reads of a channel's descriptor the other writes to its
+ * own. A descriptor that the outer end receives with bytes becomes a channel: the inner end makes a
+ * socket pair or a pipe, and passes its half on with the same bytes. So whoever speaks over a
  * channel passes descriptors as if there were nothing between. docs/wire.md has the frames.
  *
- * At most SNP_CHANNEL_WINDOW bytes of a channel are on their way, and so no stream holds up another.
+ * At most SNP_CHANNEL_WINDOW bytes of a channel are on their way, and so no stream holds
+ * up another.
  */
 
 #include <stdbool.h>
@@ -59,7 +60,10 @@ struct snp_channels_spec {
      */
     bool is_attached;
     void (*complain)(void *data, const char *bytes, size_t n);
-    /* The first of standard output has come: from here on channels are needed. NULL = of no interest. */
+    /*
+     * The first of standard output has come: from here on channels are needed. NULL = of
+     * no interest.
+     */
     void (*spoken)(void *data);
     void *data;
 };
@@ -82,7 +86,10 @@ void snp_channels_pair(struct snp_channels *cs, const int ends[2]);
 /* Readable when there is something to do. */
 int snp_channels_fd(const struct snp_channels *cs);
 
-/* Do what there is, after waiting for it for so long (-1 = without end). -1: the shared stream has ended or was broken. */
+/*
+ * Do what there is, after waiting for it for so long (-1 = without end). -1: the shared stream has
+ * ended or was broken.
+ */
 int snp_channels_step(struct snp_channels *cs, int timeout_ms) SNP_NODISCARD;
 
 #endif

@@ -26,8 +26,7 @@ static inline const char *snp_dir_next(DIR *dir)
     struct dirent *entry;
 
     do {
-        entry =
-            dir == NULL ? NULL : readdir(dir); /* NOLINT(concurrency-mt-unsafe): one thread */
+        entry = dir == NULL ? NULL : readdir(dir); /* NOLINT(concurrency-mt-unsafe): one thread */
     } while (entry != NULL &&
              (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
     return entry == NULL ? NULL : entry->d_name;

@@ -7,8 +7,8 @@
  * orders. guest/module/freeze.c writes it, guest/thaw maps it into a new process of the same
  * program. The same build on both sides, so plain records.
  *
- * Order: struct snp_template_image_label (the supervisor's), struct snp_template_image, maps, runs, files, large
- * parts, text, and the bytes of all runs one after the other.
+ * Order: struct snp_template_image_label (the supervisor's), struct snp_template_image, maps, runs,
+ * files, large parts, text, and the bytes of all runs one after the other.
  */
 
 #include <stddef.h>
@@ -24,9 +24,8 @@ enum {
     SNP_TEMPLATE_IMAGE_FILES_MAX = 8192,
     SNP_TEMPLATE_IMAGE_LARGE_MAX = 512,
     SNP_TEMPLATE_IMAGE_TEXT_MAX = 1 << 20,
-    SNP_TEMPLATE_IMAGE_RUN_BYTES =
-        512
-        << 10, /* of one run, so that what is read is still in the cache when it is checked */
+    /* of one run, so that what is read is still in the cache when it is checked */
+    SNP_TEMPLATE_IMAGE_RUN_BYTES = 512 << 10,
     SNP_TEMPLATE_IMAGE_SIGNALS = 64,
     SNP_TEMPLATE_IMAGE_VECTOR = 64, /* of the auxiliary vector */
 };
@@ -74,8 +73,11 @@ struct snp_template_image_large {
 /* What must be as it was, or all is loaded anew. */
 struct snp_template_image_file {
     int64_t size; /* -1: it is not there; -2: a folder */
-    int64_t changed
-        [4]; /* modified and changed: seconds, nanoseconds each; in /etc, which is copied: XXH3-64 of the content */
+    /*
+     * modified and changed: seconds, nanoseconds each; in /etc, which is copied: XXH3-64 of
+     * the content
+     */
+    int64_t changed[4];
     uint32_t path; /* in the text */
     uint32_t is_mapped;
 };

@@ -52,9 +52,8 @@ static inline uint64_t snp_template_image_len(const struct snp_template_image *i
 
 static inline bool snp_template_image_range_fits(uint64_t start, uint64_t len)
 {
-    return len != 0 && start % SNP_TEMPLATE_IMAGE_PAGE == 0 &&
-           len % SNP_TEMPLATE_IMAGE_PAGE == 0 && len <= SNP_TEMPLATE_IMAGE_END &&
-           start <= SNP_TEMPLATE_IMAGE_END - len;
+    return len != 0 && start % SNP_TEMPLATE_IMAGE_PAGE == 0 && len % SNP_TEMPLATE_IMAGE_PAGE == 0 &&
+           len <= SNP_TEMPLATE_IMAGE_END && start <= SNP_TEMPLATE_IMAGE_END - len;
 }
 
 /* In order, apart, each of a kind that there is; the kernel's together. */
@@ -106,8 +105,8 @@ static inline bool snp_template_image_runs_fit(const struct snp_template_image_t
             while (map < t->image->n_maps && t->maps[map].end <= at) {
                 map++;
             }
-            if (map == t->image->n_maps || at < t->maps[map].start ||
-                t->maps[map].has_runs == 0 || t->maps[map].kind > SNP_TEMPLATE_IMAGE_FILE) {
+            if (map == t->image->n_maps || at < t->maps[map].start || t->maps[map].has_runs == 0 ||
+                t->maps[map].kind > SNP_TEMPLATE_IMAGE_FILE) {
                 return false;
             }
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel lists the sockets of a network namespace with the memory that each has allocated (sock_diag(7)). Data sent
- * by a unix socket is charged to the sender until it is read. A closed sender is no longer listed, so the recipient's
- * queue is counted instead.
+ * The kernel lists the sockets of a network namespace with the memory that each has allocated
+ * (sock_diag(7)). Data sent by a unix socket is charged to the sender until it is read. A closed
+ * sender is no longer listed, so the recipient's queue is counted instead.
  */
 #include "guest/sockets.h"
 
@@ -28,11 +28,9 @@ static const struct {
     uint8_t family;
     uint8_t protocol;
 } kinds[] = {
-    {AF_INET,  IPPROTO_UDP},
-    {AF_INET6, IPPROTO_UDP},
-    {AF_INET,  IPPROTO_TCP},
-    {AF_INET6, IPPROTO_TCP},
-    {AF_UNIX,  0          },
+    {AF_INET, IPPROTO_UDP}, {AF_INET6, IPPROTO_UDP},
+    {AF_INET, IPPROTO_TCP}, {AF_INET6, IPPROTO_TCP},
+    {AF_UNIX, 0},
 };
 
 static bool ask(int fd, uint8_t family, uint8_t protocol)
@@ -91,8 +89,8 @@ static uint64_t socket_bytes(struct rtattr *at, int len, bool is_unix)
 /* The total of one reply. */
 static uint64_t answer_bytes(int fd, bool is_unix)
 {
-    const int fixed = (int)NLMSG_LENGTH(is_unix ? sizeof(struct unix_diag_msg)
-                                                : sizeof(struct inet_diag_msg));
+    const int fixed =
+        (int)NLMSG_LENGTH(is_unix ? sizeof(struct unix_diag_msg) : sizeof(struct inet_diag_msg));
     union {
         struct nlmsghdr first;
         char bytes[32 << 10]; /* the largest message of the kernel */

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Bytes in the queues of all TCP, UDP and unix sockets of the network namespace of diag_fd (a NETLINK_SOCK_DIAG
- * socket). 0 if the kernel cannot list them.
+ * Bytes in the queues of all TCP, UDP and unix sockets of the network namespace of diag_fd (a
+ * NETLINK_SOCK_DIAG socket). 0 if the kernel cannot list them.
  */
 uint64_t snp_sockets_bytes(int diag_fd);
 

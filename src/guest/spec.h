@@ -17,7 +17,10 @@
 
 #include "base/err.h"
 
-/* Buffers of the code's sockets, which the kernel does not count as its memory: sysctls of its network. */
+/*
+ * Buffers of the code's sockets, which the kernel does not count as its memory: sysctls of
+ * its network.
+ */
 #define SNP_TCP_BUFFERS "2304 8192 65536"
 #define SNP_UDP_BUFFERS "2304"
 
@@ -28,8 +31,8 @@ enum {
     SNP_MASK_MAX = 4 << 20,      /* bytes of mask records */
     SNP_VERSION_MAX = 31,        /* characters of the interpreter's version */
     SNP_FOLDER_MAX = 1024,       /* bytes of the path of a session's folder */
-    SNP_OWN_PROCESSES =
-        4, /* of ours inside: init, the pristine copy, snp-files, a worker of that */
+    /* of ours inside: init, the pristine copy, snp-files, a worker of that */
+    SNP_OWN_PROCESSES = 4,
 };
 
 /* What all copies of a session's workspace may take together; files they share count once. */
@@ -38,7 +41,10 @@ enum {
     SNP_COPIES_FILES_MAX = 100000,
 };
 
-/* Descriptors that travel with the spec, in this order; the project is optional; n_groups more follow. */
+/*
+ * Descriptors that travel with the spec, in this order; the project is optional; n_groups
+ * more follow.
+ */
 enum snp_spec_fd {
     SNP_SPEC_FD_GUEST = 0, /* the interpreter's end of the guest stream */
     SNP_SPEC_FD_STDOUT,    /* write ends */
@@ -50,7 +56,10 @@ enum snp_spec_fd {
     SNP_SPEC_GROUPS_MAX = 4, /* doors of control groups; see snp_cgroup_doors */
 };
 
-/* These stand in the filter's program for the halves of spec.mark, which are put there at the set-up. */
+/*
+ * These stand in the filter's program for the halves of spec.mark, which are put there at
+ * the set-up.
+ */
 #define SNP_MARK_PLACE_HIGH 0x9d3c51e7U
 #define SNP_MARK_PLACE_LOW  0xb26a08f5U
 
@@ -108,8 +117,7 @@ struct snp_setup_reply {
 enum {
     SNP_ZYGOTE_FORK = 'F',  /* to the zygote, with the session's control socket */
     SNP_ZYGOTE_PLAIN = 'L', /* the same, without new namespaces */
-    SNP_ZYGOTE_IMAGE =
-        'I', /* with a pipe, where it writes an image of itself; see guest/image.h */
+    SNP_ZYGOTE_IMAGE = 'I', /* with a pipe, where it writes an image of itself; see guest/image.h */
     SNP_ZYGOTE_FORKED = 'P', /* back, by the child itself, with its pidfd */
     SNP_ZYGOTE_FAILED = 'E', /* back; then u32 errno */
     SNP_ZYGOTE_READY = 'R',  /* once, when the preloads are done; then the version as text */

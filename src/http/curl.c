@@ -29,8 +29,7 @@ static int resolve(void *library, struct snp_err *err)
 
         if (function == NULL) {
             return snp_fail(err, SNP_E_UNSUPPORTED,
-                            "libcurl lacks %s; install version 7.87 or newer",
-                            functions[i].name);
+                            "libcurl lacks %s; install version 7.87 or newer", functions[i].name);
         }
         *(void **)(void *)((char *)&loaded + functions[i].offset) = function;
     }

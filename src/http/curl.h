@@ -3,8 +3,8 @@
 #define SNP_HTTP_CURL_H
 
 /*
- * libcurl, loaded when the first request is made. With the thirty libraries it brings along it would
- * more than double the start of every command, and most commands ask nobody.
+ * libcurl, loaded when the first request is made. With the thirty libraries it brings along it
+ * would more than double the start of every command, and most commands ask nobody.
  */
 
 #define CURL_DISABLE_TYPECHECK /* its macros would hide the functions' names */

@@ -32,8 +32,8 @@ enum {
 
 struct snp_http_call {
     struct snp_http *http;
-    struct snp_http_spec
-        spec; /* pointers of the caller's are not kept, but for ctx and callbacks */
+    /* pointers of the caller's are not kept, but for ctx and callbacks */
+    struct snp_http_spec spec;
     CURL *easy;
     struct curl_slist *headers;
     uv_timer_t idle;
@@ -130,8 +130,7 @@ static void call_finished(struct snp_http_call *call, CURLcode result)
         return;
     }
     (void)snp_fail(&err, code_of(result), "%s",
-                   call->text[0] != '\0' ? call->text
-                                         : call->http->curl->easy_strerror(result));
+                   call->text[0] != '\0' ? call->text : call->http->curl->easy_strerror(result));
     call_done(call, &err);
 }
 
@@ -247,8 +246,8 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
     n *= size;
     call->n_header_bytes += n;
     if (call->n_header_bytes > HEADERS_MAX) {
-        (void)snp_fail(&call->err, SNP_E_LIMIT,
-                       "the headers of the reply are larger than %d bytes", HEADERS_MAX);
+        (void)snp_fail(&call->err, SNP_E_LIMIT, "the headers of the reply are larger than %d bytes",
+                       HEADERS_MAX);
         return 0;
     }
     /* The blank line after the headers of what is no interim reply, nor a proxy's. */
@@ -380,9 +379,7 @@ static char *header_empty(const char *header)
                : NULL;
 }
 
-static int add_headers(struct snp_http_call *call,
-                       const char *const *headers,
-                       struct snp_err *err)
+static int add_headers(struct snp_http_call *call, const char *const *headers, struct snp_err *err)
 {
     /* curl would wait for a 100 before it sends a large body */
     struct curl_slist *list = call->http->curl->slist_append(NULL, "Expect:");

@@ -34,8 +34,8 @@ struct snp_http_spec {
     /* A part of the body, borrowed. May be NULL. False: the rest is not wanted. */
     bool (*data)(void *ctx, const char *bytes, size_t n);
     /*
-     * The end, exactly once, never inside snp_http_start; call is gone after it. err NULL: the reply
-     * is whole, whatever its status, or the rest was not wanted. SNP_E_TIMEOUT; SNP_E_LIMIT;
+     * The end, exactly once, never inside snp_http_start; call is gone after it. err NULL: the
+     * reply is whole, whatever its status, or the rest was not wanted. SNP_E_TIMEOUT; SNP_E_LIMIT;
      * SNP_E_DENIED: the certificate is not trusted; SNP_E_INVALID: the URL; SNP_E_PEER: all else.
      */
     void (*done)(void *ctx, struct snp_http_call *call, const struct snp_err *err);
@@ -47,7 +47,8 @@ int snp_http_new(uv_loop_t *loop, struct snp_http **ret, struct snp_err *err) SN
 
 /*
  * Ask; from any callback too. Everything of spec is copied. SNP_E_INVALID: control characters in a
- * header or method, or no such URL. SNP_E_UNSUPPORTED: libcurl is missing. On failure done is not called.
+ * header or method, or no such URL. SNP_E_UNSUPPORTED: libcurl is missing. On failure done is
+ * not called.
  */
 int snp_http_start(struct snp_http *http,
                    const struct snp_http_spec *spec,
@@ -56,10 +57,16 @@ int snp_http_start(struct snp_http *http,
 
 /* 0 before the head. */
 int snp_http_status(const struct snp_http_call *call);
-/* The first header of this name, case ignored; NULL = there is none. Borrowed until done has returned. */
+/*
+ * The first header of this name, case ignored; NULL = there is none. Borrowed until done
+ * has returned.
+ */
 const char *snp_http_header(struct snp_http_call *call, const char *name);
 
-/* End at once: no callback follows, the connection is closed. From any callback but done of this call. */
+/*
+ * End at once: no callback follows, the connection is closed. From any callback but done of
+ * this call.
+ */
 void snp_http_cancel(struct snp_http_call *call);
 
 /* Cancel everything. Not from a callback. The loop must turn once more to close its handles. */

@@ -17,9 +17,7 @@ struct snp_sse_event {
 };
 
 /* Below 0 ends the feeding; *err is passed on. Must not free the parser. */
-typedef int (*snp_sse_on_event)(void *ctx,
-                                const struct snp_sse_event *event,
-                                struct snp_err *err);
+typedef int (*snp_sse_on_event)(void *ctx, const struct snp_sse_event *event, struct snp_err *err);
 
 struct snp_sse {
     snp_sse_on_event on_event;

@@ -21,10 +21,7 @@ static bool part_get(const struct snp_curl *curl, CURLU *parsed, CURLUPart which
     return has;
 }
 
-static int check(const struct snp_curl *curl,
-                 CURLU *parsed,
-                 bool may_be_read,
-                 struct snp_err *err)
+static int check(const struct snp_curl *curl, CURLU *parsed, bool may_be_read, struct snp_err *err)
 {
     char scheme[SNP_HTTP_URL_MAX];
     char host[SNP_HTTP_URL_MAX];
@@ -33,8 +30,7 @@ static int check(const struct snp_curl *curl,
     if (!part_get(curl, parsed, CURLUPART_SCHEME, scheme) ||
         (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0) ||
         !part_get(curl, parsed, CURLUPART_HOST, host) || host[0] == '\0') {
-        return snp_fail(err, SNP_E_INVALID,
-                        "a URL begins with https:// and a host, or http://");
+        return snp_fail(err, SNP_E_INVALID, "a URL begins with https:// and a host, or http://");
     }
     if (part_get(curl, parsed, CURLUPART_USER, other) ||
         part_get(curl, parsed, CURLUPART_PASSWORD, other)) {
@@ -44,11 +40,10 @@ static int check(const struct snp_curl *curl,
         return snp_fail(err, SNP_E_INVALID, "a URL must not have a fragment (#...)");
     }
     if (strcmp(scheme, "http") == 0 && !may_be_read) {
-        return snp_fail(
-            err, SNP_E_INVALID,
-            "http is for this machine only (localhost, 127.0.0.1, [::1]): what is sent "
-            "to %.100s could be read on the way; use https",
-            host);
+        return snp_fail(err, SNP_E_INVALID,
+                        "http is for this machine only (localhost, 127.0.0.1, [::1]): what is sent "
+                        "to %.100s could be read on the way; use https",
+                        host);
     }
     return 0;
 }
@@ -78,8 +73,8 @@ int snp_http_url_check(const char *url, unsigned flags, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     r = curl->url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK
-            ? check(curl, parsed,
-                    (flags & SNP_HTTP_URL_PLAIN) != 0 || snp_http_is_loopback(url), err)
+            ? check(curl, parsed, (flags & SNP_HTTP_URL_PLAIN) != 0 || snp_http_is_loopback(url),
+                    err)
             : snp_fail(err, SNP_E_INVALID, "not a valid URL");
     curl->url_cleanup(parsed);
     return r;

@@ -158,7 +158,10 @@ static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_
     }
 }
 
-/* The daemon has refused the cell, because it is older than this library: ask without what it does not know. */
+/*
+ * The daemon has refused the cell, because it is older than this library: ask without what it does
+ * not know.
+ */
 static void older_ask(struct snipara_call *call)
 {
     snp_autobuf struct snp_buf raw = SNP_TAKE(call->older_raw, (struct snp_buf){0});
@@ -248,8 +251,8 @@ struct snipara_call *snipara_answer(
     char text[96];
 
     if (len > SNP_CALL_BYTES_MAX) { /* refused, it would leave whoever called waiting */
-        len = (size_t)snprintf(text, sizeof(text), "the result has %zu bytes; at most %d MiB",
-                               len, SNP_CALL_BYTES_MAX >> 20);
+        len = (size_t)snprintf(text, sizeof(text), "the result has %zu bytes; at most %d MiB", len,
+                               SNP_CALL_BYTES_MAX >> 20);
         data = text;
         ok = false;
     }

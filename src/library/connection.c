@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection. An epoll descriptor stands for the socket, so that what a program watches is the same after the
- * daemon was started again, and whether something waits to be sent is nobody else's business.
+ * A connection. An epoll descriptor stands for the socket, so that what a program watches is the
+ * same after the daemon was started again, and whether something waits to be sent is nobody
+ * else's business.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -48,19 +49,18 @@ void snp_library_error(const struct snp_err *err, struct snipara_error *ret)
                                        "skip checkpoint",
                                        "replay skip checkpoint"};
 
-    *ret = (struct snipara_error){.code = (enum snipara_code)err->code,
-                                  .system_error = err->sys_errno,
-                                  .name = snp_code_name(err->code),
-                                  .message = err->msg,
-                                  .object = err->object,
-                                  .limit = err->limit,
-                                  .limit_value = err->limit_value,
-                                  .remedy = snp_remedy_name(err->remedy.kind),
-                                  .remedy_name = err->remedy.name,
-                                  .remedy_value = err->remedy.value,
-                                  .remedy_ways = err->remedy.kind == SNP_REMEDY_RECOVER
-                                                     ? ways[err->remedy.value & 7]
-                                                     : ""};
+    *ret = (struct snipara_error){
+        .code = (enum snipara_code)err->code,
+        .system_error = err->sys_errno,
+        .name = snp_code_name(err->code),
+        .message = err->msg,
+        .object = err->object,
+        .limit = err->limit,
+        .limit_value = err->limit_value,
+        .remedy = snp_remedy_name(err->remedy.kind),
+        .remedy_name = err->remedy.name,
+        .remedy_value = err->remedy.value,
+        .remedy_ways = err->remedy.kind == SNP_REMEDY_RECOVER ? ways[err->remedy.value & 7] : ""};
 }
 
 static void watch(struct snipara *box)
@@ -126,7 +126,10 @@ int snp_library_connect(struct snipara *box, struct snp_err *err)
     return snp_library_watch(box, snp_client_take_fd(client), err);
 }
 
-/* The programs lie beside this library, wherever that was installed. In a program that holds the archive they lie beside it. */
+/*
+ * The programs lie beside this library, wherever that was installed. In a program that holds the
+ * archive they lie beside it.
+ */
 static void find_programs(void)
 {
     static char folder[PATH_MAX];
@@ -244,7 +247,10 @@ void snp_library_push(struct snipara *box)
     }
 }
 
-/* The connection has ended. What the daemon did not read is sent to the next one, which is started if need be. */
+/*
+ * The connection has ended. What the daemon did not read is sent to the next one, which is started
+ * if need be.
+ */
 static void connection_end(struct snipara *box, struct snp_err *err)
 {
     struct snp_err again;
@@ -274,8 +280,7 @@ static void step(struct snipara *box)
     if (r < 0) {
         (void)epoll_ctl(box->epoll_fd, EPOLL_CTL_DEL, box->calls.fd, NULL);
         if (r == SNP_E_PEER && box->root != NULL) {
-            (void)snp_fail(&err, r,
-                           "the process of the run went away; what it did is on record");
+            (void)snp_fail(&err, r, "the process of the run went away; what it did is on record");
             snp_err_about(&err, box->run_id);
         }
         connection_end(box, &err);
@@ -301,8 +306,7 @@ size_t snipara_step(struct snipara *box)
     }
     box->is_handling = true;
     step(box);
-    for (struct snipara **at = &box->runs;
-         *at != NULL;) { /* callbacks may add some at the end */
+    for (struct snipara **at = &box->runs; *at != NULL;) { /* callbacks may add some at the end */
         struct snipara *run = *at;
 
         step(run);
@@ -342,8 +346,7 @@ bool snipara_wait(struct snipara_call *call, int timeout_ms)
 {
     uint64_t until_us = timeout_ms < 0 ? 0 : snp_now_us() + (uint64_t)timeout_ms * 1000 + 1;
     bool is_ready = true;
-    struct snipara *box =
-        call == NULL || call->box == NULL ? NULL : snp_library_root(call->box);
+    struct snipara *box = call == NULL || call->box == NULL ? NULL : snp_library_root(call->box);
 
     if (box == NULL || call->is_done || box->is_handling || box->pid != getpid()) {
         return call == NULL || call->is_done;

@@ -12,18 +12,10 @@ enum {
     GET_MOST = 1 << 30,
 };
 
-static bool put_more(struct snipara_call *call,
-                     json_t *answer,
-                     const char *raw,
-                     size_t raw_len);
-static bool get_more(struct snipara_call *call,
-                     json_t *answer,
-                     const char *raw,
-                     size_t raw_len);
+static bool put_more(struct snipara_call *call, json_t *answer, const char *raw, size_t raw_len);
+static bool get_more(struct snipara_call *call, json_t *answer, const char *raw, size_t raw_len);
 
-static struct snipara_call *new_transfer(struct snipara *box,
-                                         const char *session,
-                                         const char *path)
+static struct snipara_call *new_transfer(struct snipara *box, const char *session, const char *path)
 {
     struct snipara_call *call = snp_call_new(box);
     struct snp_err err;
@@ -115,8 +107,7 @@ static bool get_more(struct snipara_call *call, json_t *answer, const char *raw,
                        call->path, (unsigned long long)got.size, call->most);
         snp_err_about(&err, call->path);
         snp_err_limit(&err, "most", (int64_t)call->most);
-        (void)snp_err_remedy(&err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "most",
-                             (int64_t)got.size);
+        (void)snp_err_remedy(&err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "most", (int64_t)got.size);
         (void)snp_call_fail(call, &err);
         return true;
     }

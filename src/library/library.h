@@ -28,8 +28,8 @@ struct snipara {
     pid_t pid;                     /* of who made it */
     struct snipara_call *first;    /* not freed yet */
     /*
-     * The process of a run is such a connection, too: with the epoll descriptor of its root, which drives it, and freed
-     * when the process is gone.
+     * The process of a run is such a connection, too: with the epoll descriptor of its root, which
+     * drives it, and freed when the process is gone.
      */
     struct snipara *root; /* NULL = it is one itself */
     struct snipara *runs; /* of a root: owned, in the order of their begin */
@@ -53,15 +53,15 @@ struct snipara_call {
     /* Of a cell, or of a run; their strings are not looked at any more. */
     struct snipara_cell cell;
     struct snipara_prompt prompt;
-    /* Of a cell that an older daemon refuses because of a member: the same without it. Owned; NULL = there is none. */
+    /*
+     * Of a cell that an older daemon refuses because of a member: the same without it. Owned;
+     * NULL = there is none.
+     */
     json_t *older;
     struct snp_buf older_raw;
     json_t *notes; /* owned; of a run whose caller does not take them; NULL = none */
     /* An event of a run. A callback in it may free the call. */
-    void (*event)(struct snipara_call *call,
-                  const json_t *head,
-                  const char *raw,
-                  size_t raw_len);
+    void (*event)(struct snipara_call *call, const json_t *head, const char *raw, size_t raw_len);
     /* Ask for the next part, after an answer; false = that was the last, or it has failed. */
     bool (*more)(struct snipara_call *call, json_t *answer, const char *raw, size_t raw_len);
     char *session; /* owned; of a transfer */
@@ -86,7 +86,8 @@ struct snipara_call *snp_call_new(struct snipara *box);
 void snp_call_move(struct snipara_call *call, struct snipara *box);
 
 /*
- * Ask. head: consumed; NULL = out of memory. A failure is the call's. Returns call, which may be NULL.
+ * Ask. head: consumed; NULL = out of memory. A failure is the call's. Returns call, which may
+ * be NULL.
  */
 struct snipara_call *snp_call_ask(struct snipara_call *call,
                                   json_t *head,

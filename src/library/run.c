@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs and commands: each is a process (src/cli/run/serve.c) that speaks the client protocol with the methods of wire/run.h. */
+/*
+ * Runs and commands: each is a process (src/cli/run/serve.c) that speaks the client protocol with
+ * the methods of wire/run.h.
+ */
 #include "wire/run.h"
 
 #include <stdio.h>
@@ -45,10 +48,7 @@ static void on_note(struct snipara_call *call, const char *raw, size_t raw_len)
     (void)json_array_append_new(call->notes, snp_json_bytes(raw, raw_len));
 }
 
-static void on_event(struct snipara_call *call,
-                     const json_t *head,
-                     const char *raw,
-                     size_t raw_len)
+static void on_event(struct snipara_call *call, const json_t *head, const char *raw, size_t raw_len)
 {
     const struct snipara_prompt *prompt = &call->prompt;
     const char *event = snp_json_str(head, "event", "");
@@ -127,9 +127,7 @@ static int tool_make(const struct snipara_tool *given, json_t **ret, struct snp_
     return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "%.64s is not UTF-8", tool.name) : 0;
 }
 
-static int tools_make(const struct snipara_tool *const *given,
-                      json_t **ret,
-                      struct snp_err *err)
+static int tools_make(const struct snipara_tool *const *given, json_t **ret, struct snp_err *err)
 {
     snp_autojson json_t *all = given == NULL ? NULL : json_array();
     int r = 0;

@@ -59,8 +59,7 @@ static int variable_take(const char *text, json_t *ret, struct snp_err *err)
     snp_autofree char *name = equals == NULL ? NULL : strndup(text, (size_t)(equals - text));
 
     if (equals == NULL || equals == text) {
-        return snp_fail(err, SNP_E_INVALID, "\"%.80s\" is not a variable; write NAME=VALUE",
-                        text);
+        return snp_fail(err, SNP_E_INVALID, "\"%.80s\" is not a variable; write NAME=VALUE", text);
     }
     return name == NULL || json_object_set_new(ret, name, json_string(equals + 1)) < 0
                ? snp_fail(err, SNP_E_INVALID, "variable \"%.80s\" is not UTF-8",
@@ -144,8 +143,9 @@ static int defaults_take(const struct snipara_session *with,
 }
 
 /*
- * The engine that DOCKER_HOST of this program names, which may not be that of the daemon: IMAGE#RUNTIME#SOCKET. Without an
- * image it is a default, for an open session has another one perhaps.
+ * The engine that DOCKER_HOST of this program names, which may not be that of the daemon:
+ * IMAGE#RUNTIME#SOCKET. Without an image it is a default, for an open session has another
+ * one perhaps.
  */
 static int engine_take(const struct snipara_session *with,
                        struct exec_call *rq,
@@ -196,9 +196,7 @@ static int policy_take(const struct snipara_session *given,
     return r;
 }
 
-static int command_take(const struct snipara_cell *cell,
-                        struct exec_call *rq,
-                        struct snp_err *err)
+static int command_take(const struct snipara_cell *cell, struct exec_call *rq, struct snp_err *err)
 {
     const char *const shell[] = {"/bin/sh", "-c", cell->code, NULL};
     const char *const *words = cell->shell ? shell : cell->argv;
@@ -212,23 +210,18 @@ static int command_take(const struct snipara_cell *cell,
         }
     }
     rq->exec.argv = words == NULL ? NULL : rq->argv;
-    rq->exec.kind =
-        words == NULL || (!cell->shell && cell->code != NULL) ? "python" : "command";
+    rq->exec.kind = words == NULL || (!cell->shell && cell->code != NULL) ? "python" : "command";
     return 0;
 }
 
-static int request_make(const struct snipara_cell *cell,
-                        struct exec_call *rq,
-                        struct snp_err *err)
+static int request_make(const struct snipara_cell *cell, struct exec_call *rq, struct snp_err *err)
 {
     int r;
 
-    *rq = (struct exec_call){
-        .exec = {SNP_EXEC_DEFAULTS, .session = cell->session},
-        .limits = json_object(),
-        .env = json_object(),
-        .argv = json_array()
-    };
+    *rq = (struct exec_call){.exec = {SNP_EXEC_DEFAULTS, .session = cell->session},
+                             .limits = json_object(),
+                             .env = json_object(),
+                             .argv = json_array()};
     if (rq->limits == NULL || rq->env == NULL || rq->argv == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -299,9 +292,7 @@ struct snipara_call *snipara_open(struct snipara *box,
 
 /* The rest --------------------------------------------------------------------------------- */
 
-struct snipara_call *snipara_snapshot(struct snipara *box,
-                                      const char *session,
-                                      const char *name)
+struct snipara_call *snipara_snapshot(struct snipara *box, const char *session, const char *name)
 {
     return ASK(box, snp_snapshot_request, .session = session, .name = name);
 }
@@ -318,10 +309,7 @@ struct snipara_call *snipara_rollback(struct snipara *box,
     return ASK(box, snp_rollback_request, .snapshot = snapshot, .session = session);
 }
 
-struct snipara_call *snipara_fork(struct snipara *box,
-                                  const char *from,
-                                  const char *name,
-                                  int n)
+struct snipara_call *snipara_fork(struct snipara *box, const char *from, const char *name, int n)
 {
     return ASK(box, snp_fork_request, .from = from, .n = n, .name = name);
 }
@@ -379,10 +367,10 @@ struct snipara_call *snipara_show(struct snipara *box,
         return NULL;
     }
     snp_library_take(&call->cell, sizeof(call->cell), callbacks);
-    return snp_call_ask(call,
-                        SNP_WRITE(snp_cell_show_request, .session = session,
-                                  .cell = cell < 0 ? 0 : (uint64_t)cell),
-                        NULL, 0);
+    return snp_call_ask(
+        call,
+        SNP_WRITE(snp_cell_show_request, .session = session, .cell = cell < 0 ? 0 : (uint64_t)cell),
+        NULL, 0);
 }
 
 struct snipara_call *snipara_hibernate(struct snipara *box, const char *session)

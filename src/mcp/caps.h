@@ -12,9 +12,9 @@ enum {
     SNP_MCP_WAITING_MAX = 1024,       /* requests of all clients that wait */
     SNP_MCP_WAITING_BYTES = 64 << 20, /* of their messages */
     SNP_MCP_BATCH_MAX = 32,           /* messages of one batch */
-    SNP_MCP_RUNNING_MAX = 24,   /* tasks in sessions at once; the daemon takes 32 requests */
-    SNP_MCP_ASKS_MAX = 16,      /* requests of ours to one client that wait for an answer */
-    SNP_MCP_OUT_MAX = 64 << 20, /* bytes waiting for one client to read */
+    SNP_MCP_RUNNING_MAX = 24,         /* tasks in sessions at once; the daemon takes 32 requests */
+    SNP_MCP_ASKS_MAX = 16,            /* requests of ours to one client that wait for an answer */
+    SNP_MCP_OUT_MAX = 64 << 20,       /* bytes waiting for one client to read */
 
     SNP_MCP_PROGRESS_MS = 1000,   /* between two notifications of progress */
     SNP_MCP_END_MS = 700,         /* for calls in flight when standard input ends */
@@ -41,24 +41,22 @@ enum {
     SNP_MCP_KEYS_MAX = 64,          /* keys of one session */
     SNP_MCP_ENTRIES_MAX = 500,      /* entries of a listed folder */
 
-    SNP_MCP_HTTPD_HEAD_MAX = 32 << 10,  /* bytes of a request's line and headers, about */
-    SNP_MCP_HTTP_CONNECTIONS_MAX = 512, /* of all clients */
-    SNP_MCP_HTTP_CONNECTIONS_GOOD =
-        384,                        /* above it, one that only waits gives way to a new one */
-    SNP_MCP_HTTP_STREAMS_MAX = 512, /* requests in flight, and streams kept to be resumed */
+    SNP_MCP_HTTPD_HEAD_MAX = 32 << 10,   /* bytes of a request's line and headers, about */
+    SNP_MCP_HTTP_CONNECTIONS_MAX = 512,  /* of all clients */
+    SNP_MCP_HTTP_CONNECTIONS_GOOD = 384, /* above it, one that only waits gives way to a new one */
+    SNP_MCP_HTTP_STREAMS_MAX = 512,      /* requests in flight, and streams kept to be resumed */
     SNP_MCP_HTTP_BODIES_MAX = 128 << 20, /* bytes of all messages that are being received */
     SNP_MCP_HTTP_SESSIONS_MAX = 256,     /* Mcp-Session-Ids remembered */
     SNP_MCP_HTTP_FIRST_MS = 15 * 1000,   /* for a connection's first request to begin */
-    SNP_MCP_HTTP_IDLE_MS =
-        75 * 1000, /* between two requests, and for a client to take what waits */
+    /* between two requests, and for a client to take what waits */
+    SNP_MCP_HTTP_IDLE_MS = 75 * 1000,
     SNP_MCP_HTTP_READ_MS = 30 * 1000,   /* for a request to come, and a second more for each */
     SNP_MCP_HTTP_READ_BYTES = 64 << 10, /* of these */
-    SNP_MCP_HTTP_LOOK_MS =
-        50, /* between two looks whether clients are there, while calls run */
-    SNP_MCP_HTTP_OPEN_MS = 1000,       /* a call that takes longer is answered with a stream */
+    SNP_MCP_HTTP_LOOK_MS = 50,   /* between two looks whether clients are there, while calls run */
+    SNP_MCP_HTTP_OPEN_MS = 1000, /* a call that takes longer is answered with a stream */
     SNP_MCP_HTTP_ALIVE_MS = 15 * 1000, /* between two signs of life on a stream */
-    SNP_MCP_HTTP_PENDING_MAX =
-        256 << 10, /* bytes that wait for a client before progress is left out */
+    SNP_MCP_HTTP_PENDING_MAX = 256
+                               << 10, /* bytes that wait for a client before progress is left out */
     SNP_MCP_HTTP_ANSWER_MAX = 32 << 20,    /* bytes of one answer */
     SNP_MCP_HTTP_KEEP_MS = 300 * 1000,     /* a stream whose client is gone */
     SNP_MCP_HTTP_KEEP_SENT_MS = 10 * 1000, /* one that was sent to its end */
@@ -67,19 +65,19 @@ enum {
 
 /* The same for our client, which believes no server. */
 enum {
-    SNP_MCP_CLIENT_TIMEOUT_MS = 60 * 1000,   /* of a call that says none */
-    SNP_MCP_CLIENT_TIMEOUT_MAX_MS = 3600000, /* the longest a call may say */
-    SNP_MCP_CLIENT_PROBE_MS = 5000,          /* for a process to answer server/discover */
-    SNP_MCP_CLIENT_CALLS_MAX = 64,           /* calls in flight */
-    SNP_MCP_CLIENT_UNASKED_MAX = 10000,      /* messages between two answers */
-    SNP_MCP_CLIENT_STRANGE_MAX = 100,        /* lines and events that are no message */
-    SNP_MCP_CLIENT_VALUES_MAX = 1000000,     /* JSON values of one message */
-    SNP_MCP_CLIENT_ROUNDS_MAX = 8,      /* times a server may want more input for one call */
-    SNP_MCP_CLIENT_INPUTS_MAX = 16,     /* things it may want at once */
-    SNP_MCP_CLIENT_STATE_MAX = 1 << 20, /* bytes it may have us carry (requestState) */
-    SNP_MCP_CLIENT_PAGES_MAX = 100,     /* pages of one list */
-    SNP_MCP_CLIENT_ITEMS_MAX = 2000,    /* items of one list */
-    SNP_MCP_CLIENT_LIST_MAX = 16 << 20, /* bytes of one list */
+    SNP_MCP_CLIENT_TIMEOUT_MS = 60 * 1000,     /* of a call that says none */
+    SNP_MCP_CLIENT_TIMEOUT_MAX_MS = 3600000,   /* the longest a call may say */
+    SNP_MCP_CLIENT_PROBE_MS = 5000,            /* for a process to answer server/discover */
+    SNP_MCP_CLIENT_CALLS_MAX = 64,             /* calls in flight */
+    SNP_MCP_CLIENT_UNASKED_MAX = 10000,        /* messages between two answers */
+    SNP_MCP_CLIENT_STRANGE_MAX = 100,          /* lines and events that are no message */
+    SNP_MCP_CLIENT_VALUES_MAX = 1000000,       /* JSON values of one message */
+    SNP_MCP_CLIENT_ROUNDS_MAX = 8,             /* times a server may want more input for one call */
+    SNP_MCP_CLIENT_INPUTS_MAX = 16,            /* things it may want at once */
+    SNP_MCP_CLIENT_STATE_MAX = 1 << 20,        /* bytes it may have us carry (requestState) */
+    SNP_MCP_CLIENT_PAGES_MAX = 100,            /* pages of one list */
+    SNP_MCP_CLIENT_ITEMS_MAX = 2000,           /* items of one list */
+    SNP_MCP_CLIENT_LIST_MAX = 16 << 20,        /* bytes of one list */
     SNP_MCP_CLIENT_DEFINITION_MAX = 256 << 10, /* bytes of a tool's definition */
     SNP_MCP_CLIENT_NAME_MAX = 128,             /* bytes of a tool's name */
     SNP_MCP_CLIENT_CURSOR_MAX = 4096,          /* bytes of a page's cursor */
@@ -90,11 +88,10 @@ enum {
     SNP_MCP_CLIENT_STREAM_MAX = 256 << 20,     /* bytes of one stream of events */
     SNP_MCP_CLIENT_REFUSAL_MAX = 64 << 10,     /* bytes of a reply that is no success */
     SNP_MCP_CLIENT_CONNECT_MS = 10 * 1000,     /* for a connection */
-    SNP_MCP_CLIENT_RESUMES_MAX = 32,         /* times a stream may break off without an event */
-    SNP_MCP_CLIENT_RETRY_MS = 1000,          /* before a stream is taken up again */
-    SNP_MCP_CLIENT_RETRY_MAX_MS = 60 * 1000, /* the most a server may say for that */
-    SNP_MCP_CLIENT_LISTEN_MS =
-        1000, /* for a server to open the stream of what it says unasked */
+    SNP_MCP_CLIENT_RESUMES_MAX = 32,           /* times a stream may break off without an event */
+    SNP_MCP_CLIENT_RETRY_MS = 1000,            /* before a stream is taken up again */
+    SNP_MCP_CLIENT_RETRY_MAX_MS = 60 * 1000,   /* the most a server may say for that */
+    SNP_MCP_CLIENT_LISTEN_MS = 1000,  /* for a server to open the stream of what it says unasked */
     SNP_MCP_CLIENT_GOODBYE_MS = 1000, /* for the end of a session over HTTP */
     SNP_MCP_CLIENT_GRACE_MS = 2000,   /* for a process to end by itself, and after SIGTERM */
     SNP_MCP_CLIENT_SAID_MAX = 1024,   /* bytes of standard error kept for messages */

@@ -129,8 +129,8 @@ static bool is_of_number(char c)
 }
 
 /*
- * Numbers that cannot be held become one that no argument may be, in place: their call is told so, by
- * its id, where an answer without one would leave it waiting. Whether there were any.
+ * Numbers that cannot be held become one that no argument may be, in place: their call is told so,
+ * by its id, where an answer without one would leave it waiting. Whether there were any.
  */
 static bool numbers_repair(char *text, size_t n)
 {
@@ -168,8 +168,7 @@ static bool has_far_id(const json_t *root)
 }
 
 /* is_request: somebody waits for an answer to it. */
-static int text_read(
-    const char *text, size_t n, bool is_request, json_t **ret, struct snp_err *err)
+static int text_read(const char *text, size_t n, bool is_request, json_t **ret, struct snp_err *err)
 {
     snp_autojson json_t *root = NULL;
     snp_autofree char *copy = NULL;
@@ -199,8 +198,7 @@ static int text_read(
 
 static bool is_id(const json_t *id)
 {
-    return json_is_number(id) ||
-           (json_is_string(id) && json_string_length(id) <= SNP_MCP_ID_MAX);
+    return json_is_number(id) || (json_is_string(id) && json_string_length(id) <= SNP_MCP_ID_MAX);
 }
 
 static int check(struct snp_jsonrpc *m, struct snp_err *err)
@@ -227,8 +225,7 @@ static int check(struct snp_jsonrpc *m, struct snp_err *err)
                         SNP_MCP_METHOD_MAX);
     }
     if (m->id != NULL && !is_id(m->id)) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "'id' must be a number or a string of at most %d bytes",
+        return snp_fail(err, SNP_E_INVALID, "'id' must be a number or a string of at most %d bytes",
                         SNP_MCP_ID_MAX);
     }
     if (m->params != NULL && !json_is_object(m->params)) {
@@ -249,12 +246,8 @@ static int code_of(const char *text, size_t n)
     return i < n && text[i] == '[' ? SNP_JSONRPC_REQUEST : SNP_JSONRPC_PARSE;
 }
 
-static int read_any(const char *text,
-                    size_t n,
-                    bool is_request,
-                    json_t **ret,
-                    int *ret_code,
-                    struct snp_err *err)
+static int read_any(
+    const char *text, size_t n, bool is_request, json_t **ret, int *ret_code, struct snp_err *err)
 {
     int r = text_read(text, n, is_request, ret, err);
 
@@ -264,8 +257,7 @@ static int read_any(const char *text,
     return r;
 }
 
-int snp_jsonrpc_read(
-    const char *text, size_t n, json_t **ret, int *ret_code, struct snp_err *err)
+int snp_jsonrpc_read(const char *text, size_t n, json_t **ret, int *ret_code, struct snp_err *err)
 {
     return read_any(text, n, true, ret, ret_code, err);
 }
@@ -323,22 +315,22 @@ json_t *snp_jsonrpc_error(json_t *id, int code, const char *message, json_t *dat
         json_decref(data);
         return NULL;
     }
-    return json_pack("{s:s, s:O?, s:{s:i, s:o, s:o*}}", "jsonrpc", "2.0", "id", id, "error",
-                     "code", code, "message",
-                     snp_json_bytes(text.len == 0 ? "" : snp_buf_bytes(&text), text.len),
-                     "data", data);
+    return json_pack("{s:s, s:O?, s:{s:i, s:o, s:o*}}", "jsonrpc", "2.0", "id", id, "error", "code",
+                     code, "message",
+                     snp_json_bytes(text.len == 0 ? "" : snp_buf_bytes(&text), text.len), "data",
+                     data);
 }
 
 json_t *snp_jsonrpc_notification(const char *method, json_t *params)
 {
-    return params == NULL ? NULL
-                          : json_pack("{s:s, s:s, s:o}", "jsonrpc", "2.0", "method", method,
-                                      "params", params);
+    return params == NULL
+               ? NULL
+               : json_pack("{s:s, s:s, s:o}", "jsonrpc", "2.0", "method", method, "params", params);
 }
 
 json_t *snp_jsonrpc_request(json_int_t id, const char *method, json_t *params)
 {
     return params == NULL ? NULL
-                          : json_pack("{s:s, s:I, s:s, s:o}", "jsonrpc", "2.0", "id", id,
-                                      "method", method, "params", params);
+                          : json_pack("{s:s, s:I, s:s, s:o}", "jsonrpc", "2.0", "id", id, "method",
+                                      method, "params", params);
 }

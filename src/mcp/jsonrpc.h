@@ -40,11 +40,11 @@ struct snp_jsonrpc {
 /*
  * Read n bytes: an object, or an array of them (a batch); new reference. SNP_E_INVALID: neither;
  * *ret_code is for the answer. An escaped half of a surrogate pair reads as U+FFFD: some clients
- * cut text inside a character. A number that cannot be held, but for an id, reads as 1e300, which is
- * beyond all that is asked for.
+ * cut text inside a character. A number that cannot be held, but for an id, reads as 1e300, which
+ * is beyond all that is asked for.
  */
-int snp_jsonrpc_read(
-    const char *text, size_t n, json_t **ret, int *ret_code, struct snp_err *err) SNP_NODISCARD;
+int snp_jsonrpc_read(const char *text, size_t n, json_t **ret, int *ret_code, struct snp_err *err)
+    SNP_NODISCARD;
 
 /*
  * What was read (consumed, also on failure) as one message. SNP_E_INVALID: it is none; *ret_code

@@ -29,10 +29,7 @@ void snp_mcp_kept_done(struct snp_mcp_kept *kept)
     *kept = (struct snp_mcp_kept){0};
 }
 
-uint64_t snp_mcp_kept_add(struct snp_mcp_kept *kept,
-                          const char *mime,
-                          const char *bytes,
-                          size_t n)
+uint64_t snp_mcp_kept_add(struct snp_mcp_kept *kept, const char *mime, const char *bytes, size_t n)
 {
     struct snp_mcp_kept_item item = {.n = n};
 
@@ -58,8 +55,7 @@ uint64_t snp_mcp_kept_add(struct snp_mcp_kept *kept,
     return item.number;
 }
 
-const struct snp_mcp_kept_item *snp_mcp_kept_find(const struct snp_mcp_kept *kept,
-                                                  uint64_t number)
+const struct snp_mcp_kept_item *snp_mcp_kept_find(const struct snp_mcp_kept *kept, uint64_t number)
 {
     for (size_t i = 0; i < kept->n_items; i++) {
         if (kept->items[i].number == number) {

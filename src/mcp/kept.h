@@ -24,12 +24,8 @@ struct snp_mcp_kept {
 
 void snp_mcp_kept_done(struct snp_mcp_kept *kept);
 /* Keep a copy; its number, 0 if it is too large or memory ran out. */
-uint64_t snp_mcp_kept_add(struct snp_mcp_kept *kept,
-                          const char *mime,
-                          const char *bytes,
-                          size_t n);
+uint64_t snp_mcp_kept_add(struct snp_mcp_kept *kept, const char *mime, const char *bytes, size_t n);
 /* Borrowed until the next add; NULL: it is gone. */
-const struct snp_mcp_kept_item *snp_mcp_kept_find(const struct snp_mcp_kept *kept,
-                                                  uint64_t number);
+const struct snp_mcp_kept_item *snp_mcp_kept_find(const struct snp_mcp_kept *kept, uint64_t number);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines. A line that was given out stays in the buffer until the next call. When bytes are added the
- * buffer holds at most one unfinished line, so only the new bytes are searched.
+ * Lines. A line that was given out stays in the buffer until the next call. When bytes are added
+ * the buffer holds at most one unfinished line, so only the new bytes are searched.
  */
 #include "mcp/lines.h"
 

@@ -3,10 +3,10 @@
  * Conversations.
  *
  * Invariants: a call in the hub's list is answered at most once, then freed; one whose peer is NULL
- * never sends again, so nothing follows a cancellation. Ids are compared within a client
- * only: two clients with the same ids never meet. A batch lives until it has been read and each of
- * its calls was answered or given up. Of one client's calls SNP_MCP_CALLS_MAX have begun; the others wait
- * in the same list, so they can be cancelled, and begin in the order they came.
+ * never sends again, so nothing follows a cancellation. Ids are compared within a client only: two
+ * clients with the same ids never meet. A batch lives until it has been read and each of its calls
+ * was answered or given up. Of one client's calls SNP_MCP_CALLS_MAX have begun; the others wait in
+ * the same list, so they can be cancelled, and begin in the order they came.
  */
 #include "mcp/peer.h"
 
@@ -59,7 +59,9 @@ static void batch_release(struct snp_mcp_peer *peer, struct snp_mcp_batch *batch
     free(batch);
 }
 
-/* An answer: to be sent with those of its batch, or by itself if batch is NULL. message: consumed. */
+/*
+ * An answer: to be sent with those of its batch, or by itself if batch is NULL. message: consumed.
+ */
 static void answer_send(struct snp_mcp_peer *peer, struct snp_mcp_batch *batch, json_t *message)
 {
     if (batch == NULL) {
@@ -69,7 +71,10 @@ static void answer_send(struct snp_mcp_peer *peer, struct snp_mcp_batch *batch, 
     }
 }
 
-/* Refuse what the peer said just now: the code. id: borrowed, NULL = it is not known; data: consumed. */
+/*
+ * Refuse what the peer said just now: the code. id: borrowed, NULL = it is not known;
+ * data: consumed.
+ */
 static int message_refuse(
     struct snp_mcp_peer *peer, json_t *id, int code, const char *text, json_t *data)
 {
@@ -191,10 +196,9 @@ void snp_mcp_answer(struct snp_mcp_call *call, json_t *result)
     const struct snp_mcp_service *service = call->hub->service;
 
     if (call->peer != NULL &&
-        (owned == NULL ||
-         (call->era == SNP_ERA_MODERN &&
-          snp_era_finish(owned, says_all(call) ? service->info : service->brief,
-                         call->method->is_listing) < 0))) {
+        (owned == NULL || (call->era == SNP_ERA_MODERN &&
+                           snp_era_finish(owned, says_all(call) ? service->info : service->brief,
+                                          call->method->is_listing) < 0))) {
         snp_mcp_refuse(call, SNP_JSONRPC_INTERNAL, NULL, "out of memory");
         return;
     }
@@ -367,9 +371,9 @@ static void run_discover(struct snp_mcp_call *call)
 }
 
 static const struct snp_mcp_method core_methods[] = {
-    {"initialize",      SNP_IN_LEGACY, false, run_initialize},
-    {"ping",            SNP_IN_LEGACY, false, run_ping      },
-    {"server/discover", SNP_IN_MODERN, true,  run_discover  },
+    {"initialize", SNP_IN_LEGACY, false, run_initialize},
+    {"ping", SNP_IN_LEGACY, false, run_ping},
+    {"server/discover", SNP_IN_MODERN, true, run_discover},
 };
 
 /* These answer at once, however much is in flight: clients ask them whether we live. */
@@ -464,8 +468,7 @@ static size_t waiting_room(const struct snp_mcp_hub *hub, const json_t *root)
 {
     size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT);
 
-    return hub->n_waiting >= SNP_MCP_WAITING_MAX ||
-                   hub->waiting_bytes + n > SNP_MCP_WAITING_BYTES
+    return hub->n_waiting >= SNP_MCP_WAITING_MAX || hub->waiting_bytes + n > SNP_MCP_WAITING_BYTES
                ? 0
                : n;
 }

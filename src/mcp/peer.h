@@ -19,7 +19,9 @@ struct snp_mcp_call;
 struct snp_mcp_peer;
 struct snp_mcp_batch;
 
-/* A method a service offers. Core methods (initialize, ping, server/discover) are not in its table. */
+/*
+ * A method a service offers. Core methods (initialize, ping, server/discover) are not in its table.
+ */
 struct snp_mcp_method {
     const char *name;
     unsigned eras;   /* SNP_IN_... */
@@ -62,7 +64,10 @@ struct snp_mcp_call {
 
     void *state;                /* the service's */
     void (*state_free)(void *); /* NULL = nothing */
-    /* Nobody waits any more (cancelled, or the client is gone): end soon, as usual. NULL = just wait. */
+    /*
+     * Nobody waits any more (cancelled, or the client is gone): end soon, as usual. NULL =
+     * just wait.
+     */
     void (*cancel)(struct snp_mcp_call *call);
     /* Append one line on how it goes, for progress. NULL = none is sent. */
     void (*describe)(struct snp_mcp_call *call, struct snp_buf *out);
@@ -87,10 +92,15 @@ struct snp_mcp_ask {
     void (*answered)(struct snp_mcp_call *call, json_t *result, json_t *error);
 };
 
-/* One client, or one request of a client whose requests come each by itself. Embedded by a transport. */
+/*
+ * One client, or one request of a client whose requests come each by itself. Embedded by
+ * a transport.
+ */
 struct snp_mcp_peer {
     struct snp_mcp_hub *hub; /* borrowed */
-    /* Peers with the same one are one client: ids and answers are looked for in all. NULL = alone. */
+    /*
+     * Peers with the same one are one client: ids and answers are looked for in all. NULL = alone.
+     */
     const void *client;
     /* Send one message. It is borrowed; a transport that cannot send it drops it. */
     void (*send)(struct snp_mcp_peer *peer, json_t *message);
@@ -120,8 +130,8 @@ void snp_mcp_peer_done(struct snp_mcp_peer *peer);
  */
 void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n);
 /*
- * The same for one that was read already; its contents are taken. 0, or the code of the error it was
- * answered with at once, before any method ran.
+ * The same for one that was read already; its contents are taken. 0, or the code of the error it
+ * was answered with at once, before any method ran.
  */
 int snp_mcp_take(struct snp_mcp_peer *peer, struct snp_jsonrpc *message);
 /* The same for a batch that was read. */
@@ -135,23 +145,23 @@ void snp_mcp_answer(struct snp_mcp_call *call, json_t *result);
 void snp_mcp_refuse(struct snp_mcp_call *call, int code, json_t *data, const char *fmt, ...)
     SNP_PRINTF(4, 5);
 
-/* Whether a listing was asked for a further page, which none of ours has; then the call was refused. */
+/*
+ * Whether a listing was asked for a further page, which none of ours has; then the call
+ * was refused.
+ */
 bool snp_mcp_refuse_cursor(struct snp_mcp_call *call);
 
 /* Something about a call in flight; params: consumed. */
 void snp_mcp_notify(struct snp_mcp_call *call, const char *method, json_t *params);
 /*
- * Progress of a call that wants it; progress below or equal to the last is not sent. total: 0 = unknown;
- * meta: consumed, NULL = none.
+ * Progress of a call that wants it; progress below or equal to the last is not sent. total:
+ * 0 = unknown; meta: consumed, NULL = none.
  */
-void snp_mcp_progress(struct snp_mcp_call *call,
-                      double progress,
-                      double total,
-                      const char *message,
-                      json_t *meta);
+void snp_mcp_progress(
+    struct snp_mcp_call *call, double progress, double total, const char *message, json_t *meta);
 /*
- * Ask the client something (legacy only). answered: once, from the loop, while the call lives; error
- * is also set when the client goes away. SNP_E_LIMIT: too much is asked already.
+ * Ask the client something (legacy only). answered: once, from the loop, while the call lives;
+ * error is also set when the client goes away. SNP_E_LIMIT: too much is asked already.
  */
 int snp_mcp_ask(struct snp_mcp_call *call,
                 const char *method,

@@ -4,8 +4,8 @@
 
 /*
  * A program of ours to start, its three pipes and its end, as the loop sees them. It stays unreaped
- * while its group is signalled, so the number names nothing else; when it is gone, what is left of the
- * group is killed.
+ * while its group is signalled, so the number names nothing else; when it is gone, what is left of
+ * the group is killed.
  */
 
 #include <uv.h>
@@ -49,8 +49,8 @@ struct snp_process {
 };
 
 /*
- * Start it; its output, errors and end are watched. what: for messages. On failure nothing runs, and
- * `closed` comes from the loop if n_handles is above 0.
+ * Start it; its output, errors and end are watched. what: for messages. On failure nothing runs,
+ * and `closed` comes from the loop if n_handles is above 0.
  */
 int snp_process_start(struct snp_process *process,
                       uv_loop_t *loop,
@@ -61,7 +61,9 @@ int snp_process_start(struct snp_process *process,
 /* Watch its input as long as there is something to write. */
 void snp_process_watch_input(struct snp_process *process, bool is_wanted);
 
-/* Bytes read from an end; 0: none now, or ever: then it is closed. What it says on ERRORS is kept. */
+/*
+ * Bytes read from an end; 0: none now, or ever: then it is closed. What it says on ERRORS is kept.
+ */
 size_t snp_process_read(struct snp_process *process, int which, char *bytes, size_t size);
 
 void snp_process_end_close(struct snp_process *process, int which);

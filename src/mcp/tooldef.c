@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Definitions of tools. Nothing in them is followed: no "$ref", no URL. Walks go as deep as the JSON
- * parser let the text be.
+ * Definitions of tools. Nothing in them is followed: no "$ref", no URL. Walks go as deep as the
+ * JSON parser let the text be.
  */
 #include "mcp/tooldef.h"
 
@@ -61,9 +61,7 @@ static bool is_known(const json_t *headers, const char *name)
 }
 
 /* An annotation at walk->path, where it may be. */
-static int annotation_take(struct header_walk *walk,
-                           const json_t *schema,
-                           const json_t *annotation)
+static int annotation_take(struct header_walk *walk, const json_t *schema, const json_t *annotation)
 {
     const char *name = json_string_value(annotation);
     const char *type = snp_json_str(schema, "type", "");
@@ -73,8 +71,7 @@ static int annotation_take(struct header_walk *walk,
         return unfit(walk->err,
                      "x-mcp-header is not a valid header name:", name == NULL ? "" : name);
     }
-    if (!snp_streq(type, "string") && !snp_streq(type, "integer") &&
-        !snp_streq(type, "boolean")) {
+    if (!snp_streq(type, "string") && !snp_streq(type, "integer") && !snp_streq(type, "boolean")) {
         return unfit(walk->err, "x-mcp-header is on a parameter of type", type);
     }
     if (is_known(walk->headers, name)) {
@@ -98,9 +95,7 @@ static bool is_data(const char *key)
 
 static int walk_schema(struct header_walk *walk, const json_t *schema, bool is_reachable);
 
-static int walk_properties(struct header_walk *walk,
-                           const json_t *properties,
-                           bool is_reachable)
+static int walk_properties(struct header_walk *walk, const json_t *properties, bool is_reachable)
 {
     const char *key;
     json_t *value;
@@ -210,11 +205,10 @@ static char *value_text(const char *header, const json_t *value, struct snp_err 
                json_integer_value(value) >= -integer_max) {
         text = snp_format("%lld", (long long)json_integer_value(value));
     } else {
-        (void)snp_fail(
-            err, SNP_E_INVALID,
-            "the argument for the header Mcp-Param-%s must be a text, true, false, or "
-            "an integer below 2^53",
-            header);
+        (void)snp_fail(err, SNP_E_INVALID,
+                       "the argument for the header Mcp-Param-%s must be a text, true, false, or "
+                       "an integer below 2^53",
+                       header);
         return NULL;
     }
     if (text == NULL) {
@@ -292,8 +286,7 @@ int snp_mcp_tooldef_check(const json_t *tool,
         return snp_fail(err, SNP_E_LIMIT, "the definition is larger than %d KiB",
                         SNP_MCP_CLIENT_DEFINITION_MAX >> 10);
     }
-    if (!json_is_object(schema) ||
-        !snp_streq(snp_json_str(schema, "type", "object"), "object")) {
+    if (!json_is_object(schema) || !snp_streq(snp_json_str(schema, "type", "object"), "object")) {
         return snp_fail(err, SNP_E_INVALID, "the inputSchema is not that of an object");
     }
     if (description != NULL && !json_is_string(description)) {

@@ -41,7 +41,10 @@ int snp_mcp_tooldef_headers(const json_t *headers,
                             json_t **ret,
                             struct snp_err *err) SNP_NODISCARD;
 
-/* Text as the value of a header: itself, or in base64 where it is not plain ASCII. Caller frees; NULL = no memory. */
+/*
+ * Text as the value of a header: itself, or in base64 where it is not plain ASCII. Caller frees;
+ * NULL = no memory.
+ */
 char *snp_mcp_header_value(const char *text, size_t n);
 
 #endif

@@ -4,7 +4,8 @@
  *
  * Content is a list of blocks there, system texts stand beside the conversation, results of tools
  * are blocks of the user, and roles alternate: neighbours of one role become one message. Blocks of
- * thinking come back signed, and all blocks must be sent again in their order: it travels in "opaque".
+ * thinking come back signed, and all blocks must be sent again in their order: it travels
+ * in "opaque".
  */
 #include <string.h>
 
@@ -35,19 +36,17 @@ static int write_system(const struct snp_model_request *request, json_t **ret)
     {
         bool is_system = strcmp(snp_json_str(message, "role", ""), "system") == 0;
         const char *text = snp_model_content(message);
-        if (is_system && text[0] != '\0' &&
-            json_array_append_new(blocks, text_block(text)) < 0) {
+        if (is_system && text[0] != '\0' && json_array_append_new(blocks, text_block(text)) < 0) {
             return -1;
         }
     }
     if (request->schema != NULL) {
         snp_autofree char *text = snp_json_text(request->schema);
         snp_autofree char *schema =
-            text == NULL
-                ? NULL
-                : snp_format("Answer with one JSON value and nothing around it. It must "
-                             "follow this JSON Schema: %s",
-                             text);
+            text == NULL ? NULL
+                         : snp_format("Answer with one JSON value and nothing around it. It must "
+                                      "follow this JSON Schema: %s",
+                                      text);
         if (schema == NULL || json_array_append_new(blocks, text_block(schema)) < 0) {
             return -1;
         }
@@ -58,9 +57,9 @@ static int write_system(const struct snp_model_request *request, json_t **ret)
 
 static json_t *call_block(const json_t *call)
 {
-    return json_pack("{s:s, s:O, s:O, s:O}", "type", "tool_use", "id",
-                     json_object_get(call, "id"), "name", json_object_get(call, "name"),
-                     "input", json_object_get(call, "arguments"));
+    return json_pack("{s:s, s:O, s:O, s:O}", "type", "tool_use", "id", json_object_get(call, "id"),
+                     "name", json_object_get(call, "name"), "input",
+                     json_object_get(call, "arguments"));
 }
 
 /* A block as it came: a thought whole, texts and calls as places in the message. */
@@ -115,9 +114,9 @@ static int write_assistant(const json_t *message, json_t *blocks)
 
 static int write_result(const json_t *message, json_t *blocks)
 {
-    json_t *block = json_pack("{s:s, s:O, s:s}", "type", "tool_result", "tool_use_id",
-                              json_object_get(message, "tool_call_id"), "content",
-                              snp_model_content(message));
+    json_t *block =
+        json_pack("{s:s, s:O, s:s}", "type", "tool_result", "tool_use_id",
+                  json_object_get(message, "tool_call_id"), "content", snp_model_content(message));
 
     if (block != NULL && snp_json_bool(message, "is_error", false) &&
         json_object_set_new(block, "is_error", json_true()) < 0) {
@@ -151,8 +150,8 @@ static json_t *write_messages(const json_t *messages)
         if (strcmp(role, "system") == 0) {
             continue;
         }
-        json_t *blocks = snp_model_parts(
-            made, strcmp(role, "assistant") == 0 ? "assistant" : "user", "content");
+        json_t *blocks =
+            snp_model_parts(made, strcmp(role, "assistant") == 0 ? "assistant" : "user", "content");
         if (blocks == NULL || write_blocks(message, role, blocks) < 0) {
             return NULL;
         }
@@ -242,8 +241,7 @@ static void read_usage(struct snp_model_reply *reply, const json_t *usage)
     if (json_is_integer(json_object_get(usage, "input_tokens"))) {
         into->cache_read = snp_model_count(usage, "cache_read_input_tokens");
         into->cache_write = snp_model_count(usage, "cache_creation_input_tokens");
-        into->input =
-            snp_model_count(usage, "input_tokens") + into->cache_read + into->cache_write;
+        into->input = snp_model_count(usage, "input_tokens") + into->cache_read + into->cache_write;
     }
     if (json_is_integer(json_object_get(usage, "output_tokens"))) {
         into->output = snp_model_count(usage, "output_tokens");
@@ -251,12 +249,9 @@ static void read_usage(struct snp_model_reply *reply, const json_t *usage)
 }
 
 static const struct snp_model_stop_word stops[] = {
-    {"max_tokens",                    SNP_MODEL_STOP_LENGTH},
-    {"model_context_window_exceeded", SNP_MODEL_STOP_LENGTH},
-    {"pause_turn",                    SNP_MODEL_STOP_LENGTH},
-    {"refusal",                       SNP_MODEL_STOP_FILTER},
-    {"tool_use",                      SNP_MODEL_STOP_TOOLS },
-    {NULL,                            SNP_MODEL_STOP_END   },
+    {"max_tokens", SNP_MODEL_STOP_LENGTH}, {"model_context_window_exceeded", SNP_MODEL_STOP_LENGTH},
+    {"pause_turn", SNP_MODEL_STOP_LENGTH}, {"refusal", SNP_MODEL_STOP_FILTER},
+    {"tool_use", SNP_MODEL_STOP_TOOLS},    {NULL, SNP_MODEL_STOP_END},
 };
 
 /* The list of blocks in the order they came in; made with the first. Borrowed. */
@@ -337,8 +332,7 @@ static int read_call(struct snp_model_reply *reply,
                                (json_int_t)(call - reply->calls)),
                      err);
     /* in a stream it begins as {} and comes in pieces */
-    return r < 0 || json_object_size(input) == 0 ? r
-                                                 : snp_model_reply_arguments(call, input, err);
+    return r < 0 || json_object_size(input) == 0 ? r : snp_model_reply_arguments(call, input, err);
 }
 
 static int read_block(struct snp_model_reply *reply,
@@ -381,8 +375,7 @@ static int read_delta(struct snp_model_reply *reply,
     if (strcmp(type, "input_json_delta") == 0) {
         int r = snp_model_reply_call(reply, index, NULL, NULL, &call, err);
         return r < 0 ? r
-                     : snp_model_reply_arguments(call, json_object_get(delta, "partial_json"),
-                                                 err);
+                     : snp_model_reply_arguments(call, json_object_get(delta, "partial_json"), err);
     }
     if (strcmp(type, "thinking_delta") == 0) {
         return read_thought(reply, json_object_get(delta, "thinking"), err);
@@ -408,9 +401,7 @@ static void read_error(struct snp_model_reply *reply, const json_t *data)
     (void)snp_model_reply_error(reply, error != NULL ? error : none);
 }
 
-static int anthropic_event(struct snp_model_reply *reply,
-                           const json_t *data,
-                           struct snp_err *err)
+static int anthropic_event(struct snp_model_reply *reply, const json_t *data, struct snp_err *err)
 {
     const char *type = snp_json_str(data, "type", "");
     int64_t index = snp_json_int(data, "index", 0);
@@ -425,8 +416,8 @@ static int anthropic_event(struct snp_model_reply *reply,
         read_head(reply, json_object_get(data, "message"));
     } else if (strcmp(type, "message_delta") == 0) {
         read_usage(reply, json_object_get(data, "usage"));
-        snp_model_reply_stop(
-            reply, json_object_get(json_object_get(data, "delta"), "stop_reason"), stops);
+        snp_model_reply_stop(reply, json_object_get(json_object_get(data, "delta"), "stop_reason"),
+                             stops);
     } else if (strcmp(type, "message_stop") == 0) {
         reply->is_ended = true;
     } else if (strcmp(type, "error") == 0) {
@@ -435,9 +426,7 @@ static int anthropic_event(struct snp_model_reply *reply,
     return 0; /* pings, ends of blocks, and what is new */
 }
 
-static int anthropic_whole(struct snp_model_reply *reply,
-                           const json_t *body,
-                           struct snp_err *err)
+static int anthropic_whole(struct snp_model_reply *reply, const json_t *body, struct snp_err *err)
 {
     const json_t *content = json_object_get(body, "content");
     size_t i = 0;

@@ -20,8 +20,8 @@ enum {
 enum snp_model_quirk {
     SNP_MODEL_NO_TEMPERATURE = 1 << 0,
     SNP_MODEL_NO_STREAM_OPTIONS = 1 << 1,
-    SNP_MODEL_OTHER_MAX_TOKENS =
-        1 << 2, /* max_tokens where it was max_completion_tokens, and back */
+    SNP_MODEL_OTHER_MAX_TOKENS = 1
+                                 << 2, /* max_tokens where it was max_completion_tokens, and back */
     SNP_MODEL_NO_CACHE_CONTROL = 1 << 3,
 };
 
@@ -50,9 +50,7 @@ struct snp_model_wire {
 struct snp_model_driver {
     const char *name;
     /* Fill url, headers (but for Content-Type) and body. */
-    int (*write)(const struct snp_model_job *job,
-                 struct snp_model_wire *wire,
-                 struct snp_err *err);
+    int (*write)(const struct snp_model_job *job, struct snp_model_wire *wire, struct snp_err *err);
     /*
      * One event of the stream. SNP_E_PEER: it makes no sense. An error the provider reports goes to
      * reply->error.
@@ -66,27 +64,32 @@ extern const struct snp_model_driver snp_model_openai;
 extern const struct snp_model_driver snp_model_anthropic;
 extern const struct snp_model_driver snp_model_gemini;
 
-/* "NAME: value" into wire's headers, and what follows base_url into its URL. SNP_E_NOMEM, SNP_E_LIMIT. */
+/*
+ * "NAME: value" into wire's headers, and what follows base_url into its URL. SNP_E_NOMEM,
+ * SNP_E_LIMIT.
+ */
 int snp_model_wire_header(struct snp_model_wire *wire,
                           const char *name,
                           const char *value) SNP_NODISCARD;
 /* The key, in the header that job says. Nothing without a key. */
-int snp_model_wire_key(const struct snp_model_job *job,
-                       struct snp_model_wire *wire) SNP_NODISCARD;
+int snp_model_wire_key(const struct snp_model_job *job, struct snp_model_wire *wire) SNP_NODISCARD;
 void snp_model_wire_init(struct snp_model_wire *wire);
 void snp_model_wire_done(struct snp_model_wire *wire);
 
 /* Text of a message's content; "" if it has none. Borrowed. */
 const char *snp_model_content(const json_t *message);
 
-/* A list of what make (NULL: out of memory) makes of each of another. New reference, NULL when out of memory. */
+/*
+ * A list of what make (NULL: out of memory) makes of each of another. New reference, NULL when out
+ * of memory.
+ */
 json_t *snp_model_list_of(const json_t *list, json_t *(*make)(const json_t *item));
 /* {name, description, SCHEMA: parameters}. New reference. */
 json_t *snp_model_tool(const char *schema, const json_t *tool);
 
 /*
- * The list MEMBER of the last of these turns if it is of this role, else of a new one; borrowed, NULL when out of
- * memory.
+ * The list MEMBER of the last of these turns if it is of this role, else of a new one; borrowed,
+ * NULL when out of memory.
  */
 json_t *snp_model_parts(json_t *turns, const char *role, const char *member);
 

@@ -97,8 +97,7 @@ int snp_embedder_open(const struct snp_config *config,
     }
     snp_buf_init(&e->body, REPLY_MAX);
     r = snp_model_route(config, NULL, model, &e->target, err);
-    if (r == 0 &&
-        (e->target.route->driver != &snp_model_openai || e->target.api_version != NULL)) {
+    if (r == 0 && (e->target.route->driver != &snp_model_openai || e->target.api_version != NULL)) {
         r = snp_fail(err, SNP_E_INVALID,
                      "%s has no embeddings in OpenAI's form; use openai/NAME, ollama/NAME, "
                      "hosted_vllm/NAME, ...",
@@ -159,8 +158,8 @@ static int post(struct snp_embedder *e,
     snp_autofree char *url = snp_format("%s/embeddings", e->target.base_url);
     snp_autofree char *body = snp_json_text(request);
     char *key = snp_format("%s%s", e->target.route->key_header, e->key == NULL ? "" : e->key);
-    const char *const headers[] = {"Content-Type: application/json",
-                                   e->key == NULL ? NULL : key, NULL};
+    const char *const headers[] = {"Content-Type: application/json", e->key == NULL ? NULL : key,
+                                   NULL};
     const struct snp_http_spec spec = {.url = url,
                                        .headers = headers,
                                        .body = body,
@@ -171,9 +170,8 @@ static int post(struct snp_embedder *e,
                                        .done = on_done,
                                        .ctx = e};
     struct snp_http_call *call = NULL;
-    int r = url == NULL || body == NULL || key == NULL
-                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                : 0;
+    int r = url == NULL || body == NULL || key == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                                                       : 0;
 
     snp_buf_clear(&e->body);
     e->is_over = false;
@@ -199,17 +197,13 @@ static int refused(const struct snp_embedder *e, struct snp_err *err)
         body = NULL;
     }
     failure = snp_model_classify(e->status, json_object_get(body, "error"), why);
-    return snp_fail(err, failure == SNP_MODEL_FAILED_AUTH ? SNP_E_DENIED : SNP_E_PEER, "%s",
-                    why);
+    return snp_fail(err, failure == SNP_MODEL_FAILED_AUTH ? SNP_E_DENIED : SNP_E_PEER, "%s", why);
 }
 
 /* Reading -------------------------------------------------------------------------------- */
 
 /* A vector to its place, with length 1. */
-static int vector_read(struct snp_embedder *e,
-                       const json_t *row,
-                       size_t at,
-                       struct snp_err *err)
+static int vector_read(struct snp_embedder *e, const json_t *row, size_t at, struct snp_err *err)
 {
     const json_t *from = json_object_get(row, "embedding");
     size_t len = json_array_size(from);
@@ -279,8 +273,7 @@ static int ask(struct snp_embedder *e,
 {
     SNP_TRY(key_get(e, err));
     SNP_TRY(post(e, request, timeout_ms, err));
-    return e->status < OK_FIRST || e->status > OK_LAST ? refused(e, err)
-                                                       : vectors_read(e, n, err);
+    return e->status < OK_FIRST || e->status > OK_LAST ? refused(e, err) : vectors_read(e, n, err);
 }
 
 static json_t *request_make(const char *model, const char *const *texts, size_t n)
@@ -294,8 +287,7 @@ static json_t *request_make(const char *model, const char *const *texts, size_t 
         json_decref(input);
         return NULL;
     }
-    return json_pack("{s:s, s:s, s:o}", "model", model, "encoding_format", "float", "input",
-                     input);
+    return json_pack("{s:s, s:s, s:o}", "model", model, "encoding_format", "float", "input", input);
 }
 
 int snp_embed(struct snp_embedder *embedder,

@@ -3,8 +3,8 @@
 #define SNP_MODEL_EMBED_H
 
 /*
- * Texts as vectors, by a model of a provider that speaks OpenAI's /embeddings. Address and key are found as for other
- * models (model/route.h). It blocks, on a loop of its own.
+ * Texts as vectors, by a model of a provider that speaks OpenAI's /embeddings. Address and key are
+ * found as for other models (model/route.h). It blocks, on a loop of its own.
  */
 
 #include <stddef.h>
@@ -20,7 +20,10 @@ enum {
 struct snp_config;
 struct snp_embedder;
 
-/* model: "openai/text-embedding-3-small". config: borrowed. Connects to nobody. Errors as of snp_model_route. */
+/*
+ * model: "openai/text-embedding-3-small". config: borrowed. Connects to nobody. Errors as of
+ * snp_model_route.
+ */
 int snp_embedder_open(const struct snp_config *config,
                       const char *model,
                       struct snp_embedder **ret,
@@ -34,8 +37,9 @@ struct snp_embed_ask {
 };
 
 /*
- * A vector of *ret_len numbers and of length 1 for each text, one behind the other, borrowed until the next call. All
- * have as many as the first answer had. SNP_E_TIMEOUT, SNP_E_DENIED, SNP_E_PEER: no such answer, and why.
+ * A vector of *ret_len numbers and of length 1 for each text, one behind the other, borrowed until
+ * the next call. All have as many as the first answer had. SNP_E_TIMEOUT, SNP_E_DENIED, SNP_E_PEER:
+ * no such answer, and why.
  */
 int snp_embed(struct snp_embedder *embedder,
               const struct snp_embed_ask *what,

@@ -3,8 +3,8 @@
  * Google's Gemini.
  *
  * A conversation is made of parts; calls have no ids of their own, so results are matched by the
- * tool's name and order; calls carry signatures of what was thought, which must come back with them.
- * Each event of the stream is a whole reply of its own, to be added to the one before.
+ * tool's name and order; calls carry signatures of what was thought, which must come back with
+ * them. Each event of the stream is a whole reply of its own, to be added to the one before.
  */
 #include <string.h>
 
@@ -94,9 +94,9 @@ static json_t *write_choice(const char *choice)
         const char *word;
         const char *mode;
     } modes[] = {
-        {"auto",     "AUTO"},
-        {"none",     "NONE"},
-        {"required", "ANY" },
+        {"auto", "AUTO"},
+        {"none", "NONE"},
+        {"required", "ANY"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(modes); i++) {
@@ -179,19 +179,14 @@ static void read_usage(struct snp_model_reply *reply, const json_t *usage)
     reply->usage.input = snp_model_count(usage, "promptTokenCount");
     reply->usage.cache_read = snp_model_count(usage, "cachedContentTokenCount");
     reply->usage.reasoning = snp_model_count(usage, "thoughtsTokenCount");
-    reply->usage.output =
-        snp_model_count(usage, "candidatesTokenCount") + reply->usage.reasoning;
+    reply->usage.output = snp_model_count(usage, "candidatesTokenCount") + reply->usage.reasoning;
 }
 
 static const struct snp_model_stop_word stops[] = {
-    {"MAX_TOKENS",         SNP_MODEL_STOP_LENGTH},
-    {"SAFETY",             SNP_MODEL_STOP_FILTER},
-    {"RECITATION",         SNP_MODEL_STOP_FILTER},
-    {"BLOCKLIST",          SNP_MODEL_STOP_FILTER},
-    {"PROHIBITED_CONTENT", SNP_MODEL_STOP_FILTER},
-    {"SPII",               SNP_MODEL_STOP_FILTER},
-    {"LANGUAGE",           SNP_MODEL_STOP_FILTER},
-    {NULL,                 SNP_MODEL_STOP_END   },
+    {"MAX_TOKENS", SNP_MODEL_STOP_LENGTH},         {"SAFETY", SNP_MODEL_STOP_FILTER},
+    {"RECITATION", SNP_MODEL_STOP_FILTER},         {"BLOCKLIST", SNP_MODEL_STOP_FILTER},
+    {"PROHIBITED_CONTENT", SNP_MODEL_STOP_FILTER}, {"SPII", SNP_MODEL_STOP_FILTER},
+    {"LANGUAGE", SNP_MODEL_STOP_FILTER},           {NULL, SNP_MODEL_STOP_END},
 };
 
 static int read_call(struct snp_model_reply *reply, const json_t *part, struct snp_err *err)
@@ -199,9 +194,8 @@ static int read_call(struct snp_model_reply *reply, const json_t *part, struct s
     const json_t *given = json_object_get(part, "functionCall");
     json_t *signature = json_object_get(part, "thoughtSignature");
     struct snp_model_tool_call *call = NULL;
-    int r =
-        snp_model_reply_call(reply, (int64_t)reply->n_calls, snp_json_str(given, "id", NULL),
-                             snp_json_str(given, "name", ""), &call, err);
+    int r = snp_model_reply_call(reply, (int64_t)reply->n_calls, snp_json_str(given, "id", NULL),
+                                 snp_json_str(given, "name", ""), &call, err);
 
     if (r < 0) {
         return r;
@@ -235,8 +229,7 @@ static int read_parts(struct snp_model_reply *reply, const json_t *parts, struct
 static int gemini_event(struct snp_model_reply *reply, const json_t *data, struct snp_err *err)
 {
     const json_t *candidate = json_array_get(json_object_get(data, "candidates"), 0);
-    const json_t *blocked =
-        json_object_get(json_object_get(data, "promptFeedback"), "blockReason");
+    const json_t *blocked = json_object_get(json_object_get(data, "promptFeedback"), "blockReason");
 
     if (snp_model_reply_error(reply, json_object_get(data, "error"))) {
         return 0;
@@ -248,8 +241,7 @@ static int gemini_event(struct snp_model_reply *reply, const json_t *data, struc
         reply->has_stop = true;
         reply->stop = SNP_MODEL_STOP_FILTER;
     }
-    int r =
-        read_parts(reply, json_object_get(json_object_get(candidate, "content"), "parts"), err);
+    int r = read_parts(reply, json_object_get(json_object_get(candidate, "content"), "parts"), err);
     snp_model_reply_stop(reply, json_object_get(candidate, "finishReason"), stops);
     if (r == 0 &&
         snp_streq(snp_json_str(candidate, "finishReason", ""), "MALFORMED_FUNCTION_CALL")) {

@@ -3,7 +3,8 @@
  * Keys.
  *
  * A command is split into words as a shell would split them, but no shell runs it: nothing in it is
- * expanded. Who needs its key meanwhile waits in a list. Memory of keys is wiped before it is freed.
+ * expanded. Who needs its key meanwhile waits in a list. Memory of keys is wiped before it
+ * is freed.
  */
 #include "model/keyring.h"
 
@@ -84,8 +85,7 @@ static int key_of_text(
         if (text[i] <= ' ' || text[i] == '\x7f') {
             return snp_fail(
                 err, SNP_E_INVALID,
-                "%s gives no key: expected one line of printable characters without blanks",
-                from);
+                "%s gives no key: expected one line of printable characters without blanks", from);
         }
     }
     if (n == 0) {
@@ -147,8 +147,8 @@ static int run_result(struct key_command *run, struct snp_err *err)
     struct keyring_entry *entry = run->entry;
 
     if (run->signal != 0) {
-        return snp_fail(err, SNP_E_PEER, "the command of %s was ended by signal %d",
-                        entry->name, run->signal);
+        return snp_fail(err, SNP_E_PEER, "the command of %s was ended by signal %d", entry->name,
+                        run->signal);
     }
     if (run->status != 0) {
         return snp_fail(err, SNP_E_PEER, "the command of %s failed with exit status %lld",
@@ -270,9 +270,9 @@ static int split(char *text, char *words[WORDS_MAX + 1])
 static int spawn(struct key_command *run, uv_loop_t *loop, char **words, struct snp_err *err)
 {
     uv_stdio_container_t stdio[] = {
-        {.flags = UV_INHERIT_FD,                     .data.fd = 0                            }, /* it may ask */
+        {.flags = UV_INHERIT_FD, .data.fd = 0}, /* it may ask */
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&run->pipe},
-        {.flags = UV_INHERIT_FD,                     .data.fd = 2                            },
+        {.flags = UV_INHERIT_FD, .data.fd = 2},
     };
     uv_process_options_t options = {
         .exit_cb = on_exited,
@@ -364,9 +364,7 @@ void snp_keyring_free(struct snp_keyring *keyring)
     free(keyring);
 }
 
-static struct keyring_entry *entry_find(struct snp_keyring *keyring,
-                                        const char *name,
-                                        bool make)
+static struct keyring_entry *entry_find(struct snp_keyring *keyring, const char *name, bool make)
 {
     struct keyring_entry *entry = keyring->entries;
 

@@ -15,9 +15,7 @@ struct snp_keyring;
 struct snp_key_wait;
 
 /* *ret is the caller's: snp_keyring_free(). */
-int snp_keyring_new(uv_loop_t *loop,
-                    struct snp_keyring **ret,
-                    struct snp_err *err) SNP_NODISCARD;
+int snp_keyring_new(uv_loop_t *loop, struct snp_keyring **ret, struct snp_err *err) SNP_NODISCARD;
 /* Waits end without a word; a running command is killed. Not from a callback. */
 void snp_keyring_free(struct snp_keyring *keyring);
 
@@ -30,8 +28,8 @@ struct snp_key_ask {
 
 /*
  * The key of a target, at once or when its command has ended: then *ret_wait is set, and on_key
- * comes once. key: borrowed until the keyring goes or the key is dropped; NULL = the target has none.
- * SNP_E_INVALID, SNP_E_NOT_FOUND, SNP_E_SYS: the file or command gives no key.
+ * comes once. key: borrowed until the keyring goes or the key is dropped; NULL = the target has
+ * none. SNP_E_INVALID, SNP_E_NOT_FOUND, SNP_E_SYS: the file or command gives no key.
  */
 int snp_keyring_get(struct snp_keyring *keyring,
                     const struct snp_key_ask *ask,
@@ -40,7 +38,10 @@ int snp_keyring_get(struct snp_keyring *keyring,
                     struct snp_err *err) SNP_NODISCARD;
 void snp_key_wait_cancel(struct snp_key_wait *wait);
 
-/* The key was refused: what a file or command gave is asked for again the next time. True if it may differ. */
+/*
+ * The key was refused: what a file or command gave is asked for again the next time. True if it
+ * may differ.
+ */
 bool snp_keyring_drop(struct snp_keyring *keyring, const struct snp_model_target *target);
 
 #endif

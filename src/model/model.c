@@ -6,9 +6,9 @@
  * the key, send, read, judge; then it ends, or waits and sends again. Drivers know the words,
  * retry.c what a failure means.
  *
- * Invariants: a call is in the list of its models until it is over; nothing is told to anybody after
- * that; its memory goes when libuv has closed both its timers, so that code below a callback which
- * cancelled the call may still look at it.
+ * Invariants: a call is in the list of its models until it is over; nothing is told to anybody
+ * after that; its memory goes when libuv has closed both its timers, so that code below a callback
+ * which cancelled the call may still look at it.
  */
 #include "model/model.h"
 
@@ -43,9 +43,8 @@ int snp_models_new(uv_loop_t *loop,
     models->record_file = record == NULL || record[0] == '\0' ? NULL : record;
     int r = snp_http_new(loop, &models->http, err);
     r = r < 0 ? r : snp_keyring_new(loop, &models->keyring, err);
-    r = r < 0
-            ? r
-            : snp_prices_load(snp_config_str(config, SNP_KEY_PRICE_FILE), &models->prices, err);
+    r = r < 0 ? r
+              : snp_prices_load(snp_config_str(config, SNP_KEY_PRICE_FILE), &models->prices, err);
     if (r < 0) {
         snp_models_free(models);
         return r;
@@ -83,22 +82,20 @@ int snp_model_choose(struct snp_models *models,
 {
     struct snp_model_target target;
     struct snp_price price = {0};
-    int r = snp_model_route(models->config, snp_prices_defaults(models->prices), model, &target,
-                            err);
+    int r =
+        snp_model_route(models->config, snp_prices_defaults(models->prices), model, &target, err);
 
     *ret = (struct snp_model_choice){.is_ready = r == 0};
     if (target.route != NULL) {
         (void)snprintf(ret->provider, sizeof(ret->provider), "%s", target.route->name);
-        ret->is_priced =
-            target.model != NULL &&
-            snp_prices_find(models->prices, target.route->name, target.model, &price);
+        ret->is_priced = target.model != NULL &&
+                         snp_prices_find(models->prices, target.route->name, target.model, &price);
     }
     if (ret->is_priced) {
         ret->input_usd = price.input;
         ret->output_usd = price.output;
     }
-    (void)snprintf(ret->model, sizeof(ret->model), "%s",
-                   target.model == NULL ? "" : target.model);
+    (void)snprintf(ret->model, sizeof(ret->model), "%s", target.model == NULL ? "" : target.model);
     (void)snprintf(ret->base_url, sizeof(ret->base_url), "%s",
                    target.base_url == NULL ? "" : target.base_url);
     (void)snprintf(ret->key_from, sizeof(ret->key_from), "%s", target.key_name);
@@ -265,8 +262,7 @@ static void finish(struct snp_model_call *call, struct snp_model_answer *answer)
     }
     record(call, answer);
     call_close(call);
-    call->request.on_done(call->request.ctx,
-                          answer); /* its memory stays until the loop turns */
+    call->request.on_done(call->request.ctx, answer); /* its memory stays until the loop turns */
 }
 
 void snp_model_finish_failed(struct snp_model_call *call,
@@ -291,8 +287,7 @@ void snp_model_finish_ok(struct snp_model_call *call)
 {
     struct snp_model_reply *reply = &call->reply;
     struct snp_model_answer answer = {.is_ok = true, .stop = reply->stop};
-    snp_autojson json_t *message =
-        snp_model_reply_message(reply, json_array_size(call->messages));
+    snp_autojson json_t *message = snp_model_reply_message(reply, json_array_size(call->messages));
     snp_autojson json_t *none = json_array();
     snp_autojson json_t *parsed = NULL;
     struct snp_err err;
@@ -385,8 +380,7 @@ static int check_request(const struct snp_model_request *request, struct snp_err
     json_t *item = NULL;
 
     if (n == 0 || n > MESSAGES_MAX) {
-        return snp_fail(err, SNP_E_INVALID, "a conversation has 1 to %d messages",
-                        MESSAGES_MAX);
+        return snp_fail(err, SNP_E_INVALID, "a conversation has 1 to %d messages", MESSAGES_MAX);
     }
     json_array_foreach(request->messages, i, item)
     {
@@ -400,8 +394,8 @@ static int check_request(const struct snp_model_request *request, struct snp_err
         if (!json_is_string(json_object_get(item, "name")) ||
             !json_is_string(json_object_get(item, "description")) ||
             !json_is_object(json_object_get(item, "parameters"))) {
-            return snp_fail(err, SNP_E_INVALID,
-                            "tool %zu has no name, description or parameters", i);
+            return snp_fail(err, SNP_E_INVALID, "tool %zu has no name, description or parameters",
+                            i);
         }
     }
     return 0;

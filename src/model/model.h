@@ -3,8 +3,8 @@
 #define SNP_MODEL_MODEL_H
 
 /*
- * Asking models. One snp_models is what is configured: providers, keys, prices, retries. It lives in a
- * front end; the daemon knows nothing of it. Nothing blocks; all callbacks come from the loop.
+ * Asking models. One snp_models is what is configured: providers, keys, prices, retries. It lives
+ * in a front end; the daemon knows nothing of it. Nothing blocks; all callbacks come from the loop.
  */
 
 #include <uv.h>
@@ -16,14 +16,17 @@ struct snp_models;
 struct snp_model_call;
 
 /*
- * *ret is the caller's: snp_models_free(). loop and config: borrowed, outlive it. Opens
- * neither connections nor keys. SNP_E_INVALID: a price file or replay script that cannot be read as such.
+ * *ret is the caller's: snp_models_free(). loop and config: borrowed, outlive it. Opens neither
+ * connections nor keys. SNP_E_INVALID: a price file or replay script that cannot be read as such.
  */
 int snp_models_new(uv_loop_t *loop,
                    const struct snp_config *config,
                    struct snp_models **ret,
                    struct snp_err *err) SNP_NODISCARD;
-/* Open calls end without a word. Not from a callback. The loop must turn once more to close what is left. */
+/*
+ * Open calls end without a word. Not from a callback. The loop must turn once more to close what
+ * is left.
+ */
 void snp_models_free(struct snp_models *models);
 SNP_DEFINE_CLEANUP(struct snp_models *, snp_models_free)
 
@@ -51,15 +54,18 @@ int snp_model_choose(struct snp_models *models,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The i-th provider with its default model ("" = it has none); false past the last. ret_err->code is
- * SNP_OK, or it says what is missing.
+ * The i-th provider with its default model ("" = it has none); false past the last. ret_err->code
+ * is SNP_OK, or it says what is missing.
  */
 bool snp_model_list(struct snp_models *models,
                     size_t i,
                     struct snp_model_choice *ret,
                     struct snp_err *ret_err);
 
-/* What tokens of a model (NULL = the configured one) cost. False: the price is unknown, *ret_usd = 0. */
+/*
+ * What tokens of a model (NULL = the configured one) cost. False: the price is unknown,
+ * *ret_usd = 0.
+ */
 bool snp_model_price(struct snp_models *models,
                      const char *model,
                      const struct snp_model_usage *usage,
@@ -82,7 +88,10 @@ int snp_model_ask(struct snp_models *models,
  */
 void snp_model_skip(struct snp_models *models, const struct snp_model_request *request);
 
-/* Stop at once: the connection is closed, no callback follows. *ret_lost (may be NULL): estimated usage. */
+/*
+ * Stop at once: the connection is closed, no callback follows. *ret_lost (may be NULL):
+ * estimated usage.
+ */
 void snp_model_cancel(struct snp_model_call *call, struct snp_model_usage *ret_lost);
 
 #endif

@@ -18,9 +18,9 @@ static json_t *write_call(const json_t *call)
     snp_autofree char *text = snp_json_text(json_object_get(call, "arguments"));
 
     return text == NULL ? NULL
-                        : json_pack("{s:O, s:s, s:{s:O, s:s}}", "id",
-                                    json_object_get(call, "id"), "type", "function", "function",
-                                    "name", json_object_get(call, "name"), "arguments", text);
+                        : json_pack("{s:O, s:s, s:{s:O, s:s}}", "id", json_object_get(call, "id"),
+                                    "type", "function", "function", "name",
+                                    json_object_get(call, "name"), "arguments", text);
 }
 
 static json_t *write_message(const json_t *message)
@@ -112,9 +112,8 @@ static int openai_write(const struct snp_model_job *job,
         r = snp_buf_addf(&wire->url, "%s/chat/completions", job->base_url);
     }
     r = r < 0 ? r : snp_model_wire_key(job, wire);
-    wire->body =
-        json_pack("{s:s, s:o, s:b}", "model", job->model, "messages",
-                  snp_model_list_of(job->request->messages, write_message), "stream", 1);
+    wire->body = json_pack("{s:s, s:o, s:b}", "model", job->model, "messages",
+                           snp_model_list_of(job->request->messages, write_message), "stream", 1);
     if (r < 0 || wire->body == NULL || write_options(job, wire->body) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -133,19 +132,19 @@ static void read_usage(struct snp_model_reply *reply, const json_t *usage)
     reply->usage.output = snp_model_count(usage, "completion_tokens");
     reply->usage.cache_read =
         snp_model_count(json_object_get(usage, "prompt_tokens_details"), "cached_tokens");
-    reply->usage.reasoning = snp_model_count(
-        json_object_get(usage, "completion_tokens_details"), "reasoning_tokens");
+    reply->usage.reasoning =
+        snp_model_count(json_object_get(usage, "completion_tokens_details"), "reasoning_tokens");
 }
 
 static const struct snp_model_stop_word stops[] = {
-    {"length",         SNP_MODEL_STOP_LENGTH},
-    {"content_filter", SNP_MODEL_STOP_FILTER},
-    {"tool_calls",     SNP_MODEL_STOP_TOOLS },
-    {"function_call",  SNP_MODEL_STOP_TOOLS },
-    {NULL,             SNP_MODEL_STOP_END   },
+    {"length", SNP_MODEL_STOP_LENGTH},    {"content_filter", SNP_MODEL_STOP_FILTER},
+    {"tool_calls", SNP_MODEL_STOP_TOOLS}, {"function_call", SNP_MODEL_STOP_TOOLS},
+    {NULL, SNP_MODEL_STOP_END},
 };
 
-/* Which call a piece belongs to: its index, else the last one's, unless it brings an id of its own. */
+/*
+ * Which call a piece belongs to: its index, else the last one's, unless it brings an id of its own.
+ */
 static int64_t index_of(const struct snp_model_reply *reply, const json_t *piece)
 {
     const json_t *index = json_object_get(piece, "index");
@@ -186,9 +185,7 @@ static int read_calls(struct snp_model_reply *reply, const json_t *calls, struct
 }
 
 /* A message, or the piece of one: both have the same members. */
-static int read_message(struct snp_model_reply *reply,
-                        const json_t *message,
-                        struct snp_err *err)
+static int read_message(struct snp_model_reply *reply, const json_t *message, struct snp_err *err)
 {
     const json_t *reasoning = json_object_get(message, "reasoning_content");
 

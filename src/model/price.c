@@ -42,17 +42,16 @@ static int check_row(const char *path, const char *name, const json_t *row, stru
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(needed); i++) {
         if (!json_is_number(json_object_get(row, needed[i]))) {
-            return snp_fail(err, SNP_E_INVALID,
-                            "%s: %.80s: %s is missing: USD per million tokens", path, name,
-                            needed[i]);
+            return snp_fail(err, SNP_E_INVALID, "%s: %.80s: %s is missing: USD per million tokens",
+                            path, name, needed[i]);
         }
     }
     json_object_foreach((json_t *)(uintptr_t)row, key, value)
     {
         bool is_other = strcmp(key, "note") == 0 || strcmp(key, "long_prompt") == 0;
         if (!is_other && (!json_is_number(value) || json_number_value(value) < 0)) {
-            return snp_fail(err, SNP_E_INVALID, "%s: %.80s: %.40s is not a valid price", path,
-                            name, key);
+            return snp_fail(err, SNP_E_INVALID, "%s: %.80s: %.40s is not a valid price", path, name,
+                            key);
         }
     }
     const json_t *tier = json_object_get(row, "long_prompt");
@@ -60,14 +59,13 @@ static int check_row(const char *path, const char *name, const json_t *row, stru
         (snp_json_int(tier, "above", 0) <= 0 || number(tier, "input_factor", -1) < 0 ||
          number(tier, "output_factor", -1) < 0)) {
         return snp_fail(err, SNP_E_INVALID,
-                        "%s: %.80s: long_prompt needs above, input_factor and output_factor",
-                        path, name);
+                        "%s: %.80s: long_prompt needs above, input_factor and output_factor", path,
+                        name);
     }
     return 0;
 }
 
-static int parse(
-    const char *path, const char *text, size_t n, json_t **ret, struct snp_err *err)
+static int parse(const char *path, const char *text, size_t n, json_t **ret, struct snp_err *err)
 {
     snp_autojson json_t *root = NULL;
     const char *name = NULL;
@@ -102,8 +100,8 @@ int snp_prices_load(const char *path, struct snp_prices **ret, struct snp_err *e
     if (prices == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    int r = parse("built-in prices", snp_prices_builtin, snp_prices_builtin_len, &prices->built,
-                  err);
+    int r =
+        parse("built-in prices", snp_prices_builtin, snp_prices_builtin_len, &prices->built, err);
     if (r == 0 && path != NULL) {
         r = snp_file_read(path, FILE_MAX, &text, &n, err);
         r = r < 0 ? r : parse(path, text, n, &prices->own, err);
@@ -228,9 +226,9 @@ double snp_price_of(const struct snp_price *price, const struct snp_model_usage 
                 (double)usage->cache_write * price->cache_write;
     double out = (double)usage->output * price->output;
 
-    double usd = (in * (is_long ? price->input_factor : 1) +
-                  out * (is_long ? price->output_factor : 1)) /
-                 million;
+    double usd =
+        (in * (is_long ? price->input_factor : 1) + out * (is_long ? price->output_factor : 1)) /
+        million;
 
     /* Prices are read from a file: they may be so large that this is no number. */
     return usd >= 0 && usd < SNP_MODEL_PRICE_MAX ? usd : SNP_MODEL_PRICE_MAX;

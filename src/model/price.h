@@ -17,16 +17,14 @@ struct snp_price {
     double output;
     double cache_read;
     double cache_write;
-    uint64_t
-        above; /* input tokens of one request beyond which all of it costs `factors` more; 0 = none */
+    /* input tokens of one request beyond which all of it costs `factors` more; 0 = none */
+    uint64_t above;
     double input_factor; /* of input and of both caches */
     double output_factor;
 };
 
 /* path: the user's file; NULL = none. SNP_E_INVALID: it is no such file; SNP_E_NOT_FOUND. */
-int snp_prices_load(const char *path,
-                    struct snp_prices **ret,
-                    struct snp_err *err) SNP_NODISCARD;
+int snp_prices_load(const char *path, struct snp_prices **ret, struct snp_err *err) SNP_NODISCARD;
 void snp_prices_free(struct snp_prices *prices);
 
 /* {"openai": MODEL, ...}: what is asked where only a backend is named. Borrowed. */
@@ -36,9 +34,9 @@ const char *snp_prices_date(const struct snp_prices *prices);
 
 /*
  * The price of a model of a provider: of "provider/model", then of "model", then of what stands
- * behind its last slash; the user's file before ours. A name fits a row that is equal to it but for a
- * version at its end ("-2024-08-06", "-latest", "@20250514", "-001"), or begins as a row that ends
- * with "*"; the longest fits best. False: unknown.
+ * behind its last slash; the user's file before ours. A name fits a row that is equal to it but for
+ * a version at its end ("-2024-08-06", "-latest", "@20250514", "-001"), or begins as a row that
+ * ends with "*"; the longest fits best. False: unknown.
  */
 bool snp_prices_find(const struct snp_prices *prices,
                      const char *provider,

@@ -28,28 +28,27 @@ const char *const snp_model_failure_names[SNP_MODEL_FAILED_N] = {
 
 json_t *snp_model_usage_to_json(const struct snp_model_usage *usage, const char *estimated)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b}", "input", (json_int_t)usage->input,
-                     "output", (json_int_t)usage->output, "cache_read",
-                     (json_int_t)usage->cache_read, "cache_write",
-                     (json_int_t)usage->cache_write, "reasoning", (json_int_t)usage->reasoning,
-                     estimated, usage->is_estimated);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b}", "input", (json_int_t)usage->input, "output",
+                     (json_int_t)usage->output, "cache_read", (json_int_t)usage->cache_read,
+                     "cache_write", (json_int_t)usage->cache_write, "reasoning",
+                     (json_int_t)usage->reasoning, estimated, usage->is_estimated);
 }
 
 json_t *snp_model_answer_to_json(const struct snp_model_answer *answer)
 {
-    json_t *made = json_pack(
-        "{s:b, s:O*, s:s, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "is_ok", answer->is_ok,
-        "message", answer->message, "stop", snp_model_stop_names[answer->stop], "usage",
-        snp_model_usage_to_json(&answer->usage, "is_estimated"), "cost_usd",
-        answer->is_priced ? json_real(answer->cost_usd) : json_null(), "provider",
-        answer->provider, "model", answer->model, "reply_id", answer->reply_id, "tries",
-        (json_int_t)answer->tries, "duration_ms", (json_int_t)answer->duration_ms);
+    json_t *made =
+        json_pack("{s:b, s:O*, s:s, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "is_ok", answer->is_ok,
+                  "message", answer->message, "stop", snp_model_stop_names[answer->stop], "usage",
+                  snp_model_usage_to_json(&answer->usage, "is_estimated"), "cost_usd",
+                  answer->is_priced ? json_real(answer->cost_usd) : json_null(), "provider",
+                  answer->provider, "model", answer->model, "reply_id", answer->reply_id, "tries",
+                  (json_int_t)answer->tries, "duration_ms", (json_int_t)answer->duration_ms);
 
     if (made == NULL || answer->is_ok) {
         return made;
     }
-    int r = json_object_set_new(made, "failure",
-                                json_string(snp_model_failure_names[answer->failure]));
+    int r =
+        json_object_set_new(made, "failure", json_string(snp_model_failure_names[answer->failure]));
     r = r < 0 ? r : json_object_set_new(made, "error", snp_json_from_err(&answer->err));
     r = r < 0 ? r : json_object_set_new(made, "http_status", json_integer(answer->http_status));
     if (r < 0) {

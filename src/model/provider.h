@@ -9,11 +9,11 @@
  *   {"role": "system" | "user", "content": TEXT}
  *   {"role": "assistant", "content": TEXT | null, "tool_calls": [CALL...]?, "opaque": {...}?}
  *   {"role": "tool", "tool_call_id": ID, "name": TOOL, "content": TEXT, "is_error": true?}
- * CALL is {"id", "name", "arguments": {...}}. Arguments that were no JSON object read
- * {"_error": WHY, "_raw": up to 500 characters}: answer such a call with WHY, and the model mends it.
- * Every call is answered by one tool message before the next user or assistant message.
- * An answer's message is appended to the conversation as it is; "opaque" is what a provider wants
- * to see again, and means nothing to others.
+ * CALL is {"id", "name", "arguments": {...}}. Arguments that were no JSON object read {"_error":
+ * WHY, "_raw": up to 500 characters}: answer such a call with WHY, and the model mends it. Every
+ * call is answered by one tool message before the next user or assistant message. An answer's
+ * message is appended to the conversation as it is; "opaque" is what a provider wants to see again,
+ * and means nothing to others.
  *
  * Tools: [{"name", "description", "parameters": JSON Schema}].
  */
@@ -27,7 +27,8 @@
 enum snp_model_stop {
     SNP_MODEL_STOP_END = 0, /* it said what it had to say */
     SNP_MODEL_STOP_TOOLS,   /* it waits for its tool calls */
-    SNP_MODEL_STOP_LENGTH, /* cut off at max_tokens: text is not whole, the last call may be broken */
+    /* cut off at max_tokens: text is not whole, the last call may be broken */
+    SNP_MODEL_STOP_LENGTH,
     SNP_MODEL_STOP_FILTER, /* the provider withheld the rest, or the model refused */
     SNP_MODEL_STOP_N,
 };
@@ -69,7 +70,10 @@ struct snp_model_event;
 struct snp_model_answer;
 
 struct snp_model_request {
-    /* As a user writes it ("gpt-4o-mini", "anthropic/claude-...", "replay"); NULL = the configured one. */
+    /*
+     * As a user writes it ("gpt-4o-mini", "anthropic/claude-...", "replay"); NULL = the
+     * configured one.
+     */
     const char *model;
     const json_t *messages;  /* borrowed until done; not changed */
     const json_t *tools;     /* borrowed until done; NULL or [] = none */
@@ -79,11 +83,14 @@ struct snp_model_request {
     uint64_t max_tokens;     /* of the answer; 0 = the provider's default */
     uint64_t deadline_us;    /* CLOCK_MONOTONIC, for all tries and waits together; 0 = none */
     unsigned max_tries;      /* 0 = the configured number */
-    const char *label; /* what a replay script can match: "main", "sub", ...; NULL = "main" */
+    const char *label;       /* what a replay script can match: "main", "sub", ...; NULL = "main" */
 
     /* Pieces as they come; may be NULL, may ask and cancel. */
     void (*on_event)(void *ctx, const struct snp_model_event *event);
-    /* The end, exactly once, never before the call that asked has returned, never after its cancellation. */
+    /*
+     * The end, exactly once, never before the call that asked has returned, never after its
+     * cancellation.
+     */
     void (*on_done)(void *ctx, const struct snp_model_answer *answer);
     void *ctx;
 };
@@ -92,7 +99,8 @@ enum snp_model_event_type {
     SNP_MODEL_EVENT_TEXT = 0,  /* a piece of the answer */
     SNP_MODEL_EVENT_REASONING, /* a piece of what it thinks, where that is shown */
     SNP_MODEL_EVENT_CALL,      /* a tool call begins; text = its name */
-    SNP_MODEL_EVENT_RETRY, /* this try failed (err), the next begins in wait_ms; what was streamed is void */
+    /* this try failed (err), the next begins in wait_ms; what was streamed is void */
+    SNP_MODEL_EVENT_RETRY,
 };
 
 struct snp_model_event {
@@ -118,8 +126,8 @@ struct snp_model_answer {
     enum snp_model_stop stop;
 
     struct snp_model_usage usage;
-    bool
-        is_priced; /* else the price of the model is unknown, and cost_usd is 0 and means nothing */
+    /* else the price of the model is unknown, and cost_usd is 0 and means nothing */
+    bool is_priced;
     double cost_usd;      /* of all tries */
     const char *provider; /* "openai", "anthropic", "gemini", "replay", "mistral", ... */
     const char *model;    /* as the provider names it */

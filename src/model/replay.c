@@ -49,20 +49,13 @@ static const struct {
     json_type type;
     json_type or_type;
 } members[] = {
-    {"_type",      JSON_STRING,  JSON_STRING },
-    {"label",      JSON_STRING,  JSON_STRING },
-    {"contains",   JSON_STRING,  JSON_STRING },
-    {"repeat",     JSON_TRUE,    JSON_FALSE  },
-    {"content",    JSON_STRING,  JSON_NULL   },
-    {"tool_calls", JSON_ARRAY,   JSON_ARRAY  },
-    {"opaque",     JSON_OBJECT,  JSON_OBJECT },
-    {"stop",       JSON_STRING,  JSON_STRING },
-    {"usage",      JSON_OBJECT,  JSON_OBJECT },
-    {"model",      JSON_STRING,  JSON_STRING },
-    {"reply_id",   JSON_STRING,  JSON_STRING },
-    {"delay_ms",   JSON_INTEGER, JSON_INTEGER},
-    {"error",      JSON_OBJECT,  JSON_OBJECT },
-    {"note",       JSON_STRING,  JSON_STRING },
+    {"_type", JSON_STRING, JSON_STRING},    {"label", JSON_STRING, JSON_STRING},
+    {"contains", JSON_STRING, JSON_STRING}, {"repeat", JSON_TRUE, JSON_FALSE},
+    {"content", JSON_STRING, JSON_NULL},    {"tool_calls", JSON_ARRAY, JSON_ARRAY},
+    {"opaque", JSON_OBJECT, JSON_OBJECT},   {"stop", JSON_STRING, JSON_STRING},
+    {"usage", JSON_OBJECT, JSON_OBJECT},    {"model", JSON_STRING, JSON_STRING},
+    {"reply_id", JSON_STRING, JSON_STRING}, {"delay_ms", JSON_INTEGER, JSON_INTEGER},
+    {"error", JSON_OBJECT, JSON_OBJECT},    {"note", JSON_STRING, JSON_STRING},
 };
 
 static int check_member(const char *name, const json_t *value, struct snp_err *err)
@@ -247,8 +240,7 @@ static bool fits(const json_t *turn, const struct snp_model_request *request)
 {
     const char *label = snp_json_str(turn, "label", NULL);
     const char *contains = snp_json_str(turn, "contains", NULL);
-    const json_t *last =
-        json_array_get(request->messages, json_array_size(request->messages) - 1);
+    const json_t *last = json_array_get(request->messages, json_array_size(request->messages) - 1);
 
     if (label != NULL && strcmp(label, request->label == NULL ? "main" : request->label) != 0) {
         return false;
@@ -279,8 +271,8 @@ int snp_replay_take(struct snp_replay *replay,
     return snp_fail(err, SNP_E_NOT_FOUND,
                     "%s has no answer for request %zu (%s): of its %zu turns %zu are unused, "
                     "and none of those fits",
-                    replay->path, replay->n_asked,
-                    request->label == NULL ? "main" : request->label, replay->n_turns, n_left);
+                    replay->path, replay->n_asked, request->label == NULL ? "main" : request->label,
+                    replay->n_turns, n_left);
 }
 
 static void read_usage(const json_t *usage, struct snp_model_reply *reply)
@@ -314,8 +306,7 @@ int snp_replay_read(const json_t *turn, struct snp_model_reply *reply, struct sn
         r = r < 0 ? r
                   : snp_model_reply_call(reply, (int64_t)i, snp_json_str(call, "id", NULL),
                                          snp_json_str(call, "name", ""), &made, err);
-        r = r < 0 ? r
-                  : snp_model_reply_arguments(made, json_object_get(call, "arguments"), err);
+        r = r < 0 ? r : snp_model_reply_arguments(made, json_object_get(call, "arguments"), err);
         if (r == 0 && signature != NULL) {
             made->signature = json_incref(signature);
         }
@@ -369,8 +360,8 @@ static json_t *turn_of(const struct snp_model_request *request,
     if (!answer->is_ok) {
         return json_pack("{s:s, s:{s:s, s:o, s:i, s:b}}", "label", label, "error", "failure",
                          snp_model_failure_names[answer->failure], "message",
-                         snp_json_bytes(answer->err.msg, strlen(answer->err.msg)),
-                         "http_status", answer->http_status, "final", 1);
+                         snp_json_bytes(answer->err.msg, strlen(answer->err.msg)), "http_status",
+                         answer->http_status, "final", 1);
     }
     return json_pack("{s:s, s:O?, s:O*, s:O*, s:s, s:o, s:s, s:s}", "label", label, "content",
                      json_object_get(answer->message, "content"), "tool_calls",

@@ -13,9 +13,7 @@
 struct snp_replay;
 
 /* SNP_E_INVALID: a line that is no turn, with its number; SNP_E_NOT_FOUND. */
-int snp_replay_load(const char *path,
-                    struct snp_replay **ret,
-                    struct snp_err *err) SNP_NODISCARD;
+int snp_replay_load(const char *path, struct snp_replay **ret, struct snp_err *err) SNP_NODISCARD;
 /* All of a list that snp_replay_open has made, or the one. */
 void snp_replay_free(struct snp_replay *replay);
 /* The script at path, from the list or loaded into it. *ret is borrowed from the list. */
@@ -45,7 +43,10 @@ bool snp_replay_failure(const json_t *turn,
                         struct snp_err *ret_err);
 uint64_t snp_replay_delay_ms(const json_t *turn);
 
-/* Before the first record: make the file (0600) or see that it is a script. SNP_E_INVALID, SNP_E_SYS. */
+/*
+ * Before the first record: make the file (0600) or see that it is a script.
+ * SNP_E_INVALID, SNP_E_SYS.
+ */
 int snp_replay_record_begin(const char *path, struct snp_err *err) SNP_NODISCARD;
 /* Append an answer. SNP_E_SYS. */
 int snp_replay_record(const char *path,

@@ -114,8 +114,7 @@ static int take(char into[SNP_MODEL_ID_MAX], const char *text, struct snp_err *e
     }
     size_t n = strlen(text);
     if (n >= SNP_MODEL_ID_MAX) {
-        return snp_fail(err, SNP_E_LIMIT,
-                        "the name or id of a tool call is longer than %d bytes",
+        return snp_fail(err, SNP_E_LIMIT, "the name or id of a tool call is longer than %d bytes",
                         SNP_MODEL_ID_MAX - 1);
     }
     memcpy(into, text, n + 1);
@@ -303,8 +302,7 @@ json_t *snp_model_reply_message(struct snp_model_reply *reply, size_t n_before)
     json_t *content = reply->text.len == 0
                           ? json_null()
                           : snp_json_bytes(snp_buf_bytes(&reply->text), reply->text.len);
-    snp_autojson json_t *message =
-        json_pack("{s:s, s:o}", "role", "assistant", "content", content);
+    snp_autojson json_t *message = json_pack("{s:s, s:o}", "role", "assistant", "content", content);
     snp_autojson json_t *calls = json_array();
 
     if (message == NULL || calls == NULL) {

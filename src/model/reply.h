@@ -8,8 +8,8 @@
 #include "model/provider.h"
 
 enum {
-    SNP_MODEL_TEXT_MAX =
-        16 << 20, /* bytes of a reply's text, its reasoning, its arguments: of each */
+    /* bytes of a reply's text, its reasoning, its arguments: of each */
+    SNP_MODEL_TEXT_MAX = 16 << 20,
     SNP_MODEL_CALLS_MAX = 128,
     SNP_MODEL_ID_MAX = 128,
     SNP_MODEL_RAW_SHOWN = 500, /* characters of arguments that make no sense */
@@ -20,20 +20,19 @@ struct snp_model_tool_call {
     char id[SNP_MODEL_ID_MAX];   /* "" = none was given */
     char name[SNP_MODEL_ID_MAX]; /* "" until it is known */
     struct snp_buf arguments;    /* text of JSON */
-    json_t *signature; /* what the provider wants to see again with it; NULL = nothing */
+    json_t *signature;           /* what the provider wants to see again with it; NULL = nothing */
 };
 
 struct snp_model_reply {
-    void (*on_event)(void *ctx,
-                     const struct snp_model_event *event); /* NULL = nobody listens */
+    void (*on_event)(void *ctx, const struct snp_model_event *event); /* NULL = nobody listens */
     void *ctx;
 
     struct snp_buf text;
     struct snp_buf reasoning;
     struct snp_model_tool_call *calls; /* owned; SNP_MODEL_CALLS_MAX at most */
     size_t n_calls;
-    json_t *opaque;    /* owned; NULL = nothing */
-    bool keeps_blocks; /* else the order of its blocks means nothing, and opaque is dropped */
+    json_t *opaque;       /* owned; NULL = nothing */
+    bool keeps_blocks;    /* else the order of its blocks means nothing, and opaque is dropped */
     bool keeps_reasoning; /* the provider wants to read it again */
     enum snp_model_stop stop;
     bool has_stop; /* the provider said why it stopped */
@@ -88,8 +87,8 @@ void snp_model_reply_name(char into[SNP_MODEL_ID_MAX], const json_t *text);
 uint64_t snp_model_count(const json_t *object, const char *key);
 
 /*
- * The assistant's message of what came. n_before: messages of the conversation before it, of which ids are
- * made for calls that have none. New reference, NULL when out of memory.
+ * The assistant's message of what came. n_before: messages of the conversation before it, of which
+ * ids are made for calls that have none. New reference, NULL when out of memory.
  */
 json_t *snp_model_reply_message(struct snp_model_reply *reply, size_t n_before);
 

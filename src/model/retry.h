@@ -12,8 +12,8 @@ enum {
 };
 
 /*
- * What a reply with this status and error object says. error: the member "error" of its body, or the
- * body; NULL = there was no JSON. why: the provider's words, one line, cut.
+ * What a reply with this status and error object says. error: the member "error" of its body, or
+ * the body; NULL = there was no JSON. why: the provider's words, one line, cut.
  */
 enum snp_model_failure snp_model_classify(int status,
                                           const json_t *error,
@@ -33,7 +33,9 @@ uint64_t snp_model_retry_after_ms(const char *retry_after_ms,
                                   const char *retry_after,
                                   int64_t now_s);
 
-/* How long to wait before the next try where nobody says; n_tries: those made. random: any number. */
+/*
+ * How long to wait before the next try where nobody says; n_tries: those made. random: any number.
+ */
 uint64_t snp_model_backoff_ms(unsigned n_tries, uint64_t random);
 
 #endif

@@ -2,8 +2,9 @@
 /*
  * Routes: from a model's name to a provider.
  *
- * What a project's files say of keys and addresses is not here before the user has trusted them (config/trust.h). Their
- * choice of a model counts if its provider has a well-known address, and its key goes to nobody else.
+ * What a project's files say of keys and addresses is not here before the user has trusted them
+ * (config/trust.h). Their choice of a model counts if its provider has a well-known address, and
+ * its key goes to nobody else.
  */
 #include "model/route.h"
 
@@ -39,7 +40,8 @@ static const struct snp_model_route routes[] = {
     {"together_ai", &snp_model_openai, "https://api.together.xyz/v1", bearer,
      {"TOGETHER_AI_API_BASE"}, {"TOGETHERAI_API_KEY", "TOGETHER_API_KEY"}},
     {"azure", &snp_model_openai, NULL, "api-key: ",
-     {"AZURE_API_BASE"}, {"AZURE_API_KEY"}, .version_env = "AZURE_API_VERSION", .version = "2024-10-21"},
+     {"AZURE_API_BASE"}, {"AZURE_API_KEY"}, .version_env = "AZURE_API_VERSION",
+     .version = "2024-10-21"},
     {"ollama", &snp_model_openai, "http://localhost:11434/v1", bearer,
      {"OLLAMA_API_BASE"}, {"OLLAMA_API_KEY"}, .base_suffix = "/v1", .needs_no_key = true},
     {"lm_studio", &snp_model_openai, "http://localhost:1234/v1", bearer,
@@ -57,21 +59,11 @@ static const struct {
     const char *begin;
     const char *route;
 } families[] = {
-    {"gpt-",       "openai"   },
-    {"chatgpt-",   "openai"   },
-    {"ft:",        "openai"   },
-    {"o1",         "openai"   },
-    {"o3",         "openai"   },
-    {"o4",         "openai"   },
-    {"claude-",    "anthropic"},
-    {"gemini-",    "gemini"   },
-    {"mistral-",   "mistral"  },
-    {"ministral-", "mistral"  },
-    {"magistral-", "mistral"  },
-    {"codestral-", "mistral"  },
-    {"devstral-",  "mistral"  },
-    {"deepseek-",  "deepseek" },
-    {"grok-",      "xai"      },
+    {"gpt-", "openai"},        {"chatgpt-", "openai"},    {"ft:", "openai"},
+    {"o1", "openai"},          {"o3", "openai"},          {"o4", "openai"},
+    {"claude-", "anthropic"},  {"gemini-", "gemini"},     {"mistral-", "mistral"},
+    {"ministral-", "mistral"}, {"magistral-", "mistral"}, {"codestral-", "mistral"},
+    {"devstral-", "mistral"},  {"deepseek-", "deepseek"}, {"grok-", "xai"},
 };
 
 const struct snp_model_route *snp_model_route_at(size_t i)
@@ -161,9 +153,7 @@ static bool base_find(const struct snp_config *config,
     return ret->url != NULL;
 }
 
-static int set_base(struct snp_model_target *target,
-                    const struct base *base,
-                    struct snp_err *err)
+static int set_base(struct snp_model_target *target, const struct base *base, struct snp_err *err)
 {
     size_t n = strlen(base->url);
 
@@ -209,8 +199,8 @@ static bool key_from(const struct snp_config *config,
         const char *suffix;
         enum snp_model_key_kind kind;
     } kinds[] = {
-        {"",         SNP_MODEL_KEY_TEXT   },
-        {"_FILE",    SNP_MODEL_KEY_FILE   },
+        {"", SNP_MODEL_KEY_TEXT},
+        {"_FILE", SNP_MODEL_KEY_FILE},
         {"_COMMAND", SNP_MODEL_KEY_COMMAND},
     };
     static const env_fn gets[] = {snp_config_process_env, snp_config_env};
@@ -236,8 +226,7 @@ static bool own_key(const struct snp_config *config, struct snp_model_target *ta
     bool has_text = text != NULL && text[0] != '\0';
 
     if (has_text && origin >= SNP_ORIGIN_ENV) {
-        set_key(target, SNP_MODEL_KEY_TEXT, text, snp_config_source(config, SNP_KEY_API_KEY),
-                "");
+        set_key(target, SNP_MODEL_KEY_TEXT, text, snp_config_source(config, SNP_KEY_API_KEY), "");
         return true;
     }
     if (key_from(config, target, "SNIPARA_SANDBOX_LLM_API_KEY")) {
@@ -276,10 +265,9 @@ static int open_route(const struct snp_config *config,
 
     bool has_key = key_find(config, target, is_configured);
     if (!base_find(config, route, is_configured, &base)) {
-        return snp_fail(
-            err, SNP_E_NOT_FOUND,
-            "%s has no default address; set %s or base_url (SNIPARA_SANDBOX_BASE_URL)",
-            route->name, route->base_env[0]);
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "%s has no default address; set %s or base_url (SNIPARA_SANDBOX_BASE_URL)",
+                        route->name, route->base_env[0]);
     }
     int r = set_base(target, &base, err);
     if (r < 0) {
@@ -407,8 +395,7 @@ int snp_model_route(const struct snp_config *config,
                                      : open_route(config, ret, true, err);
     }
     int r = by_name(config, name, ret, err);
-    if (r == SNP_E_NOT_FOUND &&
-        is_default) { /* nobody chose that model: one that can be asked */
+    if (r == SNP_E_NOT_FOUND && is_default) { /* nobody chose that model: one that can be asked */
         const char *other = ready_default(config, defaults);
         if (other != NULL) {
             snp_model_target_done(ret);

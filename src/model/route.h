@@ -42,16 +42,16 @@ struct snp_model_target {
     bool is_origin; /* the provider's own service */
     const char *api_version;
     enum snp_model_key_kind key_kind;
-    const char *key_value; /* borrowed from config: the key, the file's path, or the command */
-    char key_name[64];     /* "OPENAI_API_KEY_FILE"; "" = there is none */
+    const char *key_value;   /* borrowed from config: the key, the file's path, or the command */
+    char key_name[64];       /* "OPENAI_API_KEY_FILE"; "" = there is none */
     const char *replay_file; /* borrowed from config, or the end of model */
 };
 
 /*
  * Find it. name NULL or "" = what is configured; defaults: {"openai": MODEL, ...}, what is taken
  * where a backend has no model. *ret is the caller's, also on failure, as far as it is known:
- * snp_model_target_done(). SNP_E_NOT_FOUND: no key, no base URL, no such provider; SNP_E_DENIED: the
- * project names an address and would get a key that is not its own.
+ * snp_model_target_done(). SNP_E_NOT_FOUND: no key, no base URL, no such provider; SNP_E_DENIED:
+ * the project names an address and would get a key that is not its own.
  */
 int snp_model_route(const struct snp_config *config,
                     const json_t *defaults,

@@ -55,8 +55,7 @@ struct snp_model_usage snp_model_try_usage(const struct snp_model_call *call)
         seen += 1 + snp_model_estimate(reply->calls[i].name, strlen(reply->calls[i].name)) +
                 snp_model_estimate(snp_buf_bytes(text), text->len);
     }
-    if (reply->has_usage && reply->has_stop && usage.input > 0 &&
-        (usage.output > 0 || seen == 0)) {
+    if (reply->has_usage && reply->has_stop && usage.input > 0 && (usage.output > 0 || seen == 0)) {
         return usage;
     }
     if (usage.input == 0) { /* some servers say 0, or what cannot be */
@@ -136,13 +135,12 @@ static void try_failed(struct snp_model_call *call,
         (void)snp_fail(&err, SNP_E_TIMEOUT, "%s: %s; no time is left for another try", name,
                        why->msg);
     } else if (is_worth) {
-        (void)snp_fail(&err, why->code,
-                       "%s: %s; the provider asks to wait %llu s, longer than %s", name,
-                       why->msg, (unsigned long long)(wait_ms / US),
+        (void)snp_fail(&err, why->code, "%s: %s; the provider asks to wait %llu s, longer than %s",
+                       name, why->msg, (unsigned long long)(wait_ms / US),
                        wait_ms < left_ms ? "the limit" : "the time left");
     } else if (call->n_tries > 1) {
-        (void)snp_fail(&err, why->code, "%s: %s (tried %u times)%s", name, why->msg,
-                       call->n_tries, way_out);
+        (void)snp_fail(&err, why->code, "%s: %s (tried %u times)%s", name, why->msg, call->n_tries,
+                       way_out);
     } else {
         (void)snp_fail(&err, why->code, "%s: %s%s%s%s", name, why->msg,
                        is_key ? "; the key is from " : "", is_key ? source : "", way_out);
@@ -310,8 +308,7 @@ static void try_ended(struct snp_model_call *call, const struct snp_err *failure
         used_add(call);
     }
     if (call->try_err.code != SNP_OK) { /* what came could not be read */
-        try_failed(call, SNP_MODEL_FAILED_REPLY, call->try_err.code != SNP_E_LIMIT,
-                   &call->try_err);
+        try_failed(call, SNP_MODEL_FAILED_REPLY, call->try_err.code != SNP_E_LIMIT, &call->try_err);
     } else if (call->reply.error != NULL) {
         try_refused(call, call->reply.error);
     } else if (failure != NULL && !call->reply.is_ended) {
@@ -448,9 +445,7 @@ static void try_reset(struct snp_model_call *call)
     call->n_tries++;
 }
 
-static int send_wire(struct snp_model_call *call,
-                     struct snp_model_wire *wire,
-                     struct snp_err *err)
+static int send_wire(struct snp_model_call *call, struct snp_model_wire *wire, struct snp_err *err)
 {
     snp_autofree char *body = snp_json_text(wire->body);
 
@@ -479,8 +474,8 @@ static int send_wire(struct snp_model_call *call,
 }
 
 /*
- * The temperature that is sent. The default one only to models known to take it: newer ones refuse any,
- * and a request would be lost to learn that.
+ * The temperature that is sent. The default one only to models known to take it: newer ones refuse
+ * any, and a request would be lost to learn that.
  */
 static double temperature_of(const struct snp_model_call *call, unsigned quirks)
 {
@@ -542,8 +537,7 @@ static void on_replay_time(uv_timer_t *timer)
     struct snp_err err;
 
     if (snp_replay_failure(call->turn, &failure, &call->status, &is_final, &err)) {
-        try_failed(call, failure, !is_final && snp_model_is_passing(failure, call->status),
-                   &err);
+        try_failed(call, failure, !is_final && snp_model_is_passing(failure, call->status), &err);
         return;
     }
     if (snp_replay_read(call->turn, &call->reply, &err) < 0) {

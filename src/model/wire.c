@@ -49,8 +49,7 @@ int snp_model_wire_header(struct snp_model_wire *wire, const char *name, const c
 
 int snp_model_wire_key(const struct snp_model_job *job, struct snp_model_wire *wire)
 {
-    return job->key == NULL ? 0
-                            : add_header(wire, snp_format("%s%s", job->key_header, job->key));
+    return job->key == NULL ? 0 : add_header(wire, snp_format("%s%s", job->key_header, job->key));
 }
 
 const char *snp_model_content(const json_t *message)

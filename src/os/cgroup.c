@@ -59,7 +59,9 @@ static bool has_word(const char *list, size_t list_len, const char *word)
     return false;
 }
 
-/* The n-th (from 0) space separated field of a line; its length in *ret_len. NULL if there is none. */
+/*
+ * The n-th (from 0) space separated field of a line; its length in *ret_len. NULL if there is none.
+ */
 static const char *field(const char *line, size_t n, size_t *ret_len)
 {
     for (; n > 0; n--) {
@@ -180,8 +182,7 @@ static void remove_tree(int parent_fd, const char *name, int depth)
         kill_members(dirfd(dir));
         (void)closedir(dir);
     }
-    for (int i = 0; i < 50 && unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno == EBUSY;
-         i++) {
+    for (int i = 0; i < 50 && unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno == EBUSY; i++) {
         struct timespec pause = {.tv_nsec = 2000000};
         (void)nanosleep(&pause, NULL);
     }
@@ -436,7 +437,9 @@ static bool is_process_of(uint64_t pid, uid_t uid)
     return snp_parse_u64(number, &found) == 0 && found == uid;
 }
 
-/* The processes of a group; their number, -1 if there are more than MOVED_MAX or it cannot be read. */
+/*
+ * The processes of a group; their number, -1 if there are more than MOVED_MAX or it cannot be read.
+ */
 static int members_of(int group_fd, uint64_t *out)
 {
     int fd = openat(group_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
@@ -595,17 +598,15 @@ static void fill_slots(struct snp_cgroups *groups,
             slot->version = slot->base_fd >= 0 ? 2 : 0;
             groups->made[c] = SNP_TAKE_PTR(base->made); /* the first that uses it removes it */
         } else if (slot->why[0] == '\0') {
-            (void)snprintf(slot->why, sizeof(slot->why),
-                           "cgroup v2: controller %s %s %.60s%.60s", controller_names[c],
-                           base->have != 0 ? "is not delegated to" : base->why, path,
-                           base->have != 0 ? "" : scope);
+            (void)snprintf(slot->why, sizeof(slot->why), "cgroup v2: controller %s %s %.60s%.60s",
+                           controller_names[c], base->have != 0 ? "is not delegated to" : base->why,
+                           path, base->have != 0 ? "" : scope);
         }
     }
 }
 
 /* The group we are in, seen through the mount at point; false without version 2. */
-static bool own_v2_path(
-    const char *point, const char *root, const char *own, uid_t uid, char *out)
+static bool own_v2_path(const char *point, const char *root, const char *own, uid_t uid, char *out)
 {
     char group[PATH_LEN];
 
@@ -692,10 +693,7 @@ static bool is_shared(const struct snp_cgroups *groups, int c)
     return false;
 }
 
-void snp_cgroups_open(struct snp_cgroups *groups,
-                      uid_t uid,
-                      const char *registry,
-                      bool disabled)
+void snp_cgroups_open(struct snp_cgroups *groups, uid_t uid, const char *registry, bool disabled)
 {
     snp_autofree char *mounts = NULL;
     snp_autofree char *own = NULL;
@@ -705,8 +703,7 @@ void snp_cgroups_open(struct snp_cgroups *groups,
     for (int c = 0; c < SNP_CGROUP_N; c++) {
         groups->slot[c].base_fd = -1;
     }
-    if (!disabled &&
-        snp_file_read("/proc/self/mountinfo", TEXT_MAX, &mounts, NULL, &err) == 0 &&
+    if (!disabled && snp_file_read("/proc/self/mountinfo", TEXT_MAX, &mounts, NULL, &err) == 0 &&
         snp_file_read("/proc/self/cgroup", TEXT_MAX, &own, NULL, &err) == 0) {
         for (int c = 0; c < SNP_CGROUP_N; c++) {
             open_v1(groups, (enum snp_cgroup_controller)c, mounts, own, uid);
@@ -775,8 +772,7 @@ static int limit_memory(const struct snp_cgroup_slot *slot, const char *name, ui
             r = poke_number(slot->base_fd, name, "memory.limit_in_bytes", bytes);
         }
         /* Memory and swap together: only where the kernel accounts for swap. */
-        if (r == 0 &&
-            poke_number(slot->base_fd, name, "memory.memsw.limit_in_bytes", bytes) < 0) {
+        if (r == 0 && poke_number(slot->base_fd, name, "memory.memsw.limit_in_bytes", bytes) < 0) {
             (void)!poke(slot->base_fd, name, "memory.swappiness", "0");
         }
         return r;
@@ -873,8 +869,8 @@ int snp_cgroup_create(const struct snp_cgroups *groups, const char *name, struct
 {
     for (int c = 0; c < SNP_CGROUP_N; c++) {
         const struct snp_cgroup_slot *slot = &groups->slot[c];
-        if (slot->version != 0 && !is_shared(groups, c) &&
-            mkdirat(slot->base_fd, name, 0755) < 0 && errno != EEXIST) {
+        if (slot->version != 0 && !is_shared(groups, c) && mkdirat(slot->base_fd, name, 0755) < 0 &&
+            errno != EEXIST) {
             int eno = errno;
             (void)snp_cgroup_remove(groups, name);
             return snp_fail_sys(err, eno, "make cgroup %s", controller_names[c]);
@@ -908,9 +904,7 @@ int snp_cgroup_limit(const struct snp_cgroups *groups,
     return 0;
 }
 
-int snp_cgroup_set_processes(const struct snp_cgroups *groups,
-                             const char *name,
-                             uint64_t processes)
+int snp_cgroup_set_processes(const struct snp_cgroups *groups, const char *name, uint64_t processes)
 {
     const struct snp_cgroup_slot *slot = &groups->slot[SNP_CGROUP_PIDS];
 
@@ -931,11 +925,8 @@ int snp_cgroup_set_cpus(const struct snp_cgroups *groups, const char *name, uint
     return slot->version == 0 ? 0 : limit_cpu(slot, name, cpus_milli);
 }
 
-int snp_cgroup_attach(const struct snp_cgroups *groups,
-                      const char *name,
-                      pid_t pid,
-                      int version,
-                      struct snp_err *err)
+int snp_cgroup_attach(
+    const struct snp_cgroups *groups, const char *name, pid_t pid, int version, struct snp_err *err)
 {
     for (int c = 0; c < SNP_CGROUP_N; c++) {
         const struct snp_cgroup_slot *slot = &groups->slot[c];

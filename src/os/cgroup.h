@@ -37,8 +37,8 @@ struct snp_cgroup_slot {
 /* The supervisor's tree. */
 struct snp_cgroups {
     struct snp_cgroup_slot slot[SNP_CGROUP_N];
-    char *made
-        [SNP_CGROUP_N]; /* paths of our folders; owned; NULL = none or shared with an earlier slot */
+    /* paths of our folders; owned; NULL = none or shared with an earlier slot */
+    char *made[SNP_CGROUP_N];
 };
 
 struct snp_cgroup_limits {
@@ -54,14 +54,10 @@ struct snp_cgroup_limits {
  * it. uid: whose name the folders bear.
  * disabled: behave as if there were none (SNIPARA_SANDBOX_NO_CGROUP).
  */
-void snp_cgroups_open(struct snp_cgroups *groups,
-                      uid_t uid,
-                      const char *registry,
-                      bool disabled);
+void snp_cgroups_open(struct snp_cgroups *groups, uid_t uid, const char *registry, bool disabled);
 void snp_cgroups_close(struct snp_cgroups *groups);
 
-static inline bool snp_cgroups_has(const struct snp_cgroups *groups,
-                                   enum snp_cgroup_controller c)
+static inline bool snp_cgroups_has(const struct snp_cgroups *groups, enum snp_cgroup_controller c)
 {
     return groups->slot[c].version != 0;
 }
@@ -89,7 +85,10 @@ static inline bool snp_cgroups_count(const struct snp_cgroups *groups)
             snp_cgroups_has(groups, SNP_CGROUP_CPUACCT));
 }
 
-/* Make the groups of one sandbox, without limits yet. name: a file name. On failure nothing is left. */
+/*
+ * Make the groups of one sandbox, without limits yet. name: a file name. On failure nothing
+ * is left.
+ */
 int snp_cgroup_create(const struct snp_cgroups *groups,
                       const char *name,
                       struct snp_err *err) SNP_NODISCARD;

@@ -76,8 +76,7 @@ bool snp_idmap_has_ranges(void)
 
 int snp_idmap_open_locks(int *ret_fd, struct snp_err *err)
 {
-    static const char *const paths[] = {"/run/snipara-sandbox-ids",
-                                        "/dev/shm/snipara-sandbox-ids"};
+    static const char *const paths[] = {"/run/snipara-sandbox-ids", "/dev/shm/snipara-sandbox-ids"};
     int eno = ENOENT;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(paths); i++) {
@@ -97,10 +96,8 @@ int snp_idmap_open_locks(int *ret_fd, struct snp_err *err)
 
 bool snp_idmap_lock(int locks_fd, unsigned slot, bool on)
 {
-    struct flock lock = {.l_type = on ? F_WRLCK : F_UNLCK,
-                         .l_whence = SEEK_SET,
-                         .l_start = (off_t)slot,
-                         .l_len = 1};
+    struct flock lock = {
+        .l_type = on ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1};
 
     return fcntl(locks_fd, F_OFD_SETLK, &lock) == 0;
 }
@@ -187,8 +184,7 @@ static int open_namespace(const char *uid_map,
     return r;
 }
 
-static int make_idmap(
-    int dir_fd, int slot, uid_t inside_id, int *ret_ns_fd, struct snp_err *err)
+static int make_idmap(int dir_fd, int slot, uid_t inside_id, int *ret_ns_fd, struct snp_err *err)
 {
     uint32_t base = (uint32_t)SNP_IDMAP_BASE + (uint32_t)slot * SNP_IDMAP_RANGE;
     char uid_map[MAP_LEN];
@@ -205,8 +201,7 @@ static int make_idmap(
 
 int snp_idmap_mount(int dir_fd, int slot, uid_t inside_id, int *ret_fd, struct snp_err *err)
 {
-    struct mount_attr attr = {.attr_set =
-                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     snp_autoclose int fd = -1;
     snp_autoclose int ns_fd = -1;
 
@@ -222,9 +217,8 @@ int snp_idmap_mount(int dir_fd, int slot, uid_t inside_id, int *ret_fd, struct s
     }
     if (syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0) {
         if (slot >= 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {
-            return snp_fail(
-                err, SNP_E_UNSUPPORTED,
-                "the project's file system cannot be mounted with translated owners");
+            return snp_fail(err, SNP_E_UNSUPPORTED,
+                            "the project's file system cannot be mounted with translated owners");
         }
         return snp_fail_sys(err, errno, "make the project's mount read-only");
     }

@@ -32,31 +32,29 @@ static const struct meter_row {
     const char *key; /* of the line that holds it; NULL = the file is the number */
     unsigned divide;
 } rows[] = {
-    {SNP_METER_PEAK,     SNP_CGROUP_MEMORY,  1, "memory.max_usage_in_bytes", NULL,                  1        },
-    {SNP_METER_PEAK,     SNP_CGROUP_MEMORY,  2, "memory.peak",               NULL,                  1        },
-    {SNP_METER_CURRENT,  SNP_CGROUP_MEMORY,  1, "memory.usage_in_bytes",     NULL,                  1        },
-    {SNP_METER_CURRENT,  SNP_CGROUP_MEMORY,  2, "memory.current",            NULL,                  1        },
-    {SNP_METER_ACTIVE,   SNP_CGROUP_MEMORY,  1, "memory.stat",               "total_active_file",   1        },
-    {SNP_METER_ACTIVE,   SNP_CGROUP_MEMORY,  2, "memory.stat",               "active_file",         1        },
-    {SNP_METER_INACTIVE, SNP_CGROUP_MEMORY,  1, "memory.stat",               "total_inactive_file", 1        },
-    {SNP_METER_INACTIVE, SNP_CGROUP_MEMORY,  2, "memory.stat",               "inactive_file",       1        },
-    {SNP_METER_OOM,      SNP_CGROUP_MEMORY,  1, "memory.oom_control",        "oom_kill",            1        },
-    {SNP_METER_OOM,      SNP_CGROUP_MEMORY,  2, "memory.events",             "oom_kill",            1        },
-    {SNP_METER_CPU,      SNP_CGROUP_CPUACCT, 1, "cpuacct.usage",             NULL,                  NS_PER_US},
- /* Without a controller: in every group of version 2. */
-    {SNP_METER_CPU,      SNP_CGROUP_MEMORY,  2, "cpu.stat",                  "usage_usec",          1        },
-    {SNP_METER_CPU,      SNP_CGROUP_PIDS,    2, "cpu.stat",                  "usage_usec",          1        },
-    {SNP_METER_CPU,      SNP_CGROUP_CPU,     2, "cpu.stat",                  "usage_usec",          1        },
-    {SNP_METER_PIDS,     SNP_CGROUP_PIDS,    1, "pids.events",               "max",                 1        },
-    {SNP_METER_PIDS,     SNP_CGROUP_PIDS,    2, "pids.events",               "max",                 1        },
+    {SNP_METER_PEAK, SNP_CGROUP_MEMORY, 1, "memory.max_usage_in_bytes", NULL, 1},
+    {SNP_METER_PEAK, SNP_CGROUP_MEMORY, 2, "memory.peak", NULL, 1},
+    {SNP_METER_CURRENT, SNP_CGROUP_MEMORY, 1, "memory.usage_in_bytes", NULL, 1},
+    {SNP_METER_CURRENT, SNP_CGROUP_MEMORY, 2, "memory.current", NULL, 1},
+    {SNP_METER_ACTIVE, SNP_CGROUP_MEMORY, 1, "memory.stat", "total_active_file", 1},
+    {SNP_METER_ACTIVE, SNP_CGROUP_MEMORY, 2, "memory.stat", "active_file", 1},
+    {SNP_METER_INACTIVE, SNP_CGROUP_MEMORY, 1, "memory.stat", "total_inactive_file", 1},
+    {SNP_METER_INACTIVE, SNP_CGROUP_MEMORY, 2, "memory.stat", "inactive_file", 1},
+    {SNP_METER_OOM, SNP_CGROUP_MEMORY, 1, "memory.oom_control", "oom_kill", 1},
+    {SNP_METER_OOM, SNP_CGROUP_MEMORY, 2, "memory.events", "oom_kill", 1},
+    {SNP_METER_CPU, SNP_CGROUP_CPUACCT, 1, "cpuacct.usage", NULL, NS_PER_US},
+    /* Without a controller: in every group of version 2. */
+    {SNP_METER_CPU, SNP_CGROUP_MEMORY, 2, "cpu.stat", "usage_usec", 1},
+    {SNP_METER_CPU, SNP_CGROUP_PIDS, 2, "cpu.stat", "usage_usec", 1},
+    {SNP_METER_CPU, SNP_CGROUP_CPU, 2, "cpu.stat", "usage_usec", 1},
+    {SNP_METER_PIDS, SNP_CGROUP_PIDS, 1, "pids.events", "max", 1},
+    {SNP_METER_PIDS, SNP_CGROUP_PIDS, 2, "pids.events", "max", 1},
 };
 
-static const struct meter_row *row_find(const struct snp_cgroups *groups,
-                                        enum snp_meter_file file)
+static const struct meter_row *row_find(const struct snp_cgroups *groups, enum snp_meter_file file)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        if (rows[i].file == file &&
-            groups->slot[rows[i].controller].version == rows[i].version) {
+        if (rows[i].file == file && groups->slot[rows[i].controller].version == rows[i].version) {
             return &rows[i];
         }
     }
@@ -141,9 +139,7 @@ void snp_meter_done(struct snp_meter *meter)
     }
 }
 
-void snp_meter_start(struct snp_meter *meter,
-                     const struct snp_cgroups *groups,
-                     const char *name)
+void snp_meter_start(struct snp_meter *meter, const struct snp_cgroups *groups, const char *name)
 {
     const struct meter_row *row = row_find(groups, SNP_METER_PEAK);
     int fd = row == NULL ? -1 : file_open(meter, groups, name, row);
@@ -159,10 +155,9 @@ void snp_meter_read(struct snp_meter *meter,
                     struct snp_meter_reading *ret)
 {
     *ret = (struct snp_meter_reading){0};
-    ret->has_memory =
-        counter_read(meter, groups, name, SNP_METER_PEAK, &ret->memory_peak_bytes) ||
-        /* version 2 before 5.19 knows no peak */
-        counter_read(meter, groups, name, SNP_METER_CURRENT, &ret->memory_peak_bytes);
+    ret->has_memory = counter_read(meter, groups, name, SNP_METER_PEAK, &ret->memory_peak_bytes) ||
+                      /* version 2 before 5.19 knows no peak */
+                      counter_read(meter, groups, name, SNP_METER_CURRENT, &ret->memory_peak_bytes);
     ret->has_cpu = counter_read(meter, groups, name, SNP_METER_CPU, &ret->cpu_us);
     (void)counter_read(meter, groups, name, SNP_METER_OOM, &ret->oom_kills);
     (void)counter_read(meter, groups, name, SNP_METER_PIDS, &ret->pids_denied);

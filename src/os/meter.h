@@ -42,9 +42,7 @@ void snp_meter_done(struct snp_meter *meter);
  * Begin a new peak: for all who read it on version 1, for this meter on version 2 from kernel
  * 6.12 on. Before that the peak is the highest of the group so far.
  */
-void snp_meter_start(struct snp_meter *meter,
-                     const struct snp_cgroups *groups,
-                     const char *name);
+void snp_meter_start(struct snp_meter *meter, const struct snp_cgroups *groups, const char *name);
 
 /* Counters of the group called name; what cannot be read stays zero with has_* false. */
 void snp_meter_read(struct snp_meter *meter,

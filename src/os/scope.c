@@ -47,9 +47,8 @@ static bool is_own_socket(const char *path, uid_t uid)
 static bool find_bus(uid_t uid, char *out)
 {
     const char *address =
-        getenv("DBUS_SESSION_BUS_ADDRESS"); /* NOLINT(concurrency-mt-unsafe): one thread */
-    const char *runtime =
-        getenv("XDG_RUNTIME_DIR"); /* NOLINT(concurrency-mt-unsafe): one thread */
+        getenv("DBUS_SESSION_BUS_ADDRESS");          /* NOLINT(concurrency-mt-unsafe): one thread */
+    const char *runtime = getenv("XDG_RUNTIME_DIR"); /* NOLINT(concurrency-mt-unsafe): one thread */
     char path[ADDRESS_LEN / 2];
 
     if (address != NULL && *address != '\0') {

@@ -27,8 +27,8 @@ static void send_body(int fd, const struct snp_engine_call *call)
     off_t at = 0;
 
     while (call->body_fd >= 0 && at < (off_t)call->body_len) {
-        ssize_t n = SNP_RETRY(
-            sendfile(fd, call->body_fd, &at, (size_t)(call->body_len - (uint64_t)at)));
+        ssize_t n =
+            SNP_RETRY(sendfile(fd, call->body_fd, &at, (size_t)(call->body_len - (uint64_t)at)));
         if (n <= 0) {
             return;
         }
@@ -37,11 +37,10 @@ static void send_body(int fd, const struct snp_engine_call *call)
 
 static int send_head(int fd, const struct snp_engine_call *call, struct snp_err *err)
 {
-    snp_autofree char *head =
-        snp_format("%s /v1.41%s HTTP/1.0\r\nHost: localhost\r\n%sContent-Length: %llu\r\n\r\n",
-                   call->method, call->path,
-                   call->body_fd < 0 ? "" : "Content-Type: application/x-tar\r\n",
-                   (unsigned long long)call->body_len);
+    snp_autofree char *head = snp_format(
+        "%s /v1.41%s HTTP/1.0\r\nHost: localhost\r\n%sContent-Length: %llu\r\n\r\n", call->method,
+        call->path, call->body_fd < 0 ? "" : "Content-Type: application/x-tar\r\n",
+        (unsigned long long)call->body_len);
 
     if (head == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -74,8 +73,7 @@ static void take_lines(const struct snp_engine_call *call, struct snp_buf *buf, 
 /* The head of an answer is whole: take it off. */
 static bool take_head(struct snp_buf *buf, int *ret_status)
 {
-    const char *end =
-        buf->len == 0 ? NULL : memmem(snp_buf_bytes(buf), buf->len, "\r\n\r\n", 4);
+    const char *end = buf->len == 0 ? NULL : memmem(snp_buf_bytes(buf), buf->len, "\r\n\r\n", 4);
     const char *text = snp_buf_cstr(buf);
 
     if (end == NULL || text == NULL) {
@@ -86,10 +84,7 @@ static bool take_head(struct snp_buf *buf, int *ret_status)
     return true;
 }
 
-static int receive(int fd,
-                   const struct snp_engine_call *call,
-                   int *ret_status,
-                   struct snp_err *err)
+static int receive(int fd, const struct snp_engine_call *call, int *ret_status, struct snp_err *err)
 {
     snp_autobuf struct snp_buf buf = {0};
     snp_autofree char *chunk = malloc(CHUNK);
@@ -120,8 +115,7 @@ int snp_engine_call(const struct snp_engine_call *call, int *ret_status, struct 
     *ret_status = 0;
     for (const char *c = call->path; *c != '\0'; c++) {
         if (*c <= ' ' || *c == 0x7f) {
-            return snp_fail(err, SNP_E_INVALID, "'%.60s' cannot be asked of an engine",
-                            call->path);
+            return snp_fail(err, SNP_E_INVALID, "'%.60s' cannot be asked of an engine", call->path);
         }
     }
     SNP_TRY(snp_engine_connect(call->socket, &fd, err));

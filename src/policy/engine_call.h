@@ -2,7 +2,10 @@
 #ifndef SNP_POLICY_ENGINE_CALL_H
 #define SNP_POLICY_ENGINE_CALL_H
 
-/* One request to a container engine, waited for. For programs without a loop; the tier has its own (tier/docker/api.h). */
+/*
+ * One request to a container engine, waited for. For programs without a loop; the tier has its own
+ * (tier/docker/api.h).
+ */
 
 #include <stdint.h>
 
@@ -12,15 +15,17 @@
 struct snp_engine_call {
     const char *socket;
     const char *method;
-    const char *path;  /* below the version, with its query */
-    int body_fd;       /* a file, sent from its begin; -1 = none */
-    uint64_t body_len; /* bytes */
-    void (*line)(void *data,
-                 const json_t *said); /* each line of the answer that is an object */
+    const char *path;                             /* below the version, with its query */
+    int body_fd;                                  /* a file, sent from its begin; -1 = none */
+    uint64_t body_len;                            /* bytes */
+    void (*line)(void *data, const json_t *said); /* each line of the answer that is an object */
     void *data;
 };
 
-/* *ret_status of HTTP. SNP_E_PEER: the connection broke. SNP_E_INVALID: the path has spaces or worse. */
+/*
+ * *ret_status of HTTP. SNP_E_PEER: the connection broke. SNP_E_INVALID: the path has spaces
+ * or worse.
+ */
 int snp_engine_call(const struct snp_engine_call *call,
                     int *ret_status,
                     struct snp_err *err) SNP_NODISCARD;

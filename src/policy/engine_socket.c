@@ -26,8 +26,8 @@ static bool read_loopback(const char *text, struct sockaddr_in *ret)
     const char *colon = strchr(text, ':');
     uint64_t port = 0;
 
-    if (colon == NULL || snp_parse_u64(colon + 1, &port) < 0 || port == 0 ||
-        port > UINT16_MAX || (size_t)(colon - text) >= sizeof(address)) {
+    if (colon == NULL || snp_parse_u64(colon + 1, &port) < 0 || port == 0 || port > UINT16_MAX ||
+        (size_t)(colon - text) >= sizeof(address)) {
         return false;
     }
     memcpy(address, text, (size_t)(colon - text));
@@ -77,11 +77,10 @@ int snp_engine_connect(const char *path, int *ret_fd, struct snp_err *err)
     }
     int eno = errno;
     if (eno == EACCES || eno == EPERM) {
-        return snp_fail(
-            err, SNP_E_UNSUPPORTED,
-            "no permission to use the container engine at %s; run as root, or add "
-            "yourself to its group: sudo usermod -aG docker $USER, then log in again",
-            path);
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "no permission to use the container engine at %s; run as root, or add "
+                        "yourself to its group: sudo usermod -aG docker $USER, then log in again",
+                        path);
     }
     return snp_fail(err, SNP_E_UNSUPPORTED,
                     "no container engine answers at %s (%s); start one (sudo systemctl start "
@@ -119,12 +118,11 @@ static int from_variable(const char *host, char *out, struct snp_err *err)
         read_loopback(out, &ignored)) {
         return 0;
     }
-    return snp_fail(
-        err, SNP_E_UNSUPPORTED,
-        "DOCKER_HOST=%.100s: the docker tier needs an engine on this host, whose "
-        "files it shows to containers, without TLS; set "
-        "DOCKER_HOST=unix:///var/run/docker.sock or tcp://127.0.0.1:PORT, or unset it",
-        host);
+    return snp_fail(err, SNP_E_UNSUPPORTED,
+                    "DOCKER_HOST=%.100s: the docker tier needs an engine on this host, whose "
+                    "files it shows to containers, without TLS; set "
+                    "DOCKER_HOST=unix:///var/run/docker.sock or tcp://127.0.0.1:PORT, or unset it",
+                    host);
 }
 
 int snp_engine_socket(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err)

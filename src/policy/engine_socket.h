@@ -16,15 +16,22 @@ enum {
 };
 
 /*
- * The socket that DOCKER_HOST names (its path; of tcp, ADDRESS:PORT), else the first of the usual ones that somebody
- * answers at, else the usual one. SNP_E_UNSUPPORTED: DOCKER_HOST is none of this host, or wants TLS.
+ * The socket that DOCKER_HOST names (its path; of tcp, ADDRESS:PORT), else the first of the usual
+ * ones that somebody answers at, else the usual one. SNP_E_UNSUPPORTED: DOCKER_HOST is none of this
+ * host, or wants TLS.
  */
 int snp_engine_socket(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err) SNP_NODISCARD;
 
-/* Whether socket has the form that snp_engine_socket writes: an absolute path, or a loopback ADDRESS:PORT. */
+/*
+ * Whether socket has the form that snp_engine_socket writes: an absolute path, or a loopback
+ * ADDRESS:PORT.
+ */
 bool snp_engine_is_local(const char *socket);
 
-/* Does somebody answer there? *ret_fd is a stream to it. SNP_E_UNSUPPORTED says why not, with the way out. */
+/*
+ * Does somebody answer there? *ret_fd is a stream to it. SNP_E_UNSUPPORTED says why not, with the
+ * way out.
+ */
 int snp_engine_connect(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
 /* What stands for the host in an URL. */

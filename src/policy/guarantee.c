@@ -15,15 +15,15 @@ static const struct {
     const char *name;
     const char *way;
 } rows[] = {
-    {"network",    "every built-in tier gives it"},
+    {"network", "every built-in tier gives it"},
     {"filesystem", "every built-in tier gives it"},
-    {"syscalls",   "every built-in tier gives it"},
-    {"resources",  "use --env native or docker"  },
+    {"syscalls", "every built-in tier gives it"},
+    {"resources", "use --env native or docker"},
     {"disposable", "every built-in tier gives it"},
-    {"namespaces", "use --env native or docker"  },
+    {"namespaces", "use --env native or docker"},
     {"kernel",
      "use --env docker with docker_runtime = \"runsc\": gVisor, which the container engine "
-     "must know"                                 },
+     "must know"},
 };
 
 int snp_guarantee_check(const char *name, struct snp_err *err)
@@ -41,8 +41,8 @@ int snp_guarantee_check(const char *name, struct snp_err *err)
     return snp_fail(err, SNP_E_INVALID,
                     "no guarantee \"%.32s\"%s%s%s; use network, filesystem, syscalls, "
                     "resources, disposable, namespaces or kernel",
-                    name, nearest == NULL ? "" : "; did you mean ",
-                    nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
+                    name, nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest,
+                    nearest == NULL ? "" : "?");
 }
 
 static bool has(const json_t *list, const char *name)
@@ -102,8 +102,8 @@ int snp_guarantees_of(const char *tier,
     }
     return text.len == 0
                ? 0
-               : snp_fail(err, SNP_E_UNSUPPORTED, "the %.32s tier does not guarantee %.400s",
-                          tier, snp_buf_cstr(&text));
+               : snp_fail(err, SNP_E_UNSUPPORTED, "the %.32s tier does not guarantee %.400s", tier,
+                          snp_buf_cstr(&text));
 }
 
 int snp_guarantees_in(const char *tier,

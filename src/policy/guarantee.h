@@ -11,8 +11,9 @@
 int snp_guarantee_check(const char *name, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Does a tier give all of them (an array of names; NULL = none)? about: its description, NULL = it is the user's own.
- * runtime: of the container engine; NULL = the engine's own. SNP_E_UNSUPPORTED names each that is lacking, and who gives it.
+ * Does a tier give all of them (an array of names; NULL = none)? about: its description, NULL = it
+ * is the user's own. runtime: of the container engine; NULL = the engine's own. SNP_E_UNSUPPORTED
+ * names each that is lacking, and who gives it.
  */
 int snp_guarantees_of(const char *tier,
                       const json_t *about,

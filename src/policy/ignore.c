@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pattern and a path are compared part by part, between slashes; a part character by character. In both, only the
- * last star is tried again, which is enough, because what the ones before it took can stay as short as it was.
+ * A pattern and a path are compared part by part, between slashes; a part character by character.
+ * In both, only the last star is tried again, which is enough, because what the ones before it took
+ * can stay as short as it was.
  */
 #include "policy/ignore.h"
 
@@ -36,15 +37,17 @@ static char unescaped(struct text *p)
     return *p->at++;
 }
 
-/* A class as [a-z] at p->at, just behind its bracket; p is moved past it. False as well if it never ends. */
+/*
+ * A class as [a-z] at p->at, just behind its bracket; p is moved past it. False as well if it
+ * never ends.
+ */
 static bool class_fits(struct text *p, char c)
 {
     bool is_not = p->at < p->end && (*p->at == '!' || *p->at == '^');
     bool is_in = false;
 
     p->at += is_not;
-    for (bool is_first = true; p->at < p->end && (is_first || *p->at != ']');
-         is_first = false) {
+    for (bool is_first = true; p->at < p->end && (is_first || *p->at != ']'); is_first = false) {
         char low = unescaped(p);
         char high = low;
 
@@ -52,8 +55,8 @@ static bool class_fits(struct text *p, char c)
             p->at++;
             high = unescaped(p);
         }
-        is_in = is_in || ((unsigned char)low <= (unsigned char)c &&
-                          (unsigned char)c <= (unsigned char)high);
+        is_in = is_in ||
+                ((unsigned char)low <= (unsigned char)c && (unsigned char)c <= (unsigned char)high);
     }
     if (p->at == p->end) {
         return false;
@@ -224,9 +227,7 @@ void snp_ignore_free(struct snp_ignore *ignore)
     }
 }
 
-enum snp_ignored snp_ignore_judge(const struct snp_ignore *ignore,
-                                  const char *path,
-                                  bool is_folder)
+enum snp_ignored snp_ignore_judge(const struct snp_ignore *ignore, const char *path, bool is_folder)
 {
     struct text whole = {path, path + strlen(path)};
     const char *slash = strrchr(path, '/');

@@ -2,7 +2,10 @@
 #ifndef SNP_POLICY_IGNORE_H
 #define SNP_POLICY_IGNORE_H
 
-/* A .gitignore file, read as git does. A stranger's: whatever it says, judging a path takes bounded time. */
+/*
+ * A .gitignore file, read as git does. A stranger's: whatever it says, judging a path takes
+ * bounded time.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -27,26 +27,26 @@ enum {
 };
 
 static const struct snp_limit_info rows[SNP_LIMIT_N] = {
-    [SNP_LIMIT_WALL] = {"timeout",         "--timeout",         SNP_UNIT_MS,    30000,     50,       600000,
-                        "wall clock of one cell, in seconds"                                                                                            },
-    [SNP_LIMIT_CPUS] = {"cpus",            "--cpus",            SNP_UNIT_MILLI, 1000,      10,       64000,
-                        "processors the sandbox may keep busy"                                                                                          },
-    [SNP_LIMIT_MEMORY] = {"memory",          "--memory",          SNP_UNIT_BYTES, 512 * MIB, 16 * MIB, TIB,
-                        "memory of the whole sandbox, no swap"                                                                                          },
-    [SNP_LIMIT_PROCESSES] = {"processes",       "--processes",       SNP_UNIT_COUNT, 64,        1,        4096,
-                        "processes and threads of the code"                                                                                             },
-    [SNP_LIMIT_TMP] = {"tmp_size",        "--tmp-size",        SNP_UNIT_BYTES, 64 * MIB,  MIB,      64 * GIB,
-                        "size of /tmp, and of /dev/shm"                                                                                                 },
-    [SNP_LIMIT_WORKSPACE] = {"workspace_size",  "--workspace-size",  SNP_UNIT_BYTES, GIB,       MIB,
-                        TIB,                                                                                   "bytes the code may write to /workspace" },
-    [SNP_LIMIT_INODES] = {"workspace_files", "--workspace-files", SNP_UNIT_COUNT, 100000,    10,
-                        10000000,                                                                              "files the code may create in /workspace"},
-    [SNP_LIMIT_FILE] = {"file_size",       "--file-size",       SNP_UNIT_BYTES, 512 * MIB, 4 * KIB,  TIB,
-                        "size of one file"                                                                                                              },
-    [SNP_LIMIT_OPEN_FILES] = {"open_files",      "--open-files",      SNP_UNIT_COUNT, 256,       16,       65536,
-                        "open files of one process"                                                                                                     },
-    [SNP_LIMIT_OUTPUT] = {"output",          "--output",          SNP_UNIT_COUNT, 100000,    100,      10000000,
-                        "characters of stdout and of stderr that are shown"                                                                             },
+    [SNP_LIMIT_WALL] = {"timeout", "--timeout", SNP_UNIT_MS, 30000, 50, 600000,
+                        "wall clock of one cell, in seconds"},
+    [SNP_LIMIT_CPUS] = {"cpus", "--cpus", SNP_UNIT_MILLI, 1000, 10, 64000,
+                        "processors the sandbox may keep busy"},
+    [SNP_LIMIT_MEMORY] = {"memory", "--memory", SNP_UNIT_BYTES, 512 * MIB, 16 * MIB, TIB,
+                          "memory of the whole sandbox, no swap"},
+    [SNP_LIMIT_PROCESSES] = {"processes", "--processes", SNP_UNIT_COUNT, 64, 1, 4096,
+                             "processes and threads of the code"},
+    [SNP_LIMIT_TMP] = {"tmp_size", "--tmp-size", SNP_UNIT_BYTES, 64 * MIB, MIB, 64 * GIB,
+                       "size of /tmp, and of /dev/shm"},
+    [SNP_LIMIT_WORKSPACE] = {"workspace_size", "--workspace-size", SNP_UNIT_BYTES, GIB, MIB, TIB,
+                             "bytes the code may write to /workspace"},
+    [SNP_LIMIT_INODES] = {"workspace_files", "--workspace-files", SNP_UNIT_COUNT, 100000, 10,
+                          10000000, "files the code may create in /workspace"},
+    [SNP_LIMIT_FILE] = {"file_size", "--file-size", SNP_UNIT_BYTES, 512 * MIB, 4 * KIB, TIB,
+                        "size of one file"},
+    [SNP_LIMIT_OPEN_FILES] = {"open_files", "--open-files", SNP_UNIT_COUNT, 256, 16, 65536,
+                              "open files of one process"},
+    [SNP_LIMIT_OUTPUT] = {"output", "--output", SNP_UNIT_COUNT, 100000, 100, 10000000,
+                          "characters of stdout and of stderr that are shown"},
 };
 
 static const char *const suffixes[] = {
@@ -128,8 +128,7 @@ static void format_thousandths(uint64_t value, int digits, char *out, size_t out
         return;
     }
     static const unsigned divisors[] = {1000, 100, 10, 1};
-    (void)snprintf(out, out_len, "%" PRIu64 ".%0*u", value / 1000, digits,
-                   rest / divisors[digits]);
+    (void)snprintf(out, out_len, "%" PRIu64 ".%0*u", value / 1000, digits, rest / divisors[digits]);
 }
 
 static int out_of_range(const struct snp_limit_info *row,
@@ -145,11 +144,8 @@ static int out_of_range(const struct snp_limit_info *row,
                     snp_limit_format(limit, row->max, high, sizeof(high)), row->help);
 }
 
-int snp_limit_parse(enum snp_limit limit,
-                    const char *text,
-                    const char *source,
-                    uint64_t *ret,
-                    struct snp_err *err)
+int snp_limit_parse(
+    enum snp_limit limit, const char *text, const char *source, uint64_t *ret, struct snp_err *err)
 {
     const struct snp_limit_info *row = snp_limit_info(limit);
     uint64_t value = 0;
@@ -158,8 +154,8 @@ int snp_limit_parse(enum snp_limit limit,
         if (errno == ERANGE) {
             return out_of_range(row, limit, text, source, err);
         }
-        return snp_fail(err, SNP_E_INVALID, "%s: '%.*s' is not %s (%s)", source, TEXT_SHOWN,
-                        text, expectations[row->unit], row->help);
+        return snp_fail(err, SNP_E_INVALID, "%s: '%.*s' is not %s (%s)", source, TEXT_SHOWN, text,
+                        expectations[row->unit], row->help);
     }
     if (value < row->min || value > row->max) {
         return out_of_range(row, limit, text, source, err);
@@ -208,8 +204,8 @@ const char *snp_limit_option(const char *key, uint64_t value, char *out, size_t 
         (void)snprintf(out, out_len, "%s %s", rows[i].flag, number);
         return out;
     }
-    for (size_t n = 0; rows[i].unit == SNP_UNIT_BYTES && n < sizeof(units) - 1 && value > 0 &&
-                       value % KIB == 0;
+    for (size_t n = 0;
+         rows[i].unit == SNP_UNIT_BYTES && n < sizeof(units) - 1 && value > 0 && value % KIB == 0;
          n++) {
         value /= KIB;
         unit[0] = units[n];
@@ -252,8 +248,7 @@ static int unknown_member(const json_t *object, struct snp_err *err)
             i++;
         }
         if (i == SNP_LIMIT_N) {
-            return snp_fail(err, SNP_E_INVALID, "limits: unknown member '%.*s'", TEXT_SHOWN,
-                            name);
+            return snp_fail(err, SNP_E_INVALID, "limits: unknown member '%.*s'", TEXT_SHOWN, name);
         }
     }
     return snp_fail(err, SNP_E_NOMEM, "limits: out of memory");

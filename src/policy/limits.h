@@ -69,7 +69,10 @@ const char *snp_limit_format(enum snp_limit limit, uint64_t value, char *out, si
 /* The command-line option for a limit: "--memory 512m"; "" if the key is unknown. Returns out. */
 const char *snp_limit_option(const char *key, uint64_t value, char *out, size_t out_len);
 
-/* {"timeout_ms": 30000, "memory_bytes": ...}: key plus "_ms", "_milli", "_bytes" or nothing by unit. New reference. */
+/*
+ * {"timeout_ms": 30000, "memory_bytes": ...}: key plus "_ms", "_milli", "_bytes" or nothing by
+ * unit. New reference.
+ */
 json_t *snp_limits_to_json(const struct snp_limits *limits);
 
 /*

@@ -17,8 +17,7 @@ static bool is_normal(const char *path)
     while (*part != '\0') {
         size_t n = strcspn(part, "/");
 
-        if (n == 0 || (n == 1 && part[0] == '.') ||
-            (n == 2 && part[0] == '.' && part[1] == '.')) {
+        if (n == 0 || (n == 1 && part[0] == '.') || (n == 2 && part[0] == '.' && part[1] == '.')) {
             return false;
         }
         part += n;
@@ -51,11 +50,10 @@ int snp_project_check(const char *path, const char *home, struct snp_err *err)
                         "name the folder of one project");
     }
     if (home != NULL && snp_has_prefix(home, path) && (home[n] == '/' || home[n] == '\0')) {
-        return snp_fail(
-            err, SNP_E_DENIED,
-            "%s cannot be the project: it would show everything in your home folder; "
-            "name a folder inside it, such as %s/project",
-            path, home);
+        return snp_fail(err, SNP_E_DENIED,
+                        "%s cannot be the project: it would show everything in your home folder; "
+                        "name a folder inside it, such as %s/project",
+                        path, home);
     }
     return 0;
 }

@@ -35,8 +35,7 @@ int snp_session_name_check(const char *name, struct snp_err *err)
     bad = name[strspn(name, name_bytes)];
     if (bad > ' ' && bad <= '~') {
         return snp_fail(err, SNP_E_INVALID,
-                        "a session name has only letters, digits, '.', '_' and '-', no '%c'",
-                        bad);
+                        "a session name has only letters, digits, '.', '_' and '-', no '%c'", bad);
     }
     if (bad != '\0') {
         return snp_fail(err, SNP_E_INVALID,

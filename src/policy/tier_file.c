@@ -98,8 +98,7 @@ static char *reason_of_folder(const char *folder)
     while (why == NULL) {
         char *slash = strrchr(real, '/');
 
-        why =
-            lstat(real, &st) < 0 ? snp_format("%s cannot be read", real) : reason_of(real, &st);
+        why = lstat(real, &st) < 0 ? snp_format("%s cannot be read", real) : reason_of(real, &st);
         if (slash == NULL || slash[1] == '\0') {
             break;
         }
@@ -139,8 +138,7 @@ void snp_tier_files_done(struct snp_tier_files *files)
     *files = (struct snp_tier_files){0};
 }
 
-const struct snp_tier_file *snp_tier_files_of(const struct snp_tier_files *files,
-                                              const char *name)
+const struct snp_tier_file *snp_tier_files_of(const struct snp_tier_files *files, const char *name)
 {
     for (size_t i = 0; i < files->n; i++) {
         if (files->files[i].refused == NULL && snp_streq(files->files[i].name, name)) {
@@ -171,8 +169,7 @@ static int add(struct snp_tier_files *files,
         snp_tier_name_check(name + strlen(prefix), &ignored) < 0) {
         return 0;
     }
-    *file =
-        (struct snp_tier_file){.is_users = is_users, .path = snp_format("%s/%s", folder, name)};
+    *file = (struct snp_tier_file){.is_users = is_users, .path = snp_format("%s/%s", folder, name)};
     (void)snprintf(file->name, sizeof(file->name), "%s", name + strlen(prefix));
     if (file->path == NULL) {
         return SNP_E_NOMEM;
@@ -180,8 +177,7 @@ static int add(struct snp_tier_files *files,
     if (is_users) {
         file->refused =
             folder_reason != NULL ? strdup(folder_reason)
-            : snp_streq(file->name, SNP_TIER_AUTO) ||
-                    snp_tier_files_of(files, file->name) != NULL
+            : snp_streq(file->name, SNP_TIER_AUTO) || snp_tier_files_of(files, file->name) != NULL
                 ? snp_format("%s has the name of a built-in tier; rename it", file->path)
                 : reason_of_file(file->path);
     }
@@ -250,8 +246,7 @@ static void words_of(const struct snp_tier_files *files, struct snp_buf *text)
     (void)!snp_buf_adds(text, SNP_TIER_AUTO);
     for (size_t i = 0; i < last; i++) {
         if (files->files[i].refused == NULL) {
-            (void)!snp_buf_addf(text, "%s%s", i + 1 == last ? " or " : ", ",
-                                files->files[i].name);
+            (void)!snp_buf_addf(text, "%s%s", i + 1 == last ? " or " : ", ", files->files[i].name);
         }
     }
 }
@@ -286,9 +281,7 @@ int snp_tier_files_get(const struct snp_tier_files *files,
 
 /* What installed ones are -------------------------------------------------------------------- */
 
-static int describe_begin(const char *program,
-                          struct snp_child_output *ret,
-                          struct snp_err *err)
+static int describe_begin(const char *program, struct snp_child_output *ret, struct snp_err *err)
 {
     const char *const argv[] = {program, "--describe", NULL};
     const struct snp_child child = {.argv = argv};
@@ -338,14 +331,12 @@ void snp_tier_files_rank(struct snp_tier_files *files)
     for (size_t i = 0; i < files->n; i++) {
         const struct snp_tier_file *file = &files->files[i];
 
-        has_begun[i] =
-            !file->is_users && describe_begin(file->path, &describing[i], &ignored) == 0;
+        has_begun[i] = !file->is_users && describe_begin(file->path, &describing[i], &ignored) == 0;
     }
     for (size_t i = 0; i < files->n; i++) {
         struct snp_tier_file *file = &files->files[i];
 
-        if (has_begun[i] &&
-            describe_end(file->path, &describing[i], &file->about, &ignored) == 0) {
+        if (has_begun[i] && describe_end(file->path, &describing[i], &file->about, &ignored) == 0) {
             file->rank = (int)snp_json_int(file->about, "rank", 0);
         }
     }

@@ -60,15 +60,17 @@ int snp_tier_files_get(const struct snp_tier_files *files,
                        const struct snp_tier_file **ret,
                        struct snp_err *err) SNP_NODISCARD;
 /* The same without a reason; NULL = there is none that may be run. */
-const struct snp_tier_file *snp_tier_files_of(const struct snp_tier_files *files,
-                                              const char *name);
+const struct snp_tier_file *snp_tier_files_of(const struct snp_tier_files *files, const char *name);
 
-/* $XDG_DATA_HOME/snipara-sandbox/NAME, else below ~/.local/share. NULL: neither is known. The caller frees. */
+/*
+ * $XDG_DATA_HOME/snipara-sandbox/NAME, else below ~/.local/share. NULL: neither is known. The
+ * caller frees.
+ */
 char *snp_users_folder(const char *name);
 
 /*
- * What `program --describe` prints: {"rank", "guarantees", "verbs"}. For programs of ours only: it is
- * waited for. *ret is a new reference.
+ * What `program --describe` prints: {"rank", "guarantees", "verbs"}. For programs of ours only: it
+ * is waited for. *ret is a new reference.
  */
 int snp_tier_describe(const char *program, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 

@@ -19,12 +19,11 @@ enum {
 
 /* As they are imported; the most wanted first. What is of no use without a network is not here. */
 static const char *const known[] = {
-    "numpy",    "pandas",      "matplotlib", "scipy",      "sklearn",    "sympy",
-    "PIL",      "seaborn",     "plotly",     "polars",     "pyarrow",    "duckdb",
-    "networkx", "statsmodels", "torch",      "tensorflow", "cv2",        "skimage",
-    "openpyxl", "xlsxwriter",  "docx",       "pypdf",      "reportlab",  "yaml",
-    "lxml",     "bs4",         "jinja2",     "pydantic",   "sqlalchemy", "flask",
-    "django",   "fastapi",     "pytest",
+    "numpy",      "pandas",     "matplotlib", "scipy",   "sklearn",  "sympy",      "PIL",
+    "seaborn",    "plotly",     "polars",     "pyarrow", "duckdb",   "networkx",   "statsmodels",
+    "torch",      "tensorflow", "cv2",        "skimage", "openpyxl", "xlsxwriter", "docx",
+    "pypdf",      "reportlab",  "yaml",       "lxml",    "bs4",      "jinja2",     "pydantic",
+    "sqlalchemy", "flask",      "django",     "fastapi", "pytest",
 };
 
 /* Where an interpreter looks for packages. */
@@ -52,15 +51,11 @@ static void folder_add(struct folders *folders, const char *path)
     }
 }
 
-static void folder_of(struct folders *folders,
-                      const char *below,
-                      const char *part,
-                      unsigned minor)
+static void folder_of(struct folders *folders, const char *below, const char *part, unsigned minor)
 {
     char path[PATH_LEN];
 
-    (void)snprintf(path, sizeof(path), "%.4000s/lib/python3.%u/%s-packages", below, minor,
-                   part);
+    (void)snprintf(path, sizeof(path), "%.4000s/lib/python3.%u/%s-packages", below, minor, part);
     folder_add(folders, path);
 }
 
@@ -111,8 +106,7 @@ static bool is_there(const struct folders *folders, const char *name)
 /* Whether a list with commas names it, n bytes. */
 static bool is_in(const char *list, const char *name, size_t n)
 {
-    for (; *list != '\0';
-         list += strcspn(list, ",") + (list[strcspn(list, ",")] == ',' ? 1 : 0)) {
+    for (; *list != '\0'; list += strcspn(list, ",") + (list[strcspn(list, ",")] == ',' ? 1 : 0)) {
         if (strcspn(list, ",") == n && strncmp(list, name, n) == 0) {
             return true;
         }

@@ -37,7 +37,9 @@ enum {
 #endif
 };
 
-/* Where interpreters are installed: by an administrator, or below a home folder by the usual tools. */
+/*
+ * Where interpreters are installed: by an administrator, or below a home folder by the usual tools.
+ */
 static const char *const usual_places[] = {"/usr/", "/opt/"};
 static const char *const usual_in_home[] = {
     ".pyenv/versions/", ".local/share/uv/python/",     ".asdf/installs/python/",
@@ -52,10 +54,9 @@ enum {
 /* The owned texts; the note is the last. */
 static void texts_of(struct snp_python *python, char **texts[TEXTS_N])
 {
-    char **const all[TEXTS_N] = {&python->name, &python->exe,     &python->prefix,
-                                 &python->venv, &python->site,    &python->alias,
-                                 &python->hash, &python->preload, &python->rootfs,
-                                 &python->id,   &python->note};
+    char **const all[TEXTS_N] = {&python->name,   &python->exe,   &python->prefix, &python->venv,
+                                 &python->site,   &python->alias, &python->hash,   &python->preload,
+                                 &python->rootfs, &python->id,    &python->note};
 
     memcpy(texts, all, sizeof(all));
 }
@@ -215,8 +216,7 @@ static bool config_value(const char *text, const char *key, char *out, size_t ou
             while (end > skip && strchr(" \t\r", at[end - 1]) != NULL) {
                 end--;
             }
-            (void)snprintf(out, out_len, "%.*s", (int)(end - (skip < end ? skip : end)),
-                           at + skip);
+            (void)snprintf(out, out_len, "%.*s", (int)(end - (skip < end ? skip : end)), at + skip);
             return end > skip;
         }
         line += len + (line[len] == '\n' ? 1 : 0);
@@ -303,8 +303,7 @@ static int venv_use(const struct snp_python_query *query,
     }
     wanted = minor_of(version);
     if (wanted < SNP_PYTHON_MINOR_MIN) {
-        return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "it is for Python %.20s; 3.%d or later is needed",
+        return snp_fail(err, SNP_E_UNSUPPORTED, "it is for Python %.20s; 3.%d or later is needed",
                         version[0] == '\0' ? "?" : version, SNP_PYTHON_MINOR_MIN);
     }
     (void)snprintf(exe, sizeof(exe), "%s/python3.%d", home, wanted);
@@ -320,8 +319,7 @@ static int venv_use(const struct snp_python_query *query,
                              "%.150s is not in a usual place for an interpreter", ret->exe);
     }
     if (minor != wanted || !has_packages(project_fd, minor)) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "it has no lib/python3.%d/site-packages",
-                        minor);
+        return snp_fail(err, SNP_E_UNSUPPORTED, "it has no lib/python3.%d/site-packages", minor);
     }
     ret->name = strdup("venv");
     ret->site = strdup(SNP_PYTHON_PROJECT_SITE);
@@ -345,13 +343,12 @@ static int project_find(const struct snp_python_query *query, struct snp_python 
         return 1;
     }
     snp_python_done(ret);
-    ret->note =
-        err.remedy.kind == SNP_REMEDY_ALLOW_PYTHON
-            ? snp_format("%s; allow it with: snipara-sandbox template add NAME --python %s",
-                         err.msg, err.remedy.name)
-            : snp_format("%s; create the .venv again with a Python of this machine: "
-                         "python3 -m venv --clear .venv",
-                         err.msg);
+    ret->note = err.remedy.kind == SNP_REMEDY_ALLOW_PYTHON
+                    ? snp_format("%s; allow it with: snipara-sandbox template add NAME --python %s",
+                                 err.msg, err.remedy.name)
+                    : snp_format("%s; create the .venv again with a Python of this machine: "
+                                 "python3 -m venv --clear .venv",
+                                 err.msg);
     return 0;
 }
 
@@ -374,8 +371,7 @@ static int builtin_find(const struct snp_python_query *query,
             return snp_err_wrap(err, "SNIPARA_SANDBOX_PYTHON");
         }
     }
-    return ret->name == NULL || ret->exe == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                                                 : 0;
+    return ret->name == NULL || ret->exe == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
 static char *join(const json_t *list)
@@ -386,9 +382,9 @@ static char *join(const json_t *list)
 
     json_array_foreach((json_t *)(uintptr_t)list, i, item)
     {
-        char *longer = text == NULL ? NULL
-                                    : snp_format("%s%s%s", text, i == 0 ? "" : ",",
-                                                 json_string_value(item));
+        char *longer = text == NULL
+                           ? NULL
+                           : snp_format("%s%s%s", text, i == 0 ? "" : ",", json_string_value(item));
         free(text);
         text = longer;
     }
@@ -408,8 +404,8 @@ static int record_find(const struct snp_python_query *query,
         return r;
     }
     venv = snp_json_str(record, "venv", "");
-    r = snp_python_locate(snp_json_str(record, "python", ""), query->home, &ret->exe,
-                          &ret->prefix, &minor, err);
+    r = snp_python_locate(snp_json_str(record, "python", ""), query->home, &ret->exe, &ret->prefix,
+                          &minor, err);
     if (r == 0) {
         r = snp_prefix_check(venv, query->home, err);
     }
@@ -463,11 +459,10 @@ static int program_check(int fd, const char *path, struct snp_err *err)
                         path);
     }
     if (memmem(head, (size_t)n, "/ld-musl-", 9) != NULL) {
-        return snp_fail(
-            err, SNP_E_UNSUPPORTED,
-            "%s in the file system is built with musl, and cannot load our extension "
-            "module: use one with glibc (Debian, Fedora; not Alpine)",
-            path);
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "%s in the file system is built with musl, and cannot load our extension "
+                        "module: use one with glibc (Debian, Fedora; not Alpine)",
+                        path);
     }
     return 0;
 }
@@ -501,9 +496,9 @@ static int rootfs_find(const struct snp_python_query *query,
     if (fstat(root, &st) < 0) {
         return snp_fail_sys(err, errno, "rootfs %.300s", query->rootfs);
     }
-    ret->id = snp_format("%llu.%llu.%lld.%ld", (unsigned long long)st.st_dev,
-                         (unsigned long long)st.st_ino, (long long)st.st_ctim.tv_sec,
-                         st.st_ctim.tv_nsec);
+    ret->id =
+        snp_format("%llu.%llu.%lld.%ld", (unsigned long long)st.st_dev,
+                   (unsigned long long)st.st_ino, (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
     for (size_t i = 0; i < SNP_ARRAY_LEN(programs); i++) {
         snp_autoclose int fd = open_in(root, programs[i], O_RDONLY);
         if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_mode & 0111) == 0) {

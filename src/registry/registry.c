@@ -20,43 +20,32 @@ static const struct {
     json_type type;
     bool is_optional;
 } members[] = {
-    {"name",         JSON_STRING,  false},
-    {"python",       JSON_STRING,  false},
-    {"version",      JSON_STRING,  false},
-    {"prefix",       JSON_STRING,  true },
-    {"venv",         JSON_STRING,  false},
-    {"is_ours",      JSON_TRUE,    true },
-    {"hash",         JSON_STRING,  false},
-    {"files",        JSON_INTEGER, false},
-    {"bytes",        JSON_INTEGER, false},
-    {"preload",      JSON_ARRAY,   false},
-    {"modules",      JSON_ARRAY,   false},
-    {"requirements", JSON_STRING,  true },
-    {"source",       JSON_STRING,  true },
-    {"index",        JSON_STRING,  true },
-    {"created",      JSON_INTEGER, false},
+    {"name", JSON_STRING, false},     {"python", JSON_STRING, false},
+    {"version", JSON_STRING, false},  {"prefix", JSON_STRING, true},
+    {"venv", JSON_STRING, false},     {"is_ours", JSON_TRUE, true},
+    {"hash", JSON_STRING, false},     {"files", JSON_INTEGER, false},
+    {"bytes", JSON_INTEGER, false},   {"preload", JSON_ARRAY, false},
+    {"modules", JSON_ARRAY, false},   {"requirements", JSON_STRING, true},
+    {"source", JSON_STRING, true},    {"index", JSON_STRING, true},
+    {"created", JSON_INTEGER, false},
 };
 
 /* Modules of the built-in templates, and packages whose name is not the module's. */
 static const char *const builtin_modules[][2] = {
-    {"numpy",        "data"},
-    {"pandas",       "data"},
-    {"matplotlib",   "plot"},
-    {"mpl_toolkits", "plot"}
-};
+    {"numpy", "data"}, {"pandas", "data"}, {"matplotlib", "plot"}, {"mpl_toolkits", "plot"}};
 static const char *const package_names[][2] = {
-    {"yaml",     "PyYAML"         },
-    {"cv2",      "opencv-python"  },
-    {"sklearn",  "scikit-learn"   },
-    {"skimage",  "scikit-image"   },
-    {"PIL",      "Pillow"         },
-    {"bs4",      "beautifulsoup4" },
+    {"yaml", "PyYAML"},
+    {"cv2", "opencv-python"},
+    {"sklearn", "scikit-learn"},
+    {"skimage", "scikit-image"},
+    {"PIL", "Pillow"},
+    {"bs4", "beautifulsoup4"},
     {"dateutil", "python-dateutil"},
-    {"dotenv",   "python-dotenv"  },
-    {"Crypto",   "pycryptodome"   },
-    {"docx",     "python-docx"    },
-    {"jwt",      "PyJWT"          },
-    {"OpenSSL",  "pyOpenSSL"      },
+    {"dotenv", "python-dotenv"},
+    {"Crypto", "pycryptodome"},
+    {"docx", "python-docx"},
+    {"jwt", "PyJWT"},
+    {"OpenSSL", "pyOpenSSL"},
 };
 
 static const char *looked_up(const char *const (*table)[2],
@@ -132,10 +121,7 @@ static int not_found(const char *state_dir, const char *name, struct snp_err *er
     return SNP_E_NOT_FOUND;
 }
 
-int snp_registry_read(const char *state_dir,
-                      const char *name,
-                      json_t **ret,
-                      struct snp_err *err)
+int snp_registry_read(const char *state_dir, const char *name, json_t **ret, struct snp_err *err)
 {
     snp_autofree char *path = NULL;
     snp_autofree char *text = NULL;
@@ -216,10 +202,8 @@ static bool has_text(const json_t *list, const char *text)
 json_t *snp_registry_advise(const char *state_dir, const char *module)
 {
     snp_autojson json_t *list = snp_registry_list(state_dir);
-    const char *builtin =
-        looked_up(builtin_modules, SNP_ARRAY_LEN(builtin_modules), module, NULL);
-    const char *package =
-        looked_up(package_names, SNP_ARRAY_LEN(package_names), module, module);
+    const char *builtin = looked_up(builtin_modules, SNP_ARRAY_LEN(builtin_modules), module, NULL);
+    const char *package = looked_up(package_names, SNP_ARRAY_LEN(package_names), module, module);
     json_t *templates = json_array();
     size_t i;
     json_t *item;
@@ -238,11 +222,10 @@ json_t *snp_registry_advise(const char *state_dir, const char *module)
                          json_sprintf("snipara-sandbox exec --template %s",
                                       json_string_value(json_array_get(templates, 0))));
     }
-    return json_pack(
-        "{s:s, s:o, s:o}", "name", module, "templates", templates, "command",
-        json_sprintf("echo %s >>requirements.txt; snipara-sandbox template add NAME "
-                     "--requirements requirements.txt",
-                     package));
+    return json_pack("{s:s, s:o, s:o}", "name", module, "templates", templates, "command",
+                     json_sprintf("echo %s >>requirements.txt; snipara-sandbox template add NAME "
+                                  "--requirements requirements.txt",
+                                  package));
 }
 
 int snp_registry_write(const char *state_dir, const json_t *record, struct snp_err *err)
@@ -271,8 +254,8 @@ int snp_registry_preload_check(const char *list, struct snp_err *err)
         size_t n = strcspn(at, ",");
         if (n == 0 || strspn(at, bytes) < n || at[0] == '.') {
             return snp_fail(err, SNP_E_INVALID,
-                            "'%.*s' is not a module name; write a preload list as a,b.c,d",
-                            (int)n, at);
+                            "'%.*s' is not a module name; write a preload list as a,b.c,d", (int)n,
+                            at);
         }
         at += n;
         at += *at == ',' && at[1] != '\0' ? 1 : 0;

@@ -26,10 +26,8 @@ char *snp_registry_dir(const char *state_dir);
  * One record, a new reference. SNP_E_NOT_FOUND names the templates there are; SNP_E_INVALID:
  * the record is damaged.
  */
-int snp_registry_read(const char *state_dir,
-                      const char *name,
-                      json_t **ret,
-                      struct snp_err *err) SNP_NODISCARD;
+int snp_registry_read(const char *state_dir, const char *name, json_t **ret, struct snp_err *err)
+    SNP_NODISCARD;
 
 /* All records that can be read, sorted by name; a new reference, NULL when out of memory. */
 json_t *snp_registry_list(const char *state_dir);

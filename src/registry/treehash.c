@@ -41,9 +41,8 @@ static void add(struct hash_walk *w, const void *bytes, size_t n)
 static void add_head(struct hash_walk *w, char kind, mode_t mode, uint64_t length)
 {
     char head[40];
-    int n =
-        snprintf(head, sizeof(head), "%c%c%llu ", kind,
-                 S_ISREG(mode) && (mode & 0111) != 0 ? 'x' : '-', (unsigned long long)length);
+    int n = snprintf(head, sizeof(head), "%c%c%llu ", kind,
+                     S_ISREG(mode) && (mode & 0111) != 0 ? 'x' : '-', (unsigned long long)length);
 
     add(w, head, (size_t)n);
     add(w, w->path, strlen(w->path) + 1);
@@ -174,8 +173,7 @@ static int hash_entry(struct hash_walk *w, int dir_fd, const char *name, struct 
         return snp_fail_sys(err, errno, "%.200s", w->path);
     }
     if (++w->tree->files > SNP_TREE_FILES_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "the folder has more than %d files",
-                        SNP_TREE_FILES_MAX);
+        return snp_fail(err, SNP_E_LIMIT, "the folder has more than %d files", SNP_TREE_FILES_MAX);
     }
     if (w->tree->must_be_public && !S_ISLNK(st.st_mode) &&
         (st.st_mode & (S_ISDIR(st.st_mode) ? 0005U : 0004U)) !=
@@ -210,10 +208,10 @@ static int hash_dir(struct hash_walk *w, int fd, struct snp_err *err)
 {
     struct folder_names names = {0};
     size_t len = strlen(w->path);
-    int r = ++w->depth > SNP_TREE_DEPTH_MAX
-                ? snp_fail(err, SNP_E_LIMIT, "folders are nested deeper than %d",
-                           SNP_TREE_DEPTH_MAX)
-                : names_read(w, fd, &names, err);
+    int r =
+        ++w->depth > SNP_TREE_DEPTH_MAX
+            ? snp_fail(err, SNP_E_LIMIT, "folders are nested deeper than %d", SNP_TREE_DEPTH_MAX)
+            : names_read(w, fd, &names, err);
 
     for (size_t i = 0; r == 0 && i < names.n; i++) {
         if (snprintf(w->path + len, sizeof(w->path) - len, "%s%s", len == 0 ? "" : "/",
@@ -267,8 +265,7 @@ int snp_file_hash(const char *path, char out[SNP_TREE_HASH_LEN + 1], struct snp_
 
     if (fd < 0) {
         r = snp_fail_sys(err, errno, "open %.300s", path);
-    } else if (ctx == NULL || chunk == NULL ||
-               EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1) {
+    } else if (ctx == NULL || chunk == NULL || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1) {
         r = snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     while (r == 0 && (n = SNP_RETRY(read(fd, chunk, CHUNK))) > 0) {

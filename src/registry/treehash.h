@@ -18,7 +18,7 @@ enum {
 
 struct snp_tree_digest {
     /* What is asked. */
-    bool skip_bytecode; /* folders __pycache__ do not count: their owner's Python writes them */
+    bool skip_bytecode;  /* folders __pycache__ do not count: their owner's Python writes them */
     bool must_be_public; /* every file must be readable for everybody */
     /* What is answered. */
     uint64_t files;

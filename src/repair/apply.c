@@ -4,7 +4,8 @@
  *   stage   every new content is written and synced beside its place
  *   commit  one file after the other: swap, look at what came out, remove it
  *
- * Only commit changes what somebody sees. A file that is not what it was is put back, and nothing follows.
+ * Only commit changes what somebody sees. A file that is not what it was is put back, and
+ * nothing follows.
  */
 #include "repair/apply.h"
 
@@ -101,8 +102,7 @@ int snp_apply_check(const struct snp_apply *apply, struct snp_err *err)
 
         if (file->refusal != NULL || !snp_place_is_path(file->path)) {
             return snp_fail(err, SNP_E_DENIED, "%.200s cannot be applied: %s", file->path,
-                            file->refusal == NULL ? "not a path below the project"
-                                                  : file->refusal);
+                            file->refusal == NULL ? "not a path below the project" : file->refusal);
         }
         SNP_TRY(base_check(apply->project_fd, file->path, file, err));
     }
@@ -161,9 +161,7 @@ static int contents_write(const struct spot *spot,
     return 0;
 }
 
-static int file_stage(struct applying *all,
-                      const struct snp_patch_file *file,
-                      struct snp_err *err)
+static int file_stage(struct applying *all, const struct snp_patch_file *file, struct snp_err *err)
 {
     autospot struct spot spot = {.fd = -1, .name = ""};
 
@@ -189,8 +187,8 @@ static void unstage(struct applying *all, size_t i)
     for (; i < all->n_staged; i++) {
         autospot struct spot spot = {.fd = -1, .name = ""};
 
-        if (spot_open(apply->project_fd, apply->token, apply->patch->files[i].path, &spot,
-                      &err) == 0) {
+        if (spot_open(apply->project_fd, apply->token, apply->patch->files[i].path, &spot, &err) ==
+            0) {
             (void)unlinkat(spot.fd, spot.temporary, 0);
         }
     }
@@ -229,8 +227,8 @@ static int file_create(const struct spot *spot,
 }
 
 /*
- * Take the old file out of its place, in exchange (flags) for the new one or for nothing; then it is looked at, and put
- * back if it is another one.
+ * Take the old file out of its place, in exchange (flags) for the new one or for nothing; then it
+ * is looked at, and put back if it is another one.
  */
 static int file_swap(const struct spot *spot,
                      const struct snp_patch_file *file,
@@ -354,7 +352,10 @@ int snp_apply_sweep(int project_fd,
     if (left.kind == SNP_PATCH_NONE) {
         return 0;
     }
-    /* The old contents as they were shown, or new ones whose place has not got them: the session has those. */
+    /*
+     * The old contents as they were shown, or new ones whose place has not got them: the session
+     * has those.
+     */
     SNP_TRY(snp_project_look(spot.fd, spot.name, &none, &now, err));
     is_known = left.kind == SNP_PATCH_LINK || base_hash[0] == '\0' ||
                strcmp(left.hash, base_hash) == 0 ||
@@ -366,8 +367,7 @@ int snp_apply_sweep(int project_fd,
                    ? 0
                    : snp_fail_sys(err, errno, "remove what is left beside %.200s", path);
     }
-    *ret_left =
-        snp_format("%.*s%s", (int)(strlen(path) - strlen(spot.name)), path, spot.temporary);
+    *ret_left = snp_format("%.*s%s", (int)(strlen(path) - strlen(spot.name)), path, spot.temporary);
     SNP_TRY_MEMORY(*ret_left, err);
     return 0;
 }

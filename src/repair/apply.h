@@ -3,8 +3,9 @@
 #define SNP_REPAIR_APPLY_H
 
 /*
- * Writing a patch into a project. Each file changes at once: its new contents stand beside it under a name of their
- * own, and take its place; what they take the place of is looked at once more before it is removed.
+ * Writing a patch into a project. Each file changes at once: its new contents stand beside it under
+ * a name of their own, and take its place; what they take the place of is looked at once more
+ * before it is removed.
  */
 
 #include "repair/patch.h"
@@ -22,20 +23,22 @@ struct snp_apply {
     void *ctx;
 };
 
-/* Whether the project has of every file what the patch says. SNP_E_DENIED names the first that differs. */
+/*
+ * Whether the project has of every file what the patch says. SNP_E_DENIED names the first
+ * that differs.
+ */
 int snp_apply_check(const struct snp_apply *apply, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Check, then apply all of it. A failure before the first file changes leaves the project as it was; *ret_n: how many
- * are in place. SNP_E_DENIED: the project has moved.
+ * Check, then apply all of it. A failure before the first file changes leaves the project as it
+ * was; *ret_n: how many are in place. SNP_E_DENIED: the project has moved.
  */
-int snp_apply_run(const struct snp_apply *apply,
-                  size_t *ret_n,
-                  struct snp_err *err) SNP_NODISCARD;
+int snp_apply_run(const struct snp_apply *apply, size_t *ret_n, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Remove what an apply with this token that was cut off has left beside a file. The old contents of a file that
- * somebody changed meanwhile are left, and *ret_left (the caller's; NULL = none) is their path.
+ * Remove what an apply with this token that was cut off has left beside a file. The old contents of
+ * a file that somebody changed meanwhile are left, and *ret_left (the caller's; NULL = none) is
+ * their path.
  */
 int snp_apply_sweep(int project_fd,
                     const char *token,

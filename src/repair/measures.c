@@ -7,23 +7,23 @@
 #include "base/str.h"
 
 const struct snp_measure snp_measures[SNP_MEASURES] = {
-    {"first_attempt_pass_rate",  "share",    "repairs whose first patch was ready",               false},
-    {"final_pass_rate",          "share",    "repairs whose last patch is ready",                 false},
-    {"signature_correctness",    "share",
-     "functions that were there before and keep their parameters",                                false},
-    {"standards_compliance",     "share",
-     "patches without new findings of linters and type checkers",                                 false},
-    {"hallucinated_call_rate",   "share",    "patches that use what nothing defines",             false},
-    {"regressions",              "tests",    "passed before the change, and do not now",          true },
-    {"lint",                     "findings", "of flake8 and ruff, more than before",              true },
-    {"types",                    "findings", "of mypy, more than before",                         true },
-    {"security_findings",        "files",    "with what looks like a new secret",                 true },
-    {"patch_size",               "lines",    "added and removed",                                 false},
-    {"retries",                  "patches",  "judged before the last one",                        false},
+    {"first_attempt_pass_rate", "share", "repairs whose first patch was ready", false},
+    {"final_pass_rate", "share", "repairs whose last patch is ready", false},
+    {"signature_correctness", "share", "functions that were there before and keep their parameters",
+     false},
+    {"standards_compliance", "share", "patches without new findings of linters and type checkers",
+     false},
+    {"hallucinated_call_rate", "share", "patches that use what nothing defines", false},
+    {"regressions", "tests", "passed before the change, and do not now", true},
+    {"lint", "findings", "of flake8 and ruff, more than before", true},
+    {"types", "findings", "of mypy, more than before", true},
+    {"security_findings", "files", "with what looks like a new secret", true},
+    {"patch_size", "lines", "added and removed", false},
+    {"retries", "patches", "judged before the last one", false},
     {"reproduction_before_edit", "share",
-     "repairs of agents that ran the tests before they changed a file",                           false},
-    {"acceptance",               "share",    "patches that were applied, of those decided about", false},
-    {"time_to_decision",         "seconds",  "from the verdict to the decision",                  false},
+     "repairs of agents that ran the tests before they changed a file", false},
+    {"acceptance", "share", "patches that were applied, of those decided about", false},
+    {"time_to_decision", "seconds", "from the verdict to the decision", false},
 };
 
 /* One ------------------------------------------------------------------------------------------ */
@@ -78,15 +78,14 @@ json_t *snp_measures_make(const struct snp_measured *of)
     bool has_lint = false;
     bool has_types = false;
     bool is_read = of->look != NULL;
-    json_int_t lint = findings_add(of->checks, "flake8", &has_lint) +
-                      findings_add(of->checks, "ruff", &has_lint);
+    json_int_t lint =
+        findings_add(of->checks, "flake8", &has_lint) + findings_add(of->checks, "ruff", &has_lint);
     json_int_t types = findings_add(of->checks, "mypy", &has_types);
     json_t *all = json_copy(json_object_get(of->look, "measures"));
 
     all = all == NULL ? json_object() : all;
-    (void)json_object_set_new(
-        all, "first_attempt_pass_rate",
-        json_boolean(of->n_before == 0 ? of->is_ready : of->was_first_ready));
+    (void)json_object_set_new(all, "first_attempt_pass_rate",
+                              json_boolean(of->n_before == 0 ? of->is_ready : of->was_first_ready));
     (void)json_object_set_new(all, "final_pass_rate", json_boolean(of->is_ready));
     (void)json_object_set_new(all, "regressions", regressions(of));
     (void)json_object_set_new(all, "lint", has_lint ? json_integer(lint) : json_null());
@@ -130,9 +129,7 @@ json_t *snp_measures_sum(const json_t *all)
     return ret;
 }
 
-void snp_measure_text(const struct snp_measure *of,
-                      const json_t *value,
-                      char out[SNP_MEASURE_TEXT])
+void snp_measure_text(const struct snp_measure *of, const json_t *value, char out[SNP_MEASURE_TEXT])
 {
     bool is_share = strcmp(of->unit, "share") == 0;
 

@@ -3,8 +3,8 @@
 #define SNP_REPAIR_MEASURES_H
 
 /*
- * Measures of repairs: one table for evidence, `eval` and `stats`. Measures of one verdict are an object NAME -> a number,
- * true or false, or null where nothing was measured. Pure.
+ * Measures of repairs: one table for evidence, `eval` and `stats`. Measures of one verdict are an
+ * object NAME -> a number, true or false, or null where nothing was measured. Pure.
  */
 
 #include <stdbool.h>
@@ -38,7 +38,9 @@ struct snp_measured {
 /* New reference. */
 json_t *snp_measures_make(const struct snp_measured *of);
 
-/* Of many: an array of measures of one -> the same names; null where none is known. New reference. */
+/*
+ * Of many: an array of measures of one -> the same names; null where none is known. New reference.
+ */
 json_t *snp_measures_sum(const json_t *all);
 
 /* For people. */

@@ -130,8 +130,8 @@ static json_t *side_json(const struct snp_patch_side *side, bool with_contents)
         [SNP_PATCH_NONE] = NULL,       [SNP_PATCH_FILE] = "file",   [SNP_PATCH_LINK] = "link",
         [SNP_PATCH_FOLDER] = "folder", [SNP_PATCH_OTHER] = "other",
     };
-    json_t *json = side->kind == SNP_PATCH_NONE ? json_null()
-                                                : json_pack("{s:s}", "type", kinds[side->kind]);
+    json_t *json =
+        side->kind == SNP_PATCH_NONE ? json_null() : json_pack("{s:s}", "type", kinds[side->kind]);
 
     if (side->kind == SNP_PATCH_FILE) {
         snp_autofree char *text = with_contents && side->bytes != NULL
@@ -154,9 +154,9 @@ static json_t *side_json(const struct snp_patch_side *side, bool with_contents)
 
 static json_t *file_json(const struct snp_patch_file *file, bool with_contents)
 {
-    json_t *json = json_pack(
-        "{s:o, s:o, s:o}", "path", snp_json_bytes(file->path, strlen(file->path)), "base",
-        side_json(&file->base, false), "now", side_json(&file->now, with_contents));
+    json_t *json =
+        json_pack("{s:o, s:o, s:o}", "path", snp_json_bytes(file->path, strlen(file->path)), "base",
+                  side_json(&file->base, false), "now", side_json(&file->now, with_contents));
 
     if (file->refusal != NULL) {
         (void)json_object_set_new(json, "refused", json_string(file->refusal));

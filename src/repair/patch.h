@@ -3,9 +3,9 @@
 #define SNP_REPAIR_PATCH_H
 
 /*
- * What a session would change in its project: for each file what the project has (base) and what it would have
- * (now). The second half comes from inside a sandbox and is only data: paths are judged (place.h) before
- * anything is done with them.
+ * What a session would change in its project: for each file what the project has (base) and what it
+ * would have (now). The second half comes from inside a sandbox and is only data: paths are judged
+ * (place.h) before anything is done with them.
  */
 
 #include <stdbool.h>
@@ -45,7 +45,10 @@ int snp_patch_side_take(struct snp_patch_side *side, char *bytes, size_t n, stru
     SNP_NODISCARD;
 /* Whether a project has the same of both: kind, contents, target, and whether it is executable. */
 bool snp_patch_side_is_same(const struct snp_patch_side *a, const struct snp_patch_side *b);
-/* The mode that a file gets: 0644 or 0755 if it is new, else its own with the bits for running set or cleared. */
+/*
+ * The mode that a file gets: 0644 or 0755 if it is new, else its own with the bits for running set
+ * or cleared.
+ */
 unsigned snp_patch_mode(const struct snp_patch_side *base, const struct snp_patch_side *now);
 
 struct snp_patch_file {
@@ -76,7 +79,10 @@ int snp_patch_add(struct snp_patch *patch,
 /* Sort, judge the places, and name the whole by a hash. */
 int snp_patch_close(struct snp_patch *patch, struct snp_err *err) SNP_NODISCARD;
 
-/* {"sha256", "files": [{"path", "base", "now", "refused"?, "must_be_named"?}]}; with_contents: and what is written. New reference. */
+/*
+ * {"sha256", "files": [{"path", "base", "now", "refused"?, "must_be_named"?}]}; with_contents: and
+ * what is written. New reference.
+ */
 json_t *snp_patch_to_json(const struct snp_patch *patch, bool with_contents);
 
 /* Lower-case SHA-256. 0, or -1 when there is none. */

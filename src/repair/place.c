@@ -109,8 +109,9 @@ static bool is_plain_text(const char *path)
 }
 
 /*
- * Whether a link may lead out of the project. It stays inside if it is relative, begins with no more ".." than it has
- * parent folders, and has no later "..": after a name, which may be a link, ".." can lead anywhere.
+ * Whether a link may lead out of the project. It stays inside if it is relative, begins with no
+ * more ".." than it has parent folders, and has no later "..": after a name, which may be a link,
+ * ".." can lead anywhere.
  */
 static bool leads_out(const char *path, const char *target)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The project is the user's, but a folder of it may belong to anybody, and somebody may change it meanwhile: no step
- * follows a link, nothing waits for a pipe, and everything that is read has a bound.
+ * The project is the user's, but a folder of it may belong to anybody, and somebody may change it
+ * meanwhile: no step follows a link, nothing waits for a pipe, and everything that is read has
+ * a bound.
  */
 #include "repair/project.h"
 
@@ -38,8 +39,7 @@ int snp_project_open_at(int project_fd, const char *path, int flags)
 
     errno = EAGAIN;
     for (int i = 0; i < TRIES && fd < 0 && (errno == EAGAIN || errno == EINTR); i++) {
-        fd = (int)syscall(SYS_openat2, project_fd, path[0] == '\0' ? "." : path, &how,
-                          sizeof(how));
+        fd = (int)syscall(SYS_openat2, project_fd, path[0] == '\0' ? "." : path, &how, sizeof(how));
     }
     return fd;
 }
@@ -201,18 +201,13 @@ static int entry_walk(struct file_walk *w,
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         return 0; /* gone */
     }
-    return S_ISDIR(st.st_mode) ? folder_walk(w, path, depth + 1, err)
-                               : w->found(w->ctx, path, err);
+    return S_ISDIR(st.st_mode) ? folder_walk(w, path, depth + 1, err) : w->found(w->ctx, path, err);
 }
 
-static int folder_walk(struct file_walk *w,
-                       const char *folder,
-                       unsigned depth,
-                       struct snp_err *err)
+static int folder_walk(struct file_walk *w, const char *folder, unsigned depth, struct snp_err *err)
 {
-    int fd = depth > DEPTH_MAX
-                 ? -1
-                 : snp_project_open_at(w->project_fd, folder, O_RDONLY | O_DIRECTORY);
+    int fd =
+        depth > DEPTH_MAX ? -1 : snp_project_open_at(w->project_fd, folder, O_RDONLY | O_DIRECTORY);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
     int r = 0;

@@ -6,15 +6,19 @@
 
 #include "repair/patch.h"
 
-/* Open the folder, whose path goes through no link. *ret_fd is the caller's. SNP_E_NOT_FOUND, SNP_E_DENIED. */
+/*
+ * Open the folder, whose path goes through no link. *ret_fd is the caller's. SNP_E_NOT_FOUND,
+ * SNP_E_DENIED.
+ */
 int snp_project_open(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
 /* Open what is at a path beneath it; -1 with errno (ELOOP: behind a link). */
 int snp_project_open_at(int project_fd, const char *path, int flags);
 
 /*
- * What is at path. *ret is the caller's: snp_patch_side_done(). What cannot be read is SNP_PATCH_OTHER.
- * bytes_left: less is left of it afterwards; a file that is larger than that has no contents, only a hash.
+ * What is at path. *ret is the caller's: snp_patch_side_done(). What cannot be read is
+ * SNP_PATCH_OTHER. bytes_left: less is left of it afterwards; a file that is larger than that has
+ * no contents, only a hash.
  */
 int snp_project_look(int project_fd,
                      const char *path,
@@ -23,8 +27,8 @@ int snp_project_look(int project_fd,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Call found with the path of each file, link and special file below a folder. Negative ends it. SNP_E_LIMIT: too
- * many, or too deep.
+ * Call found with the path of each file, link and special file below a folder. Negative ends it.
+ * SNP_E_LIMIT: too many, or too deep.
  */
 int snp_project_walk(int project_fd,
                      const char *folder,

@@ -2,13 +2,19 @@
 #ifndef SNP_REPAIR_TAP_H
 #define SNP_REPAIR_TAP_H
 
-/* Results of tests as a program prints them in the Test Anything Protocol. Nobody but the program says that they are so. */
+/*
+ * Results of tests as a program prints them in the Test Anything Protocol. Nobody but the program
+ * says that they are so.
+ */
 
 #include <stddef.h>
 
 #include "base/json.h"
 
-/* {"tests", "errors", "given"} of its top level; NULL: the text is no TAP, or its plan and its tests differ. */
+/*
+ * {"tests", "errors", "given"} of its top level; NULL: the text is no TAP, or its plan and its
+ * tests differ.
+ */
 json_t *snp_tap_read(const char *text, size_t n);
 
 #endif

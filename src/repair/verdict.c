@@ -113,8 +113,7 @@ const char *snp_verdict_word(const json_t *reasons)
 const char *snp_verdict_word_of_change(const json_t *reasons, bool is_told)
 {
     for (size_t i = 0; i < json_array_size(reasons) && !is_told; i++) {
-        is_told =
-            strcmp(snp_json_str(json_array_get(reasons, i), "removed_by", ""), "user") == 0;
+        is_told = strcmp(snp_json_str(json_array_get(reasons, i), "removed_by", ""), "user") == 0;
     }
     return worst_of(reasons, false, !is_told);
 }
@@ -150,12 +149,11 @@ static void named_tell(const struct named *named,
         return;
     }
     if (is_hidden) {
-        snp_verdict_add(reasons, word, "%zu hidden test%s %s", named->n,
-                        named->n == 1 ? "" : "s", what);
+        snp_verdict_add(reasons, word, "%zu hidden test%s %s", named->n, named->n == 1 ? "" : "s",
+                        what);
     } else {
-        snp_verdict_add(reasons, word, "%zu test%s %s: %s%s", named->n,
-                        named->n == 1 ? "" : "s", what, named->text,
-                        named->n > NAMED_MAX ? ", ..." : "");
+        snp_verdict_add(reasons, word, "%zu test%s %s: %s%s", named->n, named->n == 1 ? "" : "s",
+                        what, named->text, named->n > NAMED_MAX ? ", ..." : "");
     }
 }
 
@@ -179,11 +177,11 @@ static bool is_outcome(const json_t *tests, const char *id, const char *outcome)
     return strcmp(snp_json_str(tests, id, ""), outcome) == 0;
 }
 
-/* Every test that the clean project has must be there: one that is gone may have been the one that fails. */
-static void missing_tell(const json_t *was,
-                         const json_t *now,
-                         const json_t *run,
-                         json_t *reasons)
+/*
+ * Every test that the clean project has must be there: one that is gone may have been the one
+ * that fails.
+ */
+static void missing_tell(const json_t *was, const json_t *now, const json_t *run, json_t *reasons)
 {
     const json_t *errors = json_object_get(was, "errors");
     const json_t *tests = json_object_get(now, "tests");
@@ -223,7 +221,10 @@ static bool is_of_error(const json_t *was, const char *id)
     return false;
 }
 
-/* Tests stay as the project has them: one that is new, or is given something else, takes that from changed code. */
+/*
+ * Tests stay as the project has them: one that is new, or is given something else, takes that from
+ * changed code.
+ */
 static void cases_tell(const json_t *was, const json_t *now, const json_t *run, json_t *reasons)
 {
     const json_t *before = json_object_get(was, "given");
@@ -246,15 +247,12 @@ static void cases_tell(const json_t *was, const json_t *now, const json_t *run, 
         }
     }
     named_tell(&added, run, snp_verdict_unproven, "not in the clean project", reasons);
-    named_tell(&other, run, snp_verdict_unproven,
-               "given other values than in the clean project", reasons);
+    named_tell(&other, run, snp_verdict_unproven, "given other values than in the clean project",
+               reasons);
 }
 
 /* What failed before may go on failing in --regress; nowhere else. */
-static void outcomes_tell(const json_t *was,
-                          const json_t *now,
-                          const json_t *run,
-                          json_t *reasons)
+static void outcomes_tell(const json_t *was, const json_t *now, const json_t *run, json_t *reasons)
 {
     const json_t *before = json_object_get(was, "tests");
     bool is_regress = strcmp(snp_json_str(run, "kind", ""), "regress") == 0;
@@ -282,8 +280,7 @@ static void outcomes_tell(const json_t *was,
         }
     }
     named_tell(&failed, run, snp_verdict_failed, "failed", reasons);
-    named_tell(&skipped, run, snp_verdict_failed, "skipped or expected to fail only now",
-               reasons);
+    named_tell(&skipped, run, snp_verdict_failed, "skipped or expected to fail only now", reasons);
 }
 
 bool snp_verdict_has_tests_of(const json_t *run, const char *path)
@@ -316,17 +313,17 @@ bool snp_verdict_has_tests_of(const json_t *run, const char *path)
 }
 
 const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS] = {
-    {"fails",   snp_verdict_failed,   "did not fail with a failing assertion at the end",            true },
-    {"negated", snp_verdict_failed,   "failed when assertions were evaluated without the runner",
-     false                                                                                                },
-    {"little",  snp_verdict_failed,
-     "found a result equal to a constant that was changed a little",                                 false},
-    {"much",    snp_verdict_failed,   "found a result equal to a constant that was changed",         false},
-    {"far",     snp_verdict_failed,   "found a result equal to another value than the expected one",
-     false                                                                                                },
-    {"same",    snp_verdict_failed,   "failed when only texts and names were different",             false},
-    {"order",   snp_verdict_unproven, "failed in the opposite order, with each file in a process",
-     false                                                                                                },
+    {"fails", snp_verdict_failed, "did not fail with a failing assertion at the end", true},
+    {"negated", snp_verdict_failed, "failed when assertions were evaluated without the runner",
+     false},
+    {"little", snp_verdict_failed, "found a result equal to a constant that was changed a little",
+     false},
+    {"much", snp_verdict_failed, "found a result equal to a constant that was changed", false},
+    {"far", snp_verdict_failed, "found a result equal to another value than the expected one",
+     false},
+    {"same", snp_verdict_failed, "failed when only texts and names were different", false},
+    {"order", snp_verdict_unproven, "failed in the opposite order, with each file in a process",
+     false},
 };
 
 json_t *snp_verdict_wrong(const struct snp_verdict_form *form,
@@ -379,9 +376,9 @@ void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reaso
             name_add(&flaky, id);
         }
     }
-    if (flaky.n == 0 && (json_object_size(was) != json_object_size(now) ||
-                         !json_equal(json_object_get(before, "exit_code"),
-                                     json_object_get(again, "exit_code")))) {
+    if (flaky.n == 0 &&
+        (json_object_size(was) != json_object_size(now) ||
+         !json_equal(json_object_get(before, "exit_code"), json_object_get(again, "exit_code")))) {
         snp_verdict_add(reasons, snp_verdict_unproven,
                         "a test command is flaky: it ended differently when it ran again");
     }
@@ -414,8 +411,8 @@ static void reports_compare(const json_t *base,
     bool is_test = strcmp(snp_json_str(run, "kind", ""), "test") == 0;
 
     if (!json_is_object(now)) {
-        snp_verdict_add(reasons, snp_verdict_failed,
-                        "%s ended before all results were reported", what);
+        snp_verdict_add(reasons, snp_verdict_failed, "%s ended before all results were reported",
+                        what);
         return;
     }
     if (json_object_size(json_object_get(now, "tests")) == 0) {
@@ -432,8 +429,7 @@ static void reports_compare(const json_t *base,
     if (snp_json_bool(was, "is_cut", false) &&
         strcmp(snp_json_str(run, "kind", ""), "regress") == 0) {
         snp_verdict_add(reasons, snp_verdict_unproven,
-                        "%s did not end for the clean project, so nobody knows what passed",
-                        what);
+                        "%s did not end for the clean project, so nobody knows what passed", what);
         snp_verdict_for_user(reasons, false);
     }
     if (json_array_size(json_object_get(now, "errors")) > 0 &&
@@ -444,11 +440,10 @@ static void reports_compare(const json_t *base,
     cases_tell(was, now, run, reasons);
     outcomes_tell(was, now, run, reasons);
     if (is_test && !snp_verdict_has_failures(was)) {
-        snp_verdict_add(
-            reasons, snp_verdict_unproven,
-            "%s failed no test of the clean project, so the change is not what makes "
-            "it pass",
-            what);
+        snp_verdict_add(reasons, snp_verdict_unproven,
+                        "%s failed no test of the clean project, so the change is not what makes "
+                        "it pass",
+                        what);
         snp_verdict_for_user(reasons, false);
     }
 }
@@ -459,9 +454,9 @@ void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons)
     const char *kind = snp_json_str(run, "kind", "");
     bool is_tap = strcmp(snp_json_str(base, "runner", ""), "tap") == 0;
     bool is_known = is_tap || strcmp(snp_json_str(run, "runner", ""), "other") != 0;
-    bool may_fail = strcmp(kind, "regress") == 0 && is_known &&
-                    snp_json_int(json_object_get(base, "exit_code") == NULL ? NULL : base,
-                                 "exit_code", 0) != 0;
+    bool may_fail =
+        strcmp(kind, "regress") == 0 && is_known &&
+        snp_json_int(json_object_get(base, "exit_code") == NULL ? NULL : base, "exit_code", 0) != 0;
     int64_t code = snp_json_int(run, "exit_code", -1);
     char what[160];
 
@@ -471,8 +466,7 @@ void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons)
     if (strcmp(status, "ok") != 0 && strcmp(status, "error") != 0) {
         snp_verdict_add(reasons, snp_verdict_failed, "%s was stopped: %.40s", what, status);
     } else if (code != 0 && !may_fail) {
-        snp_verdict_add(reasons, snp_verdict_failed, "%s exited with %lld", what,
-                        (long long)code);
+        snp_verdict_add(reasons, snp_verdict_failed, "%s exited with %lld", what, (long long)code);
     }
     if (is_known) {
         reports_compare(base, run, what, reasons);
@@ -482,8 +476,8 @@ void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons)
                         "%s prints its results itself (TAP), beside whatever its code prints",
                         what);
     } else if (!is_known) {
-        snp_verdict_add(
-            reasons, snp_verdict_passed,
-            "%s reports no results test by test (pytest, unittest and node --test do)", what);
+        snp_verdict_add(reasons, snp_verdict_passed,
+                        "%s reports no results test by test (pytest, unittest and node --test do)",
+                        what);
     }
 }

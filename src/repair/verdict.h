@@ -5,14 +5,16 @@
 /*
  * What runs of tests prove of a patch. A run of a command is
  *
- *   {"kind": "test" | "regress" | "hidden", "command", "runner": "pytest" | "unittest" | "node" | "tap" | "other", "status", "exit_code",
+ *   {"kind": "test" | "regress" | "hidden", "command", "runner": "pytest" | "unittest" | "node" |
+ *   "tap" | "other", "status", "exit_code",
  *    "report": {"tests": {ID: OUTCOME}, "errors": [ID], "given": {ID: HASH}, "exit_code"} | null}
  *
- * (of a run of the clean project that did not end all outcomes are "error", and `is_cut` is true; `given` has the tests with parameters)
+ * (of a run of the clean project that did not end all outcomes are "error", and `is_cut` is true;
+ * `given` has the tests with parameters)
  *
- * where status and exit code are attested by pid 1, and the report was read once the command had ended. Reasons are
- * {"word": the best verdict they leave, "text", "removed_by": "user" | "both"}: without the last only another change
- * removes it. Pure decisions.
+ * where status and exit code are attested by pid 1, and the report was read once the command had
+ * ended. Reasons are {"word": the best verdict they leave, "text", "removed_by": "user" | "both"}:
+ * without the last only another change removes it. Pure decisions.
  */
 
 #include <stdbool.h>
@@ -30,7 +32,10 @@ const char *snp_verdict_runner(const char *command);
 /* Append a reason; word is one of the above. */
 void snp_verdict_add(json_t *reasons, const char *word, const char *fmt, ...) SNP_PRINTF(3, 4);
 
-/* The last reason is one that an option or another test command of the user removes; is_both: another change does, too. */
+/*
+ * The last reason is one that an option or another test command of the user removes; is_both:
+ * another change does, too.
+ */
 void snp_verdict_for_user(json_t *reasons, bool is_both);
 
 /* Compare a run of the patched project with that of the clean one; reasons: appended to. */
@@ -57,21 +62,27 @@ void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
                             const json_t *run,
                             json_t *reasons);
 
-/* Compare a run with the same run before: a test with another outcome is flaky. reasons: appended to. */
+/*
+ * Compare a run with the same run before: a test with another outcome is flaky. reasons:
+ * appended to.
+ */
 void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reasons);
 
 /* Whether a report has a test that failed, or something that could not be loaded. */
 bool snp_verdict_has_failures(const json_t *report);
 
-/* Whether a run reported a test that stands in the file at path (no doctest: reading the file finds these). */
+/*
+ * Whether a run reported a test that stands in the file at path (no doctest: reading the file
+ * finds these).
+ */
 bool snp_verdict_has_tests_of(const json_t *run, const char *path);
 
 /* The worst word of the reasons; without any: ready. */
 const char *snp_verdict_word(const json_t *reasons);
 
 /*
- * The same, without those that the user alone removes. If there are some, or with is_told, also without those that both
- * remove: no other change is ready.
+ * The same, without those that the user alone removes. If there are some, or with is_told, also
+ * without those that both remove: no other change is ready.
  */
 const char *snp_verdict_word_of_change(const json_t *reasons, bool is_told);
 

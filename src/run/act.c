@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Running the tool calls of an answer, one after the other. That a call begins is on record before
- * it does, with the number of the session's last cell: whoever finds a call without a result asks the
- * daemon's journal what became of the cell after that one. So nothing is run twice.
+ * it does, with the number of the session's last cell: whoever finds a call without a result asks
+ * the daemon's journal what became of the cell after that one. So nothing is run twice.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -63,13 +63,13 @@ void snp_run_result_record(struct snp_run *run, struct snp_run_outcome *outcome)
 
     if (outcome->content != NULL) {
         members = json_pack(
-            "{s:O?, s:O?, s:O?, s:s, s:b, s:b, s:I, s:O?, s:O?, s:O?, s:I, s:o?, s:o?}",
-            "call_id", json_object_get(run->state.answer, "call_id"), "tool_call_id",
+            "{s:O?, s:O?, s:O?, s:s, s:b, s:b, s:I, s:O?, s:O?, s:O?, s:I, s:o?, s:o?}", "call_id",
+            json_object_get(run->state.answer, "call_id"), "tool_call_id",
             json_object_get(call, "id"), "name", json_object_get(call, "name"), "content",
-            outcome->content, "is_error", outcome->is_error, "skipped", outcome->is_skipped,
-            "cell", (json_int_t)snp_json_int(result, "cell", 0), "status",
-            json_object_get(result, "status"), "state", json_object_get(result, "state"),
-            "files", json_object_get(result, "files"), "duration_ms",
+            outcome->content, "is_error", outcome->is_error, "skipped", outcome->is_skipped, "cell",
+            (json_int_t)snp_json_int(result, "cell", 0), "status",
+            json_object_get(result, "status"), "state", json_object_get(result, "state"), "files",
+            json_object_get(result, "files"), "duration_ms",
             (json_int_t)(snp_json_int(json_object_get(result, "usage"), "wall_us", 0) / 1000),
             "error", outcome->error, "final", outcome->final);
     } else {
@@ -131,8 +131,8 @@ static void recall(struct snp_run *run)
     struct snp_err err;
 
     if (++run->n_recalls > RECALLS_MAX) {
-        (void)snp_fail(&err, SNP_E_PEER,
-                       "the connection to the sandbox daemon was lost %d times", RECALLS_MAX);
+        (void)snp_fail(&err, SNP_E_PEER, "the connection to the sandbox daemon was lost %d times",
+                       RECALLS_MAX);
     } else if (snp_box_recall(&run->box, run->seen_cell, on_recall, run, &err) == 0) {
         return;
     }
@@ -165,8 +165,8 @@ static void on_cell(void *ctx, const struct snp_err *err, const json_t *result)
 }
 
 /*
- * The run's own time is kept by its timer, which interrupts the cell; what is left, and a second for that,
- * is only for the case that we are gone by then.
+ * The run's own time is kept by its timer, which interrupts the cell; what is left, and a second
+ * for that, is only for the case that we are gone by then.
  */
 static uint64_t cell_ms(const struct snp_run *run)
 {
@@ -180,7 +180,9 @@ static uint64_t cell_ms(const struct snp_run *run)
     return (uint64_t)left < most ? (uint64_t)left : most;
 }
 
-/* not_kept: why `back` cannot open the session as it is now; NULL = it can, or there is none yet. */
+/*
+ * not_kept: why `back` cannot open the session as it is now; NULL = it can, or there is none yet.
+ */
 static int step_record(struct snp_run *run,
                        const struct snp_run_tool *tool,
                        const struct snp_err *not_kept)
@@ -216,7 +218,10 @@ static void on_kept(void *ctx, const struct snp_err *err, const json_t *result)
     }
 }
 
-/* First the session is kept as it is before the step; one that was not opened yet is nothing but the project. */
+/*
+ * First the session is kept as it is before the step; one that was not opened yet is nothing but
+ * the project.
+ */
 static enum snp_run_then cell_run(struct snp_run *run, const struct snp_run_tool *tool)
 {
     struct snp_err err;
@@ -320,16 +325,15 @@ static void on_clean(void *ctx, const struct snp_err *err, const json_t *result)
         snp_run_fail(run, err);
     } else {
         run->has_session = false;
-        (void)!snp_run_step(
-            run, "attempt",
-            json_pack("{s:I}", "attempt", (json_int_t)run->state.attempt.n + 2));
+        (void)!snp_run_step(run, "attempt",
+                            json_pack("{s:I}", "attempt", (json_int_t)run->state.attempt.n + 2));
     }
     snp_run_advance(run);
 }
 
 /*
- * After a verdict the next cell runs in a session of the clean project, so that no attempt is judged by what an earlier
- * one left. Not sooner: until then that one can be applied.
+ * After a verdict the next cell runs in a session of the clean project, so that no attempt is
+ * judged by what an earlier one left. Not sooner: until then that one can be applied.
  */
 static enum snp_run_then attempt_begin(struct snp_run *run)
 {
@@ -349,8 +353,8 @@ enum snp_run_then snp_run_act(struct snp_run *run)
     const json_t *answer =
         json_object_get(json_object_get(snp_run_call_now(run), "arguments"), "answer");
     struct snp_run_outcome outcome = {.content = NULL};
-    bool is_end = tool != NULL &&
-                  (tool->kind == SNP_RUN_TOOL_FINAL || tool->kind == SNP_RUN_TOOL_FINAL_VAR);
+    bool is_end =
+        tool != NULL && (tool->kind == SNP_RUN_TOOL_FINAL || tool->kind == SNP_RUN_TOOL_FINAL_VAR);
 
     if (state->tool == NULL && !is_end && state->budget.tool_calls > 0 &&
         state->turn_tools >= state->budget.tool_calls && state->batch == NULL) {
@@ -358,9 +362,9 @@ enum snp_run_then snp_run_act(struct snp_run *run)
     }
     if (tool == NULL && !snp_run_outside_has(run, snp_run_call_now(run))) {
         snp_autofree char *name = names_all(run);
-        snp_autofree char *text = snp_format("Tool not found: '%.80s'; there are %s",
-                                             snp_json_str(snp_run_call_now(run), "name", ""),
-                                             name == NULL ? "" : name);
+        snp_autofree char *text =
+            snp_format("Tool not found: '%.80s'; there are %s",
+                       snp_json_str(snp_run_call_now(run), "name", ""), name == NULL ? "" : name);
 
         return snp_run_refuse(run, text == NULL ? "Tool not found" : text, false);
     }
@@ -410,10 +414,9 @@ static void on_recall(void *ctx, const struct snp_err *err, const json_t *result
         return;
     }
     if (err != NULL && err->code == SNP_E_NOT_FOUND) {
-        (void)snp_fail(
-            &gone, SNP_E_NOT_FOUND,
-            "the session %s is gone, and with it the variables and files of this run",
-            run->box.session);
+        (void)snp_fail(&gone, SNP_E_NOT_FOUND,
+                       "the session %s is gone, and with it the variables and files of this run",
+                       run->box.session);
         err = &gone;
     }
     if (err != NULL) {

@@ -30,12 +30,12 @@ static json_t *answer_json(const struct snp_model_answer *answer)
     json_t *cost = answer->is_priced ? json_real(answer->cost_usd) : json_null();
 
     if (!answer->is_ok) {
-        return json_pack(
-            "{s:b, s:s, s:s, s:i, s:o, s:o, s:s?, s:s?, s:I, s:I}", "ok", 0, "failure",
-            snp_model_failure_names[answer->failure], "error", answer->err.msg, "http_status",
-            answer->http_status, "usage", usage_json(&answer->usage), "cost_usd", cost,
-            "provider", answer->provider, "model", answer->model, "tries",
-            (json_int_t)answer->tries, "duration_ms", (json_int_t)answer->duration_ms);
+        return json_pack("{s:b, s:s, s:s, s:i, s:o, s:o, s:s?, s:s?, s:I, s:I}", "ok", 0, "failure",
+                         snp_model_failure_names[answer->failure], "error", answer->err.msg,
+                         "http_status", answer->http_status, "usage", usage_json(&answer->usage),
+                         "cost_usd", cost, "provider", answer->provider, "model", answer->model,
+                         "tries", (json_int_t)answer->tries, "duration_ms",
+                         (json_int_t)answer->duration_ms);
     }
     return json_pack("{s:b, s:O, s:O, s:s, s:o, s:o, s:s?, s:s?, s:s?, s:I, s:I}", "ok", 1,
                      "message", answer->message, "tool_calls", answer->tool_calls, "stop",
@@ -51,8 +51,7 @@ static int answer_record(struct snp_run *run, json_t *answer)
 {
     return snp_run_step(run, "answer",
                         json_pack("{s:O, s:o}", "call_id",
-                                  json_object_get(run->state.ask, "call_id"), "answer",
-                                  answer));
+                                  json_object_get(run->state.ask, "call_id"), "answer", answer));
 }
 
 /* What ends the present completion: a sub-call alone, or the run. */
@@ -108,8 +107,7 @@ static void on_answer(void *ctx, const struct snp_model_answer *answer)
     }
     if (!answer->is_ok) {
         failure_judge(run, answer);
-    } else if (answer->stop == SNP_MODEL_STOP_FILTER &&
-               json_array_size(answer->tool_calls) == 0) {
+    } else if (answer->stop == SNP_MODEL_STOP_FILTER && json_array_size(answer->tool_calls) == 0) {
         (void)snp_fail(&err, SNP_E_DENIED, "the provider withheld the answer%s%.200s",
                        answer->text[0] == '\0' ? "" : ": ", answer->text);
         completion_fail(run, &err);
@@ -145,11 +143,10 @@ enum snp_run_then snp_run_ask_lost(struct snp_run *run, const struct snp_model_u
         usage.input = (uint64_t)snp_run_number(run->state.ask, "estimate");
     }
     is_priced = snp_model_price(run->with.models, model_name(run), &usage, &usd);
-    (void)!answer_record(run,
-                         json_pack("{s:b, s:s, s:s, s:o, s:o}", "ok", 0, "failure", "unknown",
-                                   "error", "the call was cut off before its answer was stored",
-                                   "usage", usage_json(&usage), "cost_usd",
-                                   is_priced ? json_real(usd) : json_null()));
+    (void)!answer_record(
+        run, json_pack("{s:b, s:s, s:s, s:o, s:o}", "ok", 0, "failure", "unknown", "error",
+                       "the call was cut off before its answer was stored", "usage",
+                       usage_json(&usage), "cost_usd", is_priced ? json_real(usd) : json_null()));
     return SNP_RUN_AGAIN;
 }
 
@@ -191,8 +188,8 @@ static int ask_record(struct snp_run *run, uint64_t estimate)
                ? SNP_E_SYS
                : snp_run_step(run, "ask",
                               json_pack("{s:s, s:s?, s:I, s:I, s:I}", "call_id", call_id,
-                                        "parent_call_id", parent[0] == '\0' ? NULL : parent,
-                                        "turn", (json_int_t)run->state.turn, "iteration",
+                                        "parent_call_id", parent[0] == '\0' ? NULL : parent, "turn",
+                                        (json_int_t)run->state.turn, "iteration",
                                         (json_int_t)run->state.iteration, "estimate",
                                         (json_int_t)estimate));
 }

@@ -93,9 +93,8 @@ void snp_run_attempt_call(struct snp_run_attempt *attempt,
 
         json_object_foreach((json_t *)(uintptr_t)arguments, key, value)
         {
-            attempt->was_run =
-                attempt->was_run || (command != NULL && json_is_string(value) &&
-                                     is_named(json_string_value(value), command));
+            attempt->was_run = attempt->was_run || (command != NULL && json_is_string(value) &&
+                                                    is_named(json_string_value(value), command));
         }
     }
     attempt->has_changed = attempt->has_changed || has_files(files, "created") ||

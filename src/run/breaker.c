@@ -17,7 +17,10 @@ static uint64_t hash_add(uint64_t hash, const char *text, size_t n)
     return hash;
 }
 
-/* Of an error's text; runs of digits, also hexadecimal ones after 0x, read as one "#", blanks as one blank. */
+/*
+ * Of an error's text; runs of digits, also hexadecimal ones after 0x, read as one "#", blanks as
+ * one blank.
+ */
 static uint64_t error_hash(const char *text)
 {
     uint64_t hash = FNV_START;
@@ -72,8 +75,8 @@ void snp_breaker_add(struct snp_breaker *breaker,
     breaker->text = 0;
     breaker->n_texts = 0;
     breaker->n_calls = follow(&breaker->call, breaker->n_calls, call == 0 ? 1 : call, is_new);
-    breaker->n_errors = follow(&breaker->error, breaker->n_errors,
-                               error == NULL ? 0 : error_hash(error), is_new);
+    breaker->n_errors =
+        follow(&breaker->error, breaker->n_errors, error == NULL ? 0 : error_hash(error), is_new);
 }
 
 void snp_breaker_say(struct snp_breaker *breaker, const char *text)

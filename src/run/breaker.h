@@ -3,9 +3,10 @@
 #define SNP_RUN_BREAKER_H
 
 /*
- * Stops a model that repeats itself: the same error (numbers and addresses aside), the same call with the same result,
- * or the same answer without a call, three times in a row. Equal calls of one answer are one repetition: the model has
- * not yet seen the result of the first when it makes the second.
+ * Stops a model that repeats itself: the same error (numbers and addresses aside), the same call
+ * with the same result, or the same answer without a call, three times in a row. Equal calls of one
+ * answer are one repetition: the model has not yet seen the result of the first when it makes
+ * the second.
  */
 
 #include <stdbool.h>

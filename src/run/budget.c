@@ -23,7 +23,10 @@ enum {
     SUB_CALLS = 4,
     SUB_TOOLS = 10,
     SUB_WALL_MS = 60000,
-    /* What a run that goes on gets at least: so many calls as the next one, tokens of an answer, seconds. */
+    /*
+     * What a run that goes on gets at least: so many calls as the next one, tokens of an
+     * answer, seconds.
+     */
     MORE_CALLS = 5,
     MORE_ANSWER = 1000,
     MORE_SECONDS = 60,
@@ -63,8 +66,7 @@ bool snp_run_budget_timeout(const struct snp_run_state *state,
                        (double)watched_ms / 1000);
         why = unread;
     }
-    return snp_run_stop_set(ret, "timeout", true,
-                            "Execution timeout exceeded: %.1fs/%.1fs%s%.300s",
+    return snp_run_stop_set(ret, "timeout", true, "Execution timeout exceeded: %.1fs/%.1fs%s%.300s",
                             (double)(elapsed_ms - state->base_ms) / 1000,
                             (double)(state->budget.wall_ms - state->base_ms) / 1000,
                             why[0] == '\0' ? "" : ", ", why);
@@ -87,8 +89,7 @@ static bool turns_are_over(const struct snp_run_state *state, struct snp_run_sto
                                 (long long)state->turn, (long long)budget->max_depth);
     }
     if (budget->max_subcalls > 0 && state->turn_calls >= budget->max_subcalls) {
-        return snp_run_stop_set(ret, "max_subcalls", true,
-                                "Stopped after %lld of %lld model calls",
+        return snp_run_stop_set(ret, "max_subcalls", true, "Stopped after %lld of %lld model calls",
                                 (long long)state->turn_calls, (long long)budget->max_subcalls);
     }
     return false;
@@ -114,15 +115,14 @@ static bool tokens_are_over(const struct snp_run_state *state,
     }
     if (used >= limit) {
         return snp_run_stop_set(ret, "token_budget", true,
-                                "Token budget exhausted: %lld/%lld tokens used",
-                                (long long)used, (long long)limit);
+                                "Token budget exhausted: %lld/%lld tokens used", (long long)used,
+                                (long long)limit);
     }
     if (left < ANSWER_MIN) {
-        return snp_run_stop_set(
-            ret, "token_budget", true,
-            "Token budget exhausted: %lld/%lld tokens used, and the next call "
-            "needs about %llu before its answer",
-            (long long)used, (long long)limit, (unsigned long long)next->input);
+        return snp_run_stop_set(ret, "token_budget", true,
+                                "Token budget exhausted: %lld/%lld tokens used, and the next call "
+                                "needs about %llu before its answer",
+                                (long long)used, (long long)limit, (unsigned long long)next->input);
     }
     *most = *most < (uint64_t)left ? *most : (uint64_t)left;
     return false;
@@ -190,8 +190,7 @@ static void tried_say(const struct snp_run_state *state, struct snp_say *out)
         snp_autofree char *text =
             json_dumps(json_object_get(call, "arguments"), JSON_COMPACT | JSON_ENSURE_ASCII);
 
-        snp_say(out, "%s%.40s ", k + 1 == n ? "; tried: " : ", ",
-                snp_json_str(call, "name", ""));
+        snp_say(out, "%s%.40s ", k + 1 == n ? "; tried: " : ", ", snp_json_str(call, "name", ""));
         snp_say_line(out, text == NULL ? "" : text, SHOWN_CALL);
     }
 }
@@ -438,8 +437,7 @@ static void cost_resume(const struct snp_run_state *state,
     } else if (state->cost_usd >= limit || limit - state->cost_usd < mean ||
                limit - state->cost_usd < next->input_usd + ANSWER_MIN * next->output_usd) {
         value = value > 2 * limit ? value : 2 * limit;
-        value =
-            is_agent(state) && value > SNP_AGENT_COST_USD_MAX ? SNP_AGENT_COST_USD_MAX : value;
+        value = is_agent(state) && value > SNP_AGENT_COST_USD_MAX ? SNP_AGENT_COST_USD_MAX : value;
         (void)json_object_set_new(limits, "cost_limit",
                                   json_real(value > 0 ? ceil(value * 100) / 100 : 1));
     }
@@ -462,13 +460,11 @@ static void turns_resume(const struct snp_run_state *state, json_t *limits)
         limit_add(limits, "max_depth", more(budget->max_depth, root->turn, MORE_CALLS));
     }
     if (budget->max_subcalls > 0 && root->turn_calls >= budget->max_subcalls) {
-        limit_add(limits, "max_subcalls",
-                  more(budget->max_subcalls, root->turn_calls, MORE_CALLS));
+        limit_add(limits, "max_subcalls", more(budget->max_subcalls, root->turn_calls, MORE_CALLS));
     }
 }
 
-json_t *snp_run_budget_resume(const struct snp_run_state *state,
-                              const struct snp_run_next *next)
+json_t *snp_run_budget_resume(const struct snp_run_state *state, const struct snp_run_next *next)
 {
     int64_t limit = snp_run_state_root(state)->budget.wall_ms;
     json_t *limits = json_object();
@@ -477,8 +473,7 @@ json_t *snp_run_budget_resume(const struct snp_run_state *state,
     tokens_resume(state, next, limits);
     cost_resume(state, next, limits);
     if (limit > 0 && next->elapsed_ms >= limit) {
-        limit_add(limits, "timeout",
-                  more(limit / 1000, next->elapsed_ms / 1000 + 1, MORE_SECONDS));
+        limit_add(limits, "timeout", more(limit / 1000, next->elapsed_ms / 1000 + 1, MORE_SECONDS));
     }
     return limits;
 }

@@ -29,8 +29,8 @@ struct snp_run_next {
 };
 
 /*
- * True: it may not, *ret says why. False: it may, and *ret_max_tokens (at least 1) is the most its answer
- * may have, so that neither tokens nor cost pass their limits.
+ * True: it may not, *ret says why. False: it may, and *ret_max_tokens (at least 1) is the most its
+ * answer may have, so that neither tokens nor cost pass their limits.
  */
 bool snp_run_budget_is_over(const struct snp_run_state *state,
                             const struct snp_run_next *next,
@@ -46,15 +46,18 @@ struct snp_run_sub_next {
 };
 
 /*
- * True: the present completion may make no sub-call, *ret says why. False: it may; *ret_budget is what
- * the sub-call gets, a share of what is left.
+ * True: the present completion may make no sub-call, *ret says why. False: it may; *ret_budget is
+ * what the sub-call gets, a share of what is left.
  */
 bool snp_run_budget_sub_is_over(const struct snp_run_state *state,
                                 const struct snp_run_sub_next *next,
                                 struct snp_run_budget *ret_budget,
                                 struct snp_run_stop *ret);
 
-/* The most tokens that the answer to a single call under that budget may have; below 64: it is not worth asking. */
+/*
+ * The most tokens that the answer to a single call under that budget may have; below 64: it is not
+ * worth asking.
+ */
 uint64_t snp_run_budget_sub_answer(const struct snp_run_state *state,
                                    const struct snp_run_sub_next *next,
                                    const struct snp_run_budget *budget);
@@ -63,8 +66,8 @@ uint64_t snp_run_budget_sub_answer(const struct snp_run_state *state,
 bool snp_run_budget_is_last_turn(const struct snp_run_state *state);
 
 /*
- * The stop of a run whose time is over, or too short for what comes next. watched_ms: as in struct snp_run_next; why: more
- * about it, or ""; always true.
+ * The stop of a run whose time is over, or too short for what comes next. watched_ms: as in struct
+ * snp_run_next; why: more about it, or ""; always true.
  */
 bool snp_run_budget_timeout(const struct snp_run_state *state,
                             int64_t elapsed_ms,
@@ -76,11 +79,11 @@ bool snp_run_budget_timeout(const struct snp_run_state *state,
 bool snp_run_budget_is_most(const struct snp_run_state *state, const char *limit);
 
 /*
- * Limits with which `resume` gets further, {LIMIT: value, null = none}: for each that is reached, or that the next
- * call would pass, one that leaves room for several more. next: of the run's own completion. New reference.
+ * Limits with which `resume` gets further, {LIMIT: value, null = none}: for each that is reached,
+ * or that the next call would pass, one that leaves room for several more. next: of the run's own
+ * completion. New reference.
  */
-json_t *snp_run_budget_resume(const struct snp_run_state *state,
-                              const struct snp_run_next *next);
+json_t *snp_run_budget_resume(const struct snp_run_state *state, const struct snp_run_next *next);
 
 /* Fill in a stop; always true. */
 bool snp_run_stop_set(struct snp_run_stop *stop,

@@ -19,14 +19,12 @@ static const char tool_call_id[] = "call_1";
 
 bool snp_run_is_plain(const json_t *head)
 {
-    return json_object_get(head, "exec") != NULL &&
-           json_is_null(json_object_get(head, "provider"));
+    return json_object_get(head, "exec") != NULL && json_is_null(json_object_get(head, "provider"));
 }
 
 bool snp_run_is_open(const struct snp_trajectory_info *info)
 {
-    return (info->state == SNP_TRAJECTORY_FAILED ||
-            info->state == SNP_TRAJECTORY_INTERRUPTED) &&
+    return (info->state == SNP_TRAJECTORY_FAILED || info->state == SNP_TRAJECTORY_INTERRUPTED) &&
            json_object_get(info->head, "exec") != NULL && !snp_run_is_plain(info->head);
 }
 
@@ -39,15 +37,14 @@ static int call_record(struct snp_run *run, const char *code)
     json_t *message =
         json_pack("{s:s, s:s, s:O?}", "role", "assistant", "content", "", "tool_calls", calls);
     json_t *answer =
-        json_pack("{s:b, s:o?, s:o?, s:s, s:{s:i, s:i}, s:f, s:n, s:n, s:i}", "ok", 1,
-                  "message", message, "tool_calls", calls, "stop", "tools", "usage", "input", 0,
-                  "output", 0, "cost_usd", 0.0, "model", "provider", "duration_ms", 0);
+        json_pack("{s:b, s:o?, s:o?, s:s, s:{s:i, s:i}, s:f, s:n, s:n, s:i}", "ok", 1, "message",
+                  message, "tool_calls", calls, "stop", "tools", "usage", "input", 0, "output", 0,
+                  "cost_usd", 0.0, "model", "provider", "duration_ms", 0);
 
     if (snp_run_uuid(call_id) < 0 ||
         snp_run_step(run, "ask",
-                     json_pack("{s:s, s:n, s:i, s:i, s:i}", "call_id", call_id,
-                               "parent_call_id", "turn", 0, "iteration", 0, "estimate", 0)) <
-            0) {
+                     json_pack("{s:s, s:n, s:i, s:i, s:i}", "call_id", call_id, "parent_call_id",
+                               "turn", 0, "iteration", 0, "estimate", 0)) < 0) {
         json_decref(answer);
         return SNP_E_SYS;
     }
@@ -56,9 +53,8 @@ static int call_record(struct snp_run *run, const char *code)
         return SNP_E_SYS;
     }
     return snp_run_step(run, "tool",
-                        json_pack("{s:s, s:s, s:s, s:n, s:i}", "call_id", call_id,
-                                  "tool_call_id", tool_call_id, "name", tool_name, "session",
-                                  "after_cell", 0));
+                        json_pack("{s:s, s:s, s:s, s:n, s:i}", "call_id", call_id, "tool_call_id",
+                                  tool_call_id, "name", tool_name, "session", "after_cell", 0));
 }
 
 int snp_run_plain_new(const struct snp_run_spec *spec,
@@ -120,8 +116,7 @@ int snp_run_plain_end(struct snp_run_plain *plain,
     } else {
         const char *text = json_string_value(outcome.error);
 
-        (void)snp_fail(&failed, SNP_E_PEER, "the code failed: %.600s",
-                       text == NULL ? "" : text);
+        (void)snp_fail(&failed, SNP_E_PEER, "the code failed: %.600s", text == NULL ? "" : text);
     }
     snp_run_result_record(run, &outcome);
     (void)snp_run_event_write(run);

@@ -3,8 +3,9 @@
 #define SNP_RUN_CODE_PROMPT_H
 
 /*
- * The record of a prompt that is Python and was run as it is: like that of a run whose model called execute_code
- * once. So `logs`, `runs`, `visualize` and `replay` know it; `resume` has nothing to ask.
+ * The record of a prompt that is Python and was run as it is: like that of a run whose model called
+ * execute_code once. So `logs`, `runs`, `visualize` and `replay` know it; `resume` has nothing
+ * to ask.
  */
 
 #include "run/spec.h"
@@ -13,7 +14,10 @@
 
 struct snp_run_plain;
 
-/* Begin it, before the code runs. key: of SNP_CHAIN_KEY bytes. *ret is the caller's: snp_run_plain_free(). */
+/*
+ * Begin it, before the code runs. key: of SNP_CHAIN_KEY bytes. *ret is the caller's:
+ * snp_run_plain_free().
+ */
 int snp_run_plain_new(const struct snp_run_spec *spec,
                       const unsigned char *key,
                       struct snp_run_plain **ret,

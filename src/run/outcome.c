@@ -57,12 +57,12 @@ json_t *snp_run_outcome_agent(const struct snp_run_state *state,
         json_decref(answer);
         answer = json_string(is_cancelled ? "Agent was cancelled." : "No answer produced.");
     }
-    return json_pack(
-        "{s:o, s:s, s:I, s:I, s:o, s:I, s:b, s:O, s:b, s:o, s:O, s:s?}", "answer", answer,
-        "answer_source", source, "iterations", (json_int_t)state->iteration, "total_tokens",
-        (json_int_t)snp_run_state_tokens(state), "total_cost", snp_run_outcome_cost(state),
-        "duration_ms", (json_int_t)state->elapsed_ms, "forced_termination",
-        strcmp(source, "forced") == 0, "run_id", json_object_get(state->head, "run_id"),
-        "success", ending->error == NULL, "iteration_summaries", summaries(state),
-        "trajectory_id", json_object_get(state->head, "trajectory_id"), "error", ending->error);
+    return json_pack("{s:o, s:s, s:I, s:I, s:o, s:I, s:b, s:O, s:b, s:o, s:O, s:s?}", "answer",
+                     answer, "answer_source", source, "iterations", (json_int_t)state->iteration,
+                     "total_tokens", (json_int_t)snp_run_state_tokens(state), "total_cost",
+                     snp_run_outcome_cost(state), "duration_ms", (json_int_t)state->elapsed_ms,
+                     "forced_termination", strcmp(source, "forced") == 0, "run_id",
+                     json_object_get(state->head, "run_id"), "success", ending->error == NULL,
+                     "iteration_summaries", summaries(state), "trajectory_id",
+                     json_object_get(state->head, "trajectory_id"), "error", ending->error);
 }

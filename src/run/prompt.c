@@ -60,11 +60,10 @@ char *snp_run_prompt_iteration(const struct snp_run_state *state, const char *ta
 
     return tokens == NULL
                ? NULL
-               : snp_format("%s%s%s%s%s%sIteration: %lld/%lld\n%s%s",
-                            number == 1 ? "Task: " : "", number == 1 ? task : "",
-                            number == 1 ? "\n" : "", context == NULL ? "" : found,
-                            context == NULL ? "" : context, context == NULL ? "" : "\n",
-                            (long long)number, (long long)most, tokens,
+               : snp_format("%s%s%s%s%s%sIteration: %lld/%lld\n%s%s", number == 1 ? "Task: " : "",
+                            number == 1 ? task : "", number == 1 ? "\n" : "",
+                            context == NULL ? "" : found, context == NULL ? "" : context,
+                            context == NULL ? "" : "\n", (long long)number, (long long)most, tokens,
                             number >= most && most > 0
                                 ? "This is the last iteration: call FINAL or FINAL_VAR now."
                             : number == 1 ? "Begin."

@@ -8,7 +8,10 @@
 
 #include "run/state.h"
 
-/* The system message; own (may be NULL): the user's, which comes first. The caller frees; NULL when out of memory. */
+/*
+ * The system message; own (may be NULL): the user's, which comes first. The caller frees; NULL when
+ * out of memory.
+ */
 char *snp_run_prompt_system(enum snp_run_kind kind, const char *own);
 
 /* The message that begins an iteration of an agent. The caller frees. */
@@ -16,8 +19,7 @@ char *snp_run_prompt_iteration(const struct snp_run_state *state, const char *ta
 
 extern const char snp_run_prompt_last[];     /* before the last turn */
 extern const char snp_run_prompt_continue[]; /* after an answer that was cut off */
-extern const char
-    snp_run_prompt_not_run[];            /* instead of a tool's result, after the last turn */
-extern const char snp_run_prompt_over[]; /* instead of a tool's result, over the tool budget */
+extern const char snp_run_prompt_not_run[];  /* instead of a tool's result, after the last turn */
+extern const char snp_run_prompt_over[];     /* instead of a tool's result, over the tool budget */
 
 #endif

@@ -3,8 +3,8 @@
  * Queries: single calls of the model, several at once.
  *
  * Each is checked against the budgets right before it is asked, with what those still open may use
- * counted as used: so a batch cannot pass a limit that its parts keep. Its ask is on record before it
- * goes out, its answer as the event of docs/reference/trajectory.md before anybody gets it.
+ * counted as used: so a batch cannot pass a limit that its parts keep. Its ask is on record before
+ * it goes out, its answer as the event of docs/reference/trajectory.md before anybody gets it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,9 +93,8 @@ static json_t *event_make(const struct snp_run *run,
         "{s:O, s:O?, s:O?, s:I, s:O, s:s?, s:[], s:[], s:[], s:I, s:I, s:I, s:s?, s:s, s:o, "
         "s:s?, s:s?, s:b, s:O, s:[], s:O?, s:O, s:I, s:O?, s:s?, s:s?}",
         "trajectory_id", json_object_get(state->head, "trajectory_id"), "call_id",
-        json_object_get(ask, "call_id"), "parent_call_id",
-        json_object_get(ask, "parent_call_id"), "depth",
-        (json_int_t)snp_run_state_depth(state) + 1, "prompt", prompt, "response",
+        json_object_get(ask, "call_id"), "parent_call_id", json_object_get(ask, "parent_call_id"),
+        "depth", (json_int_t)snp_run_state_depth(state) + 1, "prompt", prompt, "response",
         said->response, "tool_calls", "tool_results", "repl_results", "input_tokens",
         (json_int_t)said->usage->input, "output_tokens", (json_int_t)said->usage->output,
         "duration_ms", (json_int_t)said->ms, "error", said->error, "timestamp",
@@ -116,8 +115,8 @@ static int lost_record(struct snp_run *run,
 {
     struct said said = {.error = lost_text, .failure = "unknown", .usage = usage};
 
-    said.is_priced = snp_model_price(
-        run->with.models, snp_json_str(run->state.head, "model", NULL), usage, &said.usd);
+    said.is_priced = snp_model_price(run->with.models, snp_json_str(run->state.head, "model", NULL),
+                                     usage, &said.usd);
     return snp_run_record(run, event_make(run, ask, prompt, &said));
 }
 
@@ -206,11 +205,11 @@ static int ask_record(struct snp_run *run,
     if (snp_run_call_id(run, id) < 0) {
         return SNP_E_SYS;
     }
-    members = json_pack("{s:s, s:O?, s:O?, s:s, s:I, s:I, s:I}", "call_id", id,
-                        "parent_call_id", json_object_get(run->state.answer, "call_id"),
-                        "tool_call_id", json_object_get(snp_run_call_now(run), "id"), "type",
-                        spec->type, "index", (json_int_t)spec->index, "estimate",
-                        (json_int_t)estimate, "max_tokens", (json_int_t)max_tokens);
+    members = json_pack("{s:s, s:O?, s:O?, s:s, s:I, s:I, s:I}", "call_id", id, "parent_call_id",
+                        json_object_get(run->state.answer, "call_id"), "tool_call_id",
+                        json_object_get(snp_run_call_now(run), "id"), "type", spec->type, "index",
+                        (json_int_t)spec->index, "estimate", (json_int_t)estimate, "max_tokens",
+                        (json_int_t)max_tokens);
     if (members != NULL && spec->is_again) {
         (void)json_object_set_new(members, "again", json_true());
     }
@@ -226,8 +225,7 @@ static void reserved_add(const struct snp_run *run, struct snp_run_sub_next *nex
     }
 }
 
-static struct snp_run_query *query_new(struct snp_run *run,
-                                       const struct snp_run_query_spec *spec)
+static struct snp_run_query *query_new(struct snp_run *run, const struct snp_run_query_spec *spec)
 {
     struct snp_run_query *query = calloc(1, sizeof(*query));
 
@@ -256,8 +254,7 @@ static enum snp_run_query_then query_send(struct snp_run *run,
     if (query == NULL) {
         return SNP_RUN_QUERY_FAILED;
     }
-    query->reserved_tokens =
-        snp_run_sum((int64_t)next->call.input, (int64_t)request->max_tokens);
+    query->reserved_tokens = snp_run_sum((int64_t)next->call.input, (int64_t)request->max_tokens);
     query->reserved_usd =
         next->call.input_usd + (double)request->max_tokens * next->call.output_usd;
     request->on_done = on_answer;
@@ -266,8 +263,7 @@ static enum snp_run_query_then query_send(struct snp_run *run,
         query_free(query);
         return SNP_RUN_QUERY_FAILED;
     }
-    if (query->ask == NULL ||
-        snp_model_ask(run->with.models, request, &query->call, &err) < 0) {
+    if (query->ask == NULL || snp_model_ask(run->with.models, request, &query->call, &err) < 0) {
         snp_run_fail_memory(run);
         query_free(query);
         return SNP_RUN_QUERY_FAILED;
@@ -301,8 +297,7 @@ enum snp_run_query_then snp_run_query_ask(struct snp_run *run,
         return SNP_RUN_QUERY_REFUSED;
     }
     request.max_tokens = snp_run_budget_sub_answer(&run->state, &next, &budget);
-    request.deadline_us =
-        snp_now_us() + (uint64_t)(budget.wall_ms - next.call.elapsed_ms) * 1000;
+    request.deadline_us = snp_now_us() + (uint64_t)(budget.wall_ms - next.call.elapsed_ms) * 1000;
     return query_send(run, spec, &next, &request);
 }
 
@@ -314,11 +309,8 @@ struct query_batch {
     int64_t total_budget; /* tokens; 0 = what there is */
 };
 
-static int number_take(const json_t *arguments,
-                       const char *name,
-                       int64_t fallback,
-                       int64_t *ret,
-                       struct snp_err *err)
+static int number_take(
+    const json_t *arguments, const char *name, int64_t fallback, int64_t *ret, struct snp_err *err)
 {
     const json_t *value = json_object_get(arguments, name);
 
@@ -355,8 +347,8 @@ static int batch_take(const json_t *call, struct query_batch *ret, struct snp_er
             strlen(snp_json_str(each, "system", "")) > QUERY_MAX) {
             return snp_fail(
                 err, SNP_E_INVALID,
-                "query %zu must be {\"query\": text, \"system\": text}, each of at most %d MiB",
-                i, QUERY_MAX >> 20);
+                "query %zu must be {\"query\": text, \"system\": text}, each of at most %d MiB", i,
+                QUERY_MAX >> 20);
         }
     }
     if (number_take(arguments, "max_parallel", PARALLEL, &parallel, err) < 0 ||
@@ -392,8 +384,7 @@ static bool is_to_do(const struct snp_run_state *state, size_t index)
 {
     const json_t *event = record_of(state->sub_done, "sub_index", index);
 
-    return record_of(state->sub_open, "index", index) == NULL &&
-           (event == NULL || is_lost(event));
+    return record_of(state->sub_open, "index", index) == NULL && (event == NULL || is_lost(event));
 }
 
 static int64_t batch_limit(const struct snp_run_state *state, int64_t wanted)
@@ -483,8 +474,8 @@ static json_t *row_of(const struct query_batch *batch,
     json_t *query =
         text_of(snp_json_str(json_array_get(batch->queries, index), "query", ""), QUERY_SHOWN);
     const char *error = event == NULL ? refusal : snp_json_str(event, "error", NULL);
-    int64_t tokens = snp_run_sum(snp_run_number(event, "input_tokens"),
-                                 snp_run_number(event, "output_tokens"));
+    int64_t tokens =
+        snp_run_sum(snp_run_number(event, "input_tokens"), snp_run_number(event, "output_tokens"));
 
     if (error != NULL) {
         return json_pack("{s:o, s:o}", "query", query, "error", text_of(error, ERROR_CHARS));
@@ -492,15 +483,12 @@ static json_t *row_of(const struct query_batch *batch,
     return json_pack("{s:o, s:o, s:b, s:I, s:O?}", "query", query, "response",
                      text_of(snp_json_str(event, "response", ""),
                              share < RESPONSE_CHARS_MIN ? RESPONSE_CHARS_MIN : share),
-                     "cut_off", snp_streq(snp_json_str(event, "stop", ""), "length"),
-                     "tokens_used", (json_int_t)tokens, "cost",
-                     json_object_get(event, "estimated_cost_usd"));
+                     "cut_off", snp_streq(snp_json_str(event, "stop", ""), "length"), "tokens_used",
+                     (json_int_t)tokens, "cost", json_object_get(event, "estimated_cost_usd"));
 }
 
 /* refusals: of each query why it was not asked, or null. */
-static void batch_end(struct snp_run *run,
-                      const struct query_batch *batch,
-                      const json_t *refusals)
+static void batch_end(struct snp_run *run, const struct query_batch *batch, const json_t *refusals)
 {
     struct snp_run_outcome outcome = {.is_error = true};
     snp_autojson json_t *object = json_pack("{s:[], s:s}", "results", "untrusted", label);
@@ -522,8 +510,8 @@ static void batch_end(struct snp_run *run,
 }
 
 /*
- * Ask as many as may be open at once. What is refused while others are open may be possible when these have
- * used less than they might; with none open it is refused for good.
+ * Ask as many as may be open at once. What is refused while others are open may be possible when
+ * these have used less than they might; with none open it is refused for good.
  */
 enum snp_run_then snp_run_batch(struct snp_run *run)
 {
@@ -552,8 +540,8 @@ enum snp_run_then snp_run_batch(struct snp_run *run)
         if (then == SNP_RUN_QUERY_REFUSED && run->queries != NULL) {
             break;
         }
-        (void)json_array_append_new(
-            refusals, then == SNP_RUN_QUERY_REFUSED ? json_string(stop.told) : json_null());
+        (void)json_array_append_new(refusals, then == SNP_RUN_QUERY_REFUSED ? json_string(stop.told)
+                                                                            : json_null());
     }
     if (run->queries != NULL) {
         return SNP_RUN_WAIT;

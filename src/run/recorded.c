@@ -63,8 +63,8 @@ static void hint_drop(json_t *object)
 }
 
 /*
- * The text without what is never the same, and without the traceback if `other` has none: records of 3.0.0 do not.
- * The caller frees; NULL when out of memory.
+ * The text without what is never the same, and without the traceback if `other` has none: records
+ * of 3.0.0 do not. The caller frees; NULL when out of memory.
  */
 static char *comparable(const char *content, const char *other)
 {
@@ -228,8 +228,7 @@ int snp_run_again(uv_loop_t *loop,
         return snp_fail(err, SNP_E_INVALID, "this record is not of a run that can be replayed");
     }
     session = snp_run_uuid(id) < 0 ? NULL : snp_format("replay-%.13s", id);
-    if (session == NULL ||
-        snp_box_init(&box, async, session, exec == NULL ? recorded : exec) < 0) {
+    if (session == NULL || snp_box_init(&box, async, session, exec == NULL ? recorded : exec) < 0) {
         snp_box_done(&box);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

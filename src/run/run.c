@@ -2,9 +2,9 @@
 /*
  * Runs: beginning, going on, ending.
  *
- * Invariants: what is done next follows from the state alone, and the state from the records. A record
- * is on disk before what follows from it is done. run->done is called once; after that nothing is
- * written.
+ * Invariants: what is done next follows from the state alone, and the state from the records. A
+ * record is on disk before what follows from it is done. run->done is called once; after that
+ * nothing is written.
  */
 #include "run/run.h"
 
@@ -177,9 +177,9 @@ static bool is_session_over(const struct snp_run *run)
 {
     const struct snp_run_files *files = &run->state.files;
 
-    return run->has_session && snp_run_state_root(&run->state)->final != NULL &&
-           !run->has_failed && json_object_size(files->created) == 0 &&
-           json_object_size(files->modified) == 0 && json_object_size(files->deleted) == 0;
+    return run->has_session && snp_run_state_root(&run->state)->final != NULL && !run->has_failed &&
+           json_object_size(files->created) == 0 && json_object_size(files->modified) == 0 &&
+           json_object_size(files->deleted) == 0;
 }
 
 static struct snp_run_ending ending_of(const struct snp_run *run)
@@ -208,8 +208,8 @@ int snp_run_end_record(struct snp_run *run)
 
     return snp_run_record(
         run, json_pack("{s:s, s:O, s:s, s:I, s:I, s:I, s:o}", "_type", "trajectory_metadata",
-                       "trajectory_id", json_object_get(state->head, "trajectory_id"),
-                       "timestamp", snp_run_timestamp(timestamp), "event_count",
+                       "trajectory_id", json_object_get(state->head, "trajectory_id"), "timestamp",
+                       snp_run_timestamp(timestamp), "event_count",
                        (json_int_t)json_array_size(state->events), "total_tokens",
                        (json_int_t)snp_run_state_tokens(state), "total_duration_ms",
                        (json_int_t)snp_run_elapsed_ms(run), "end", end_json(run)));
@@ -267,10 +267,10 @@ static enum snp_run_then iteration_begin(struct snp_run *run)
     snp_autofree char *content = NULL;
 
     if (state->budget.iterations > 0 && state->iteration >= state->budget.iterations) {
-        (void)snp_run_stop_set(
-            &run->stop, "max_iterations", !snp_run_budget_is_most(state, "max_iterations"),
-            "Iteration limit reached (%lld/%lld)", (long long)state->iteration,
-            (long long)state->budget.iterations);
+        (void)snp_run_stop_set(&run->stop, "max_iterations",
+                               !snp_run_budget_is_most(state, "max_iterations"),
+                               "Iteration limit reached (%lld/%lld)", (long long)state->iteration,
+                               (long long)state->budget.iterations);
         run->has_stop = true;
         return snp_run_end(run);
     }
@@ -311,8 +311,8 @@ static enum snp_run_then judge(struct snp_run *run, const json_t *repair)
     snp_autojson json_t *attempt = snp_run_attempt_json(&state->attempt);
 
     (void)json_object_set(attempt, "run", json_object_get(state->head, "trajectory_id"));
-    if (run->with.judge(run->with.judge_ctx, repair, run->box.session, attempt, &verdict,
-                        &err) < 0) {
+    if (run->with.judge(run->with.judge_ctx, repair, run->box.session, attempt, &verdict, &err) <
+        0) {
         if (!run->is_cancelled) { /* meanwhile: then `resume` has it judged again */
             snp_run_fail(run, &err);
         }
@@ -334,8 +334,7 @@ static enum snp_run_then judge(struct snp_run *run, const json_t *repair)
 static enum snp_run_then next(struct snp_run *run)
 {
     const struct snp_run_state *state = &run->state;
-    const json_t *repair =
-        run->with.judge == NULL ? NULL : json_object_get(state->head, "repair");
+    const json_t *repair = run->with.judge == NULL ? NULL : json_object_get(state->head, "repair");
 
     if (run->has_failed || run->has_stop) {
         return snp_run_end(run);
@@ -348,8 +347,7 @@ static enum snp_run_then next(struct snp_run *run)
     if (run->has_sub_stop) {
         return snp_run_sub_end(run);
     }
-    if (state->answer != NULL &&
-        state->next_call < json_array_size(snp_run_state_calls(state)) &&
+    if (state->answer != NULL && state->next_call < json_array_size(snp_run_state_calls(state)) &&
         state->final == NULL) {
         if (snp_run_left_ms(run) <= 0 && state->batch == NULL &&
             (state->tool == NULL || run->is_unbegun)) {
@@ -514,8 +512,8 @@ void snp_run_deadline_set(struct snp_run *run)
         (void)uv_timer_stop(run->deadline);
     } else {
         uv_update_time(run->with.loop); /* it may be of before a record was synced: too early */
-        (void)uv_timer_start(run->deadline, on_deadline,
-                             (left < 0 ? 0 : (uint64_t)left) + LATE_MS, 0);
+        (void)uv_timer_start(run->deadline, on_deadline, (left < 0 ? 0 : (uint64_t)left) + LATE_MS,
+                             0);
     }
 }
 
@@ -582,8 +580,8 @@ static int price_check(const struct snp_run_with *with,
     if (budget->cost_usd >= 0 && !ret->is_priced) {
         return snp_fail_with(
             err, SNP_E_INVALID, SNP_REMEDY_RAISE_LIMIT, "cost_limit", -1,
-            "the price of %s is unknown, so the cost limit of $%.2f cannot be enforced",
-            ret->model, budget->cost_usd);
+            "the price of %s is unknown, so the cost limit of $%.2f cannot be enforced", ret->model,
+            budget->cost_usd);
     }
     return 0;
 }
@@ -597,8 +595,8 @@ static json_t *messages_make(const struct snp_run_spec *spec)
     }
     return spec->kind == SNP_RUN_AGENT
                ? json_pack("[{s:s, s:s}]", "role", "system", "content", system)
-               : json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "system", "content", system,
-                           "role", "user", "content", spec->prompt);
+               : json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "system", "content", system, "role",
+                           "user", "content", spec->prompt);
 }
 
 static json_t *head_make(const struct snp_run_spec *spec, const char *provider, const char *id)
@@ -610,12 +608,12 @@ static json_t *head_make(const struct snp_run_spec *spec, const char *provider, 
         "s:s?, s:o, "
         "s:I, s:O, s:o, s:n, s:o, s:I}",
         "_type", "trajectory_metadata", "trajectory_id", id, "timestamp",
-        snp_run_timestamp(timestamp), "event_count", 0, "total_tokens", 0, "total_duration_ms",
-        0, "format", FORMAT, "kind", spec->kind == SNP_RUN_AGENT ? "agent" : "run", "run_id",
-        id, (size_t)RUN_ID_LEN, "program", SNP_VERSION, "prompt", spec->prompt, "system",
-        spec->system, "context", spec->context, "model", spec->model, "provider", provider,
-        "environment", spec->environment, "budget", snp_run_budget_to_json(&spec->budget),
-        "cell_ms", (json_int_t)spec->cell_ms, "exec", spec->exec, "session",
+        snp_run_timestamp(timestamp), "event_count", 0, "total_tokens", 0, "total_duration_ms", 0,
+        "format", FORMAT, "kind", spec->kind == SNP_RUN_AGENT ? "agent" : "run", "run_id", id,
+        (size_t)RUN_ID_LEN, "program", SNP_VERSION, "prompt", spec->prompt, "system", spec->system,
+        "context", spec->context, "model", spec->model, "provider", provider, "environment",
+        spec->environment, "budget", snp_run_budget_to_json(&spec->budget), "cell_ms",
+        (json_int_t)spec->cell_ms, "exec", spec->exec, "session",
         json_sprintf(SESSION_FORMAT, SESSION_ID_LEN, id), "parent_run", "messages",
         messages_make(spec), "elapsed_ms", (json_int_t)0);
 }
@@ -634,8 +632,7 @@ int snp_run_head_write(struct snp_run *run,
         if (head != NULL &&
             ((snp_usertools_n(run->with.usertools) > 0 &&
               json_object_set(head, "user_tools",
-                              (json_t *)(uintptr_t)snp_usertools_list(run->with.usertools)) <
-                  0) ||
+                              (json_t *)(uintptr_t)snp_usertools_list(run->with.usertools)) < 0) ||
              (spec->schema != NULL &&
               json_object_set(head, "schema", (json_t *)(uintptr_t)spec->schema) < 0) ||
              (spec->repair != NULL &&
@@ -645,8 +642,8 @@ int snp_run_head_write(struct snp_run *run,
             head = NULL;
         }
         r = head == NULL ? snp_fail(err, SNP_E_INVALID, "the prompt is not UTF-8")
-                         : snp_trajectory_create(&spec->log, id, run->with.key,
-                                                 json_incref(head), &run->trajectory, err);
+                         : snp_trajectory_create(&spec->log, id, run->with.key, json_incref(head),
+                                                 &run->trajectory, err);
     }
     if (r == 0) {
         r = snp_run_state_apply(&run->state, head, err);
@@ -764,8 +761,8 @@ static int go_on(struct snp_run *run,
 {
     struct snp_trajectory_check check;
     size_t torn = 0;
-    int r = snp_trajectory_resume(path, changes->is_log_beneath, run->with.key,
-                                  &run->trajectory, &torn, err);
+    int r = snp_trajectory_resume(path, changes->is_log_beneath, run->with.key, &run->trajectory,
+                                  &torn, err);
 
     r = r < 0 ? r : snp_trajectory_read(path, on_record, run, &check, err);
     if (r < 0) {
@@ -864,8 +861,7 @@ static json_t *remedy_json(const struct snp_run *run)
         err.remedy.kind = SNP_REMEDY_NONE;
         if (run->has_stop && (run->stop.can_be_raised || is_unpriced)) {
             (void)snp_err_remedy(&err, 0, SNP_REMEDY_RAISE_LIMIT,
-                                 is_unpriced ? "cost_limit" : run->stop.by,
-                                 is_unpriced ? -1 : 0);
+                                 is_unpriced ? "cost_limit" : run->stop.by, is_unpriced ? -1 : 0);
         }
     }
     return err.remedy.kind == SNP_REMEDY_NONE ? json_null() : snp_json_from_remedy(&err.remedy);
@@ -887,9 +883,8 @@ static json_t *more_add(const struct snp_run *run, json_t *result)
         (void)(wrong == NULL ? 0 : json_object_set_new(more, "schema_error", wrong));
     }
     if (more != NULL && json_object_get(state->head, "repair") != NULL) {
-        (void)json_object_set_new(more, "verdict",
-                                  state->verdict == NULL ? json_null()
-                                                         : json_incref(state->verdict));
+        (void)json_object_set_new(
+            more, "verdict", state->verdict == NULL ? json_null() : json_incref(state->verdict));
     }
     if (more == NULL || json_object_update(result, more) < 0) {
         json_decref(result);

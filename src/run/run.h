@@ -10,8 +10,9 @@
 #include "run/spec.h"
 
 /*
- * Begin. *ret is the caller's: snp_run_free(), after done. SNP_E_SYS and others: the record cannot be
- * written; SNP_E_INVALID: the model cannot be asked, or its price is not known and a cost limit is set.
+ * Begin. *ret is the caller's: snp_run_free(), after done. SNP_E_SYS and others: the record cannot
+ * be written; SNP_E_INVALID: the model cannot be asked, or its price is not known and a cost limit
+ * is set.
  */
 int snp_run_new(const struct snp_run_with *with,
                 const struct snp_run_spec *spec,
@@ -27,8 +28,9 @@ struct snp_run_changes {
 };
 
 /*
- * Go on with the run of a trajectory, from its last step on record. SNP_E_LIMIT: it runs; SNP_E_INVALID: it is
- * over, or its record is damaged; SNP_E_DENIED: it was not written with this key. Then nothing is asked, run or written.
+ * Go on with the run of a trajectory, from its last step on record. SNP_E_LIMIT: it runs;
+ * SNP_E_INVALID: it is over, or its record is damaged; SNP_E_DENIED: it was not written with this
+ * key. Then nothing is asked, run or written.
  */
 int snp_run_resume(const struct snp_run_with *with,
                    const char *path,

@@ -89,11 +89,14 @@ int64_t snp_run_left_ms(const struct snp_run *run);
 void snp_run_watched(struct snp_run *run, uint64_t since_us);
 
 /*
- * Write a record (consumed; a step gets the time) and take it in. Negative: it cannot be written; then the run has
- * been ended.
+ * Write a record (consumed; a step gets the time) and take it in. Negative: it cannot be written;
+ * then the run has been ended.
  */
 int snp_run_record(struct snp_run *run, json_t *record) SNP_NODISCARD;
-/* A step: {"_type": "step", "step": name, ...members}. members: consumed, may be NULL = out of memory. */
+/*
+ * A step: {"_type": "step", "step": name, ...members}. members: consumed, may be NULL = out
+ * of memory.
+ */
 int snp_run_step(struct snp_run *run, const char *name, json_t *members) SNP_NODISCARD;
 
 /* The event of the turn that is over. */

@@ -19,10 +19,7 @@ enum {
 /* Sums -------------------------------------------------------------------------------------- */
 
 /* Of a record: 0 to snp_run_sum_max, but a negative limit stays one: it lets nothing through. */
-static int64_t bounded(const json_t *object,
-                       const char *member,
-                       int64_t least,
-                       int64_t fallback)
+static int64_t bounded(const json_t *object, const char *member, int64_t least, int64_t fallback)
 {
     int64_t value = snp_json_int(object, member, fallback);
 
@@ -67,11 +64,10 @@ json_t *snp_run_budget_to_json(const struct snp_run_budget *budget)
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:I, s:f, s:f}", "max_depth",
         (json_int_t)budget->max_depth, "max_subcalls", (json_int_t)budget->max_subcalls,
-        "token_budget", (json_int_t)budget->tokens, "tool_budget",
-        (json_int_t)budget->tool_calls, "max_iterations", (json_int_t)budget->iterations,
-        "timeout_ms", (json_int_t)budget->wall_ms, "cost_limit", budget->cost_usd,
-        "sub_calls_enabled", budget->sub.is_on, "sub_calls_max_per_turn",
-        (json_int_t)budget->sub.per_turn, "sub_calls_budget_inheritance",
+        "token_budget", (json_int_t)budget->tokens, "tool_budget", (json_int_t)budget->tool_calls,
+        "max_iterations", (json_int_t)budget->iterations, "timeout_ms", (json_int_t)budget->wall_ms,
+        "cost_limit", budget->cost_usd, "sub_calls_enabled", budget->sub.is_on,
+        "sub_calls_max_per_turn", (json_int_t)budget->sub.per_turn, "sub_calls_budget_inheritance",
         budget->sub.inheritance, "sub_calls_max_cost_per_session", budget->sub.cost_usd);
 }
 
@@ -88,8 +84,8 @@ void snp_run_budget_from_json(const json_t *object, struct snp_run_budget *ret)
         .sub = {.is_on = snp_json_bool(object, "sub_calls_enabled", false),
                 .per_turn = bounded(object, "sub_calls_max_per_turn", -1, 0),
                 .inheritance = within(number(object, "sub_calls_budget_inheritance", 0), 0, 1),
-                .cost_usd = within(number(object, "sub_calls_max_cost_per_session", 0), 0,
-                LIMIT_USD_MAX)},
+                .cost_usd =
+                    within(number(object, "sub_calls_max_cost_per_session", 0), 0, LIMIT_USD_MAX)},
     };
 }
 
@@ -113,9 +109,8 @@ static int level_init(struct snp_run_level *level)
 static void level_done(struct snp_run_level *level)
 {
     json_t *const owned[] = {
-        level->messages, level->ask,   level->prompt,   level->answer,
-        level->tool,     level->batch, level->sub_open, level->sub_done,
-        level->results,  level->cells, level->text,     level->final,
+        level->messages, level->ask,      level->prompt,  level->answer, level->tool, level->batch,
+        level->sub_open, level->sub_done, level->results, level->cells,  level->text, level->final,
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(owned); i++) {
@@ -131,9 +126,9 @@ int snp_run_state_init(struct snp_run_state *state)
         .iterations = json_array(),
         .files = {json_object(), json_object(), json_object()},
     };
-    return level_init(&state->level) < 0 || state->events == NULL ||
-                   state->iterations == NULL || state->files.created == NULL ||
-                   state->files.modified == NULL || state->files.deleted == NULL
+    return level_init(&state->level) < 0 || state->events == NULL || state->iterations == NULL ||
+                   state->files.created == NULL || state->files.modified == NULL ||
+                   state->files.deleted == NULL
                ? SNP_E_NOMEM
                : 0;
 }
@@ -193,8 +188,7 @@ const json_t *snp_run_state_calls(const struct snp_run_state *state)
 
 static int message_add(struct snp_run_state *state, json_t *message)
 {
-    return message == NULL || json_array_append_new(state->messages, message) < 0 ? SNP_E_NOMEM
-                                                                                  : 0;
+    return message == NULL || json_array_append_new(state->messages, message) < 0 ? SNP_E_NOMEM : 0;
 }
 
 static int messages_take(struct snp_run_state *state, const json_t *messages)
@@ -214,8 +208,8 @@ static int messages_take(struct snp_run_state *state, const json_t *messages)
 static int apply_head(struct snp_run_state *state, const json_t *record)
 {
     put(&state->head, share(record));
-    state->kind = snp_streq(snp_json_str(record, "kind", ""), "agent") ? SNP_RUN_AGENT
-                                                                       : SNP_RUN_COMPLETION;
+    state->kind =
+        snp_streq(snp_json_str(record, "kind", ""), "agent") ? SNP_RUN_AGENT : SNP_RUN_COMPLETION;
     snp_run_budget_from_json(json_object_get(record, "budget"), &state->budget);
     return messages_take(state, json_object_get(record, "messages"));
 }
@@ -270,7 +264,10 @@ static int apply_iteration(struct snp_run_state *state, const json_t *record)
     return apply_message(state, record);
 }
 
-/* Calls of the last answer that nobody ran, because the answer was final: providers want a result of each. */
+/*
+ * Calls of the last answer that nobody ran, because the answer was final: providers want a result
+ * of each.
+ */
 static int results_fill(struct snp_run_state *state)
 {
     size_t n = json_array_size(state->messages);
@@ -278,18 +275,15 @@ static int results_fill(struct snp_run_state *state)
     const json_t *calls;
     int r = 0;
 
-    while (at > 0 &&
-           !snp_streq(snp_json_str(json_array_get(state->messages, at - 1), "role", ""),
-                      "assistant")) {
+    while (at > 0 && !snp_streq(snp_json_str(json_array_get(state->messages, at - 1), "role", ""),
+                                "assistant")) {
         at--;
     }
-    calls =
-        at == 0 ? NULL : json_object_get(json_array_get(state->messages, at - 1), "tool_calls");
+    calls = at == 0 ? NULL : json_object_get(json_array_get(state->messages, at - 1), "tool_calls");
     for (size_t i = n - at; i < json_array_size(calls) && r == 0; i++) {
-        r = message_add(state,
-                        json_pack("{s:s, s:O?, s:s}", "role", "tool", "tool_call_id",
-                                  json_object_get(json_array_get(calls, i), "id"), "content",
-                                  "Not run: the answer before it was final."));
+        r = message_add(state, json_pack("{s:s, s:O?, s:s}", "role", "tool", "tool_call_id",
+                                         json_object_get(json_array_get(calls, i), "id"), "content",
+                                         "Not run: the answer before it was final."));
     }
     return r;
 }
@@ -303,10 +297,10 @@ static int apply_verdict(struct snp_run_state *state, const json_t *record)
     if (state->nesting > 0 || state->final == NULL) {
         return SNP_E_INVALID;
     }
-    state->n_verdicts = json_equal(json_object_get(state->verdict, "reasons"),
-                                   json_object_get(record, "reasons"))
-                            ? state->n_verdicts + 1
-                            : 1;
+    state->n_verdicts =
+        json_equal(json_object_get(state->verdict, "reasons"), json_object_get(record, "reasons"))
+            ? state->n_verdicts + 1
+            : 1;
     put(&state->verdict, share(record));
     state->is_judged = !json_is_string(feedback);
     if (state->is_judged) {
@@ -316,8 +310,7 @@ static int apply_verdict(struct snp_run_state *state, const json_t *record)
     snp_run_attempt_end(&state->attempt);
     r = results_fill(state);
     return r < 0 ? r
-                 : message_add(state,
-                               json_pack("{s:s, s:O}", "role", "user", "content", feedback));
+                 : message_add(state, json_pack("{s:s, s:O}", "role", "user", "content", feedback));
 }
 
 /* The next attempt begins; the session of the previous attempt no longer exists. */
@@ -404,10 +397,10 @@ static int apply_answer(struct snp_run_state *state, const json_t *record)
         if (state->nesting == 0) {
             put(&state->iteration_text, share(content));
         }
-        put(&state->text, state->is_cut && state->text != NULL
-                              ? json_sprintf("%s%s", json_string_value(state->text),
-                                             json_string_value(content))
-                              : share(content));
+        put(&state->text,
+            state->is_cut && state->text != NULL
+                ? json_sprintf("%s%s", json_string_value(state->text), json_string_value(content))
+                : share(content));
     }
     state->is_cut = snp_streq(snp_json_str(answer, "stop", ""), "length");
     if (json_array_size(snp_run_state_calls(state)) > 0) {
@@ -513,8 +506,8 @@ static int result_take(struct snp_run_state *state, const json_t *record)
                         is_error ? snp_json_str(record, "error", json_string_value(content))
                                  : NULL);
     }
-    result = json_pack("{s:O, s:O, s:b}", "tool_call_id", json_object_get(call, "id"),
-                       "content", content, "is_error", is_error);
+    result = json_pack("{s:O, s:O, s:b}", "tool_call_id", json_object_get(call, "id"), "content",
+                       content, "is_error", is_error);
     r = result == NULL || json_array_append_new(state->results, result) < 0 ? SNP_E_NOMEM : 0;
     if (r == 0 && cell > 0 &&
         json_array_append_new(state->cells, json_integer((json_int_t)cell)) < 0) {
@@ -529,10 +522,9 @@ static int result_take(struct snp_run_state *state, const json_t *record)
         put(&state->final, share(json_object_get(record, "final")));
     }
     return r < 0 ? r
-                 : message_add(state,
-                               json_pack("{s:s, s:O, s:s, s:O, s:b}", "role", "tool",
-                                         "tool_call_id", json_object_get(call, "id"), "name",
-                                         name, "content", content, "is_error", is_error));
+                 : message_add(state, json_pack("{s:s, s:O, s:s, s:O, s:b}", "role", "tool",
+                                                "tool_call_id", json_object_get(call, "id"), "name",
+                                                name, "content", content, "is_error", is_error));
 }
 
 static int apply_tool_result(struct snp_run_state *state, const json_t *record)
@@ -567,11 +559,9 @@ static int apply_sub_event(struct snp_run_state *state, const json_t *record)
         return SNP_E_INVALID;
     }
     (void)json_array_remove(state->sub_open, at);
-    use_add(state, snp_run_number(record, "input_tokens"),
-            snp_run_number(record, "output_tokens"),
+    use_add(state, snp_run_number(record, "input_tokens"), snp_run_number(record, "output_tokens"),
             json_object_get(record, "estimated_cost_usd"), true);
-    state->is_estimated =
-        state->is_estimated || snp_json_bool(record, "tokens_estimated", false);
+    state->is_estimated = state->is_estimated || snp_json_bool(record, "tokens_estimated", false);
     return json_array_append(state->sub_done, (json_t *)(uintptr_t)record) < 0 ||
                    json_array_append(state->events, (json_t *)(uintptr_t)record) < 0
                ? SNP_E_NOMEM
@@ -602,11 +592,13 @@ static int apply_sub_ask(struct snp_run_state *state, const json_t *record)
         return SNP_E_INVALID;
     }
     state->turn_subs += snp_json_bool(record, "again", false) ? 0 : 1;
-    return json_array_append(state->sub_open, (json_t *)(uintptr_t)record) < 0 ? SNP_E_NOMEM
-                                                                               : 0;
+    return json_array_append(state->sub_open, (json_t *)(uintptr_t)record) < 0 ? SNP_E_NOMEM : 0;
 }
 
-/* A sub-call with turns of its own begins: its completion stands above the present one until it ends. */
+/*
+ * A sub-call with turns of its own begins: its completion stands above the present one until
+ * it ends.
+ */
 static int apply_sub(struct snp_run_state *state, const json_t *record)
 {
     struct snp_run_level below = state->level;
@@ -656,18 +648,12 @@ static const struct {
     const char *step;
     int (*apply)(struct snp_run_state *state, const json_t *record);
 } steps[] = {
-    {"message",     apply_message    },
-    {"iteration",   apply_iteration  },
-    {"verdict",     apply_verdict    },
-    {"attempt",     apply_attempt    },
-    {"ask",         apply_ask        },
-    {"answer",      apply_answer     },
-    {"tool",        apply_tool       },
-    {"tool_result", apply_tool_result},
-    {"batch",       apply_batch      },
-    {"sub_ask",     apply_sub_ask    },
-    {"sub",         apply_sub        },
-    {"resume",      apply_resume     },
+    {"message", apply_message}, {"iteration", apply_iteration},
+    {"verdict", apply_verdict}, {"attempt", apply_attempt},
+    {"ask", apply_ask},         {"answer", apply_answer},
+    {"tool", apply_tool},       {"tool_result", apply_tool_result},
+    {"batch", apply_batch},     {"sub_ask", apply_sub_ask},
+    {"sub", apply_sub},         {"resume", apply_resume},
 };
 
 int snp_run_state_apply(struct snp_run_state *state, const json_t *record, struct snp_err *err)
@@ -723,23 +709,22 @@ json_t *snp_run_state_event(const struct snp_run_state *state, const char *times
 
     return sub_mark(
         state,
-        json_pack(
-            "{s:O, s:O, s:o, s:I, s:O?, s:O?, s:O, s:O, s:[], s:I, s:I, s:I, s:n, s:s, s:O?, "
-            "s:O?, "
-            "s:O?, s:b, s:O, s:O}",
-            "trajectory_id", json_object_get(state->head, "trajectory_id"), "call_id",
-            json_object_get(state->answer, "call_id"), "parent_call_id",
-            state->last_call_id[0] == '\0' ? json_null() : json_string(state->last_call_id),
-            "depth", (json_int_t)snp_run_state_depth(state), "prompt", state->prompt,
-            "response", content, "tool_calls", snp_run_state_calls(state), "tool_results",
-            state->results, "repl_results", "input_tokens",
-            (json_int_t)snp_json_int(usage, "input", 0), "output_tokens",
-            (json_int_t)snp_json_int(usage, "output", 0), "duration_ms",
-            (json_int_t)snp_json_int(answer, "duration_ms", 0), "error", "timestamp", timestamp,
-            "estimated_cost_usd", cost, "model", json_object_get(answer, "model"), "provider",
-            json_object_get(answer, "provider"), "tokens_estimated",
-            snp_json_bool(usage, "estimated", false), "session",
-            json_object_get(state->head, "session"), "cells", state->cells));
+        json_pack("{s:O, s:O, s:o, s:I, s:O?, s:O?, s:O, s:O, s:[], s:I, s:I, s:I, s:n, s:s, s:O?, "
+                  "s:O?, "
+                  "s:O?, s:b, s:O, s:O}",
+                  "trajectory_id", json_object_get(state->head, "trajectory_id"), "call_id",
+                  json_object_get(state->answer, "call_id"), "parent_call_id",
+                  state->last_call_id[0] == '\0' ? json_null() : json_string(state->last_call_id),
+                  "depth", (json_int_t)snp_run_state_depth(state), "prompt", state->prompt,
+                  "response", content, "tool_calls", snp_run_state_calls(state), "tool_results",
+                  state->results, "repl_results", "input_tokens",
+                  (json_int_t)snp_json_int(usage, "input", 0), "output_tokens",
+                  (json_int_t)snp_json_int(usage, "output", 0), "duration_ms",
+                  (json_int_t)snp_json_int(answer, "duration_ms", 0), "error", "timestamp",
+                  timestamp, "estimated_cost_usd", cost, "model", json_object_get(answer, "model"),
+                  "provider", json_object_get(answer, "provider"), "tokens_estimated",
+                  snp_json_bool(usage, "estimated", false), "session",
+                  json_object_get(state->head, "session"), "cells", state->cells));
 }
 
 static int by_text(const void *a, const void *b)

@@ -26,8 +26,8 @@ enum {
 };
 
 /*
- * Records are read from files, and those may be forged: numbers out of them are brought between 0 and
- * this, and no sum goes above it, so that two of such sums can be added and subtracted.
+ * Records are read from files, and those may be forged: numbers out of them are brought between 0
+ * and this, and no sum goes above it, so that two of such sums can be added and subtracted.
  */
 static const int64_t snp_run_sum_max = INT64_C(1) << 60;
 
@@ -41,8 +41,8 @@ int64_t snp_run_sum(int64_t a, int64_t b);
 struct snp_run_sub_limits {
     bool is_on;
     int64_t per_turn; /* of a completion */
-    double
-        inheritance; /* the share of what is left of its parent's tokens and money that one gets */
+    /* the share of what is left of its parent's tokens and money that one gets */
+    double inheritance;
     double cost_usd; /* of all of a run, on all levels */
 };
 
@@ -53,8 +53,7 @@ struct snp_run_budget {
     int64_t tokens;       /* of both directions, counted from the run's beginning */
     int64_t tool_calls;   /* of a completion */
     int64_t iterations;   /* of an agent */
-    int64_t
-        wall_ms; /* until here it may go on, counted from the run's beginning, while it runs */
+    int64_t wall_ms; /* until here it may go on, counted from the run's beginning, while it runs */
     double cost_usd; /* counted from the run's beginning */
     struct snp_run_sub_limits sub;
 };
@@ -69,8 +68,8 @@ struct snp_run_files {
 };
 
 /*
- * What belongs to one completion: the run's own, or that of a sub-call, which stands above the one that
- * has called it. A macro, so that the present one's members are members of the state.
+ * What belongs to one completion: the run's own, or that of a sub-call, which stands above the one
+ * that has called it. A macro, so that the present one's members are members of the state.
  */
 #define SNP_RUN_LEVEL_MEMBERS                                                               \
     struct snp_run_budget budget;                                                           \
@@ -132,9 +131,9 @@ struct snp_run_state {
     int64_t iteration_tools;
     json_t *iteration_text; /* what the model has said last in it; a string or NULL */
 
-    json_t *verdict;     /* the last "verdict" on the work of an agent; NULL = none */
-    unsigned n_verdicts; /* with the same reasons, one after the other */
-    bool is_judged;      /* and nothing follows it */
+    json_t *verdict;                /* the last "verdict" on the work of an agent; NULL = none */
+    unsigned n_verdicts;            /* with the same reasons, one after the other */
+    bool is_judged;                 /* and nothing follows it */
     struct snp_run_attempt attempt; /* at what the verdict will be on */
 
     int64_t steps;     /* cells that it has begun, in all of its sessions */
@@ -183,7 +182,10 @@ json_t *snp_run_state_summary(const struct snp_run_state *state);
 /* {"created": [...], "modified": [...], "deleted": [...]}, sorted. New reference. */
 json_t *snp_run_state_files(const struct snp_run_state *state);
 
-/* What a completion can say without a final answer: the last text of the model, else what it did. "" if nothing. New reference. */
+/*
+ * What a completion can say without a final answer: the last text of the model, else what it did.
+ * "" if nothing. New reference.
+ */
 json_t *snp_run_state_partial(const struct snp_run_level *level);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sub-completions. That one begins is on record with its budget, its end is the tool result of the call
- * that asked for it; in between the run works on its level as it does on its own.
+ * Sub-completions. That one begins is on record with its budget, its end is the tool result of the
+ * call that asked for it; in between the run works on its level as it does on its own.
  */
 #include "run/sub.h"
 
@@ -141,11 +141,10 @@ static char *content_make(const struct snp_run *run)
         "calls", (json_int_t)(state->calls - state->base_calls), "untrusted", label);
 
     if (object == NULL ||
-        (stop != NULL &&
-         (json_object_set_new(object, "stopped_by", json_string(stop->by)) < 0 ||
-          json_object_set_new(
-              object, "error",
-              snp_feedback_text(stop->told, strlen(stop->told), sizeof(stop->told))) < 0))) {
+        (stop != NULL && (json_object_set_new(object, "stopped_by", json_string(stop->by)) < 0 ||
+                          json_object_set_new(object, "error",
+                                              snp_feedback_text(stop->told, strlen(stop->told),
+                                                                sizeof(stop->told))) < 0))) {
         return NULL;
     }
     return snp_json_text(object);
@@ -154,8 +153,7 @@ static char *content_make(const struct snp_run *run)
 enum snp_run_then snp_run_sub_end(struct snp_run *run)
 {
     const struct snp_run_level *caller = &run->state.outer[run->state.nesting - 1];
-    const json_t *calls =
-        json_object_get(json_object_get(caller->answer, "answer"), "tool_calls");
+    const json_t *calls = json_object_get(json_object_get(caller->answer, "answer"), "tool_calls");
     const json_t *call = json_array_get(calls, caller->next_call);
     snp_autofree char *content = NULL;
     int64_t ms = snp_run_elapsed_ms(run) - run->state.base_ms;

@@ -3,11 +3,11 @@
 #define SNP_RUN_SUB_H
 
 /*
- * Sub-calls of a run. A sub-completion (snipara_sub_complete) is a completion of its own, with the same
- * tools and session, that stands above the one that called it (struct snp_run_level). A query is a
- * single call of the model without tools, of which several may be open at once: those of a batch
- * (snipara_batch_complete), and those that code in the sandbox makes. All are on record in the
- * run's file, and all they use counts in the run.
+ * Sub-calls of a run. A sub-completion (snipara_sub_complete) is a completion of its own, with the
+ * same tools and session, that stands above the one that called it (struct snp_run_level). A query
+ * is a single call of the model without tools, of which several may be open at once: those of a
+ * batch (snipara_batch_complete), and those that code in the sandbox makes. All are on record in
+ * the run's file, and all they use counts in the run.
  */
 
 #include "run/run_priv.h"
@@ -34,7 +34,10 @@ struct snp_run_query_spec {
     int64_t wanted_tokens; /* 0 = what there is */
     bool is_again;         /* one that was lost is asked once more: it does not count again */
 
-    /* Its end, once, after it is on record: never before snp_run_query_ask has returned, never when dropped. */
+    /*
+     * Its end, once, after it is on record: never before snp_run_query_ask has returned, never
+     * when dropped.
+     */
     void (*done)(struct snp_run *run, uint64_t tag, const struct snp_model_answer *answer);
     uint64_t tag;
 };
@@ -59,7 +62,10 @@ void snp_run_queries_lost(struct snp_run *run);
 
 /* A call of code in the sandbox (snp_box.call; ctx: the run). */
 void snp_run_inside_call(void *ctx, uint32_t number, const char *raw, size_t raw_len);
-/* {"prompts": [...], "system", "max_tokens"} of bytes from inside, checked. New reference. SNP_E_INVALID. */
+/*
+ * {"prompts": [...], "system", "max_tokens"} of bytes from inside, checked. New reference.
+ * SNP_E_INVALID.
+ */
 int snp_run_inside_read(const char *raw, size_t raw_len, json_t **ret) SNP_NODISCARD;
 /* Its cell has ended, or is ending: nobody waits for it any more. */
 void snp_run_inside_drop(struct snp_run *run);

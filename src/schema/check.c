@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values, checked by schemas that have been read. Each keyword is a row of a table and looks at nothing
- * but its neighbours. What a lenient schema passes over counts as fulfilled, also inside `not`,
- * `oneOf` and the like: there it makes the whole keyword fulfilled.
+ * Values, checked by schemas that have been read. Each keyword is a row of a table and looks at
+ * nothing but its neighbours. What a lenient schema passes over counts as fulfilled, also inside
+ * `not`, `oneOf` and the like: there it makes the whole keyword fulfilled.
  */
 #include <math.h>
 #include <stdio.h>
@@ -97,8 +97,8 @@ static int broken_member(struct schema_check *check,
 
 static int too_long(struct schema_check *check)
 {
-    return snp_fail(check->err, SNP_E_LIMIT,
-                    "%s: it takes too long to check this by the schema", member_name(check));
+    return snp_fail(check->err, SNP_E_LIMIT, "%s: it takes too long to check this by the schema",
+                    member_name(check));
 }
 
 static int step_take(struct schema_check *check, uint64_t cost)
@@ -145,8 +145,8 @@ static int item_check(struct schema_check *check,
 }
 
 /*
- * Whether a value is as a schema says: 1 or 0; below 0: a failure. *ret_unsure: something was passed over,
- * so that 1 may be wrong, and 0 is right.
+ * Whether a value is as a schema says: 1 or 0; below 0: a failure. *ret_unsure: something was
+ * passed over, so that 1 may be wrong, and 0 is right.
  */
 static int holds(struct schema_check *check,
                  const json_t *schema,
@@ -221,15 +221,9 @@ static bool has_type(const json_t *value, const char *type)
         const char *name;
         json_type type;
     } rows[] = {
-        {"array",   JSON_ARRAY  },
-        {"boolean", JSON_TRUE   },
-        {"boolean", JSON_FALSE  },
-        {"integer", JSON_INTEGER},
-        {"null",    JSON_NULL   },
-        {"number",  JSON_INTEGER},
-        {"number",  JSON_REAL   },
-        {"object",  JSON_OBJECT },
-        {"string",  JSON_STRING },
+        {"array", JSON_ARRAY},     {"boolean", JSON_TRUE},  {"boolean", JSON_FALSE},
+        {"integer", JSON_INTEGER}, {"null", JSON_NULL},     {"number", JSON_INTEGER},
+        {"number", JSON_REAL},     {"object", JSON_OBJECT}, {"string", JSON_STRING},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -249,9 +243,8 @@ KEYWORD(check_type)
 
     if (json_is_string(argument)) {
         (void)snprintf(rule, sizeof(rule), "must be of type %s", json_string_value(argument));
-        return has_type(value, json_string_value(argument))
-                   ? 0
-                   : broken(check, value, "type", rule);
+        return has_type(value, json_string_value(argument)) ? 0
+                                                            : broken(check, value, "type", rule);
     }
     json_array_foreach((json_t *)(uintptr_t)argument, i, type)
     {
@@ -428,12 +421,10 @@ KEYWORD(check_multiple_of)
         /* 0.3 is a multiple of 0.1: as near as a double comes. */
         double times = json_number_value(value) / json_number_value(argument);
 
-        is_whole =
-            isfinite(times) && fabs(times - nearbyint(times)) <= 1e-9 * fmax(1, fabs(times));
+        is_whole = isfinite(times) && fabs(times - nearbyint(times)) <= 1e-9 * fmax(1, fabs(times));
     }
-    return is_whole
-               ? 0
-               : broken_number(check, value, "multipleOf", "must be a multiple of", argument);
+    return is_whole ? 0
+                    : broken_number(check, value, "multipleOf", "must be a multiple of", argument);
 }
 
 /* Texts --------------------------------------------------------------------------------------- */
@@ -455,18 +446,14 @@ KEYWORD(check_count)
     if (json_typeof(value) != type || (is_most ? (double)n <= bound : (double)n >= bound)) {
         return 0;
     }
-    (void)snprintf(rule, sizeof(rule),
-                   "must have at %s this many %s:", is_most ? "most" : "least",
+    (void)snprintf(rule, sizeof(rule), "must have at %s this many %s:", is_most ? "most" : "least",
                    type == JSON_STRING ? "characters" : "members");
     return broken_number(check, value, keyword, rule, argument);
 }
 
 /* 1: it matches; 0; *ret_unsure: the pattern was passed over (then 1). */
-static int matches(struct schema_check *check,
-                   const char *pattern,
-                   const char *text,
-                   size_t n,
-                   bool *ret_unsure)
+static int matches(
+    struct schema_check *check, const char *pattern, const char *text, size_t n, bool *ret_unsure)
 {
     int64_t index = snp_json_int(check->schema->patterns, pattern, -1);
     bool is_match = true;
@@ -544,8 +531,7 @@ KEYWORD(check_additional_items)
 {
     const json_t *items = json_object_get(schema, "items");
 
-    return json_is_array(items) ? rest_check(check, argument, json_array_size(items), value)
-                                : 0;
+    return json_is_array(items) ? rest_check(check, argument, json_array_size(items), value) : 0;
 }
 
 KEYWORD(check_unique_items)
@@ -742,44 +728,44 @@ static const struct {
                  const json_t *argument,
                  const json_t *value);
 } rows[] = {
-    {"$ref",                  check_ref                  },
-    {"$dynamicRef",           check_passed               },
-    {"$recursiveRef",         check_passed               },
-    {"unevaluatedItems",      check_passed               },
-    {"unevaluatedProperties", check_passed               },
-    {"type",                  check_type                 },
-    {"const",                 check_const                },
-    {"enum",                  check_enum                 },
-    {"required",              check_required             },
-    {"properties",            check_properties           },
-    {"patternProperties",     check_pattern_properties   },
-    {"additionalProperties",  check_additional_properties},
-    {"propertyNames",         check_property_names       },
-    {"maxProperties",         check_count                },
-    {"minProperties",         check_count                },
-    {"dependentRequired",     check_dependencies         },
-    {"dependentSchemas",      check_dependencies         },
-    {"dependencies",          check_dependencies         },
-    {"maximum",               check_bound                },
-    {"minimum",               check_bound                },
-    {"exclusiveMaximum",      check_bound                },
-    {"exclusiveMinimum",      check_bound                },
-    {"multipleOf",            check_multiple_of          },
-    {"maxLength",             check_count                },
-    {"minLength",             check_count                },
-    {"pattern",               check_pattern              },
-    {"maxItems",              check_count                },
-    {"minItems",              check_count                },
-    {"prefixItems",           check_prefix_items         },
-    {"items",                 check_items                },
-    {"additionalItems",       check_additional_items     },
-    {"contains",              check_contains             },
-    {"uniqueItems",           check_unique_items         },
-    {"allOf",                 check_all_of               },
-    {"anyOf",                 check_any_of               },
-    {"oneOf",                 check_one_of               },
-    {"not",                   check_not                  },
-    {"if",                    check_if                   },
+    {"$ref", check_ref},
+    {"$dynamicRef", check_passed},
+    {"$recursiveRef", check_passed},
+    {"unevaluatedItems", check_passed},
+    {"unevaluatedProperties", check_passed},
+    {"type", check_type},
+    {"const", check_const},
+    {"enum", check_enum},
+    {"required", check_required},
+    {"properties", check_properties},
+    {"patternProperties", check_pattern_properties},
+    {"additionalProperties", check_additional_properties},
+    {"propertyNames", check_property_names},
+    {"maxProperties", check_count},
+    {"minProperties", check_count},
+    {"dependentRequired", check_dependencies},
+    {"dependentSchemas", check_dependencies},
+    {"dependencies", check_dependencies},
+    {"maximum", check_bound},
+    {"minimum", check_bound},
+    {"exclusiveMaximum", check_bound},
+    {"exclusiveMinimum", check_bound},
+    {"multipleOf", check_multiple_of},
+    {"maxLength", check_count},
+    {"minLength", check_count},
+    {"pattern", check_pattern},
+    {"maxItems", check_count},
+    {"minItems", check_count},
+    {"prefixItems", check_prefix_items},
+    {"items", check_items},
+    {"additionalItems", check_additional_items},
+    {"contains", check_contains},
+    {"uniqueItems", check_unique_items},
+    {"allOf", check_all_of},
+    {"anyOf", check_any_of},
+    {"oneOf", check_one_of},
+    {"not", check_not},
+    {"if", check_if},
 };
 
 static int value_check(struct schema_check *check, const json_t *schema, const json_t *value)

@@ -110,8 +110,8 @@ static int range_add(struct parser *parser, uint32_t low, uint32_t high)
     struct snp_regex *regex = parser->regex;
 
     if (regex->n_ranges >= RANGES_MAX) {
-        return snp_fail(parser->err, SNP_E_LIMIT,
-                        "the regular expression has more than %d ranges", RANGES_MAX);
+        return snp_fail(parser->err, SNP_E_LIMIT, "the regular expression has more than %d ranges",
+                        RANGES_MAX);
     }
     regex->ranges[regex->n_ranges++] = (struct character_range){low, high};
     return 0;
@@ -154,32 +154,13 @@ static size_t char_take(const char *at, uint32_t *ret)
     return 4;
 }
 
-static const struct character_range digits[] = {
-    {'0', '9'}
-};
-static const struct character_range words[] = {
-    {'0', '9'},
-    {'A', 'Z'},
-    {'_', '_'},
-    {'a', 'z'}
-};
+static const struct character_range digits[] = {{'0', '9'}};
+static const struct character_range words[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
 static const struct character_range blanks[] = {
-    {0x9,    0xd   },
-    {0x20,   0x20  },
-    {0xa0,   0xa0  },
-    {0x1680, 0x1680},
-    {0x2000, 0x200a},
-    {0x2028, 0x2029},
-    {0x202f, 0x202f},
-    {0x205f, 0x205f},
-    {0x3000, 0x3000},
-    {0xfeff, 0xfeff},
+    {0x9, 0xd},       {0x20, 0x20},     {0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a},
+    {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff},
 };
-static const struct character_range line_ends[] = {
-    {'\n',   '\n'  },
-    {'\r',   '\r'  },
-    {0x2028, 0x2029}
-};
+static const struct character_range line_ends[] = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
 /* Rows are in order, so what lies between them is all the rest. */
 static int ranges_add(struct parser *parser,
@@ -498,8 +479,7 @@ static int braces_take(struct parser *parser, int *ret_least, int *ret_most)
     }
     if (least == -2 || most == -2) {
         return snp_fail(parser->err, SNP_E_LIMIT,
-                        "a regular expression repeats something more than %d times",
-                        REPEAT_MAX);
+                        "a regular expression repeats something more than %d times", REPEAT_MAX);
     }
     if (least < 0 || at >= parser->end || *at != '}') {
         return 1;

@@ -22,8 +22,8 @@ enum {
 struct snp_regex;
 
 /*
- * *ret is the caller's: snp_regex_free(). SNP_E_INVALID: it is none; SNP_E_UNSUPPORTED; SNP_E_LIMIT: it
- * is too large.
+ * *ret is the caller's: snp_regex_free(). SNP_E_INVALID: it is none; SNP_E_UNSUPPORTED;
+ * SNP_E_LIMIT: it is too large.
  */
 int snp_regex_new(const char *pattern, size_t n, struct snp_regex **ret, struct snp_err *err)
     SNP_NODISCARD;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemas, read: everything that could be wrong with one is found before anything is checked by it. */
+/*
+ * Schemas, read: everything that could be wrong with one is found before anything is checked by it.
+ */
 #include "schema/schema.h"
 
 #include <stdio.h>
@@ -41,68 +43,68 @@ static const struct {
     const char *name;
     enum shape shape;
 } keywords[] = {
-    {"$anchor",               NOTE       },
-    {"$comment",              NOTE       },
-    {"$defs",                 SCHEMA_MAP },
-    {"$dynamicAnchor",        NOTE       },
-    {"$dynamicRef",           UNSUPPORTED},
-    {"$id",                   ID         },
-    {"$recursiveAnchor",      NOTE       },
-    {"$recursiveRef",         UNSUPPORTED},
-    {"$ref",                  REFERENCE  },
-    {"$schema",               NOTE       },
-    {"$vocabulary",           NOTE       },
-    {"additionalItems",       SCHEMA     },
-    {"additionalProperties",  SCHEMA     },
-    {"allOf",                 SCHEMAS    },
-    {"anyOf",                 SCHEMAS    },
-    {"const",                 NOTE       },
-    {"contains",              SCHEMA     },
-    {"contentEncoding",       NOTE       },
-    {"contentMediaType",      NOTE       },
-    {"contentSchema",         NOTE       },
-    {"default",               NOTE       },
-    {"definitions",           SCHEMA_MAP },
-    {"dependencies",          DEPENDS    },
-    {"dependentRequired",     NAMES_MAP  },
-    {"dependentSchemas",      SCHEMA_MAP },
-    {"deprecated",            NOTE       },
-    {"description",           NOTE       },
-    {"else",                  SCHEMA     },
-    {"enum",                  LIST       },
-    {"examples",              NOTE       },
-    {"exclusiveMaximum",      NUMBER     },
-    {"exclusiveMinimum",      NUMBER     },
-    {"format",                NOTE       },
-    {"if",                    SCHEMA     },
-    {"items",                 ITEMS      },
-    {"maxContains",           COUNT      },
-    {"maxItems",              COUNT      },
-    {"maxLength",             COUNT      },
-    {"maxProperties",         COUNT      },
-    {"maximum",               NUMBER     },
-    {"minContains",           COUNT      },
-    {"minItems",              COUNT      },
-    {"minLength",             COUNT      },
-    {"minProperties",         COUNT      },
-    {"minimum",               NUMBER     },
-    {"multipleOf",            POSITIVE   },
-    {"not",                   SCHEMA     },
-    {"oneOf",                 SCHEMAS    },
-    {"pattern",               PATTERN    },
-    {"patternProperties",     PATTERN_MAP},
-    {"prefixItems",           SCHEMAS    },
-    {"properties",            SCHEMA_MAP },
-    {"propertyNames",         SCHEMA     },
-    {"readOnly",              NOTE       },
-    {"required",              NAMES      },
-    {"then",                  SCHEMA     },
-    {"title",                 NOTE       },
-    {"type",                  TYPES      },
-    {"unevaluatedItems",      UNSUPPORTED},
+    {"$anchor", NOTE},
+    {"$comment", NOTE},
+    {"$defs", SCHEMA_MAP},
+    {"$dynamicAnchor", NOTE},
+    {"$dynamicRef", UNSUPPORTED},
+    {"$id", ID},
+    {"$recursiveAnchor", NOTE},
+    {"$recursiveRef", UNSUPPORTED},
+    {"$ref", REFERENCE},
+    {"$schema", NOTE},
+    {"$vocabulary", NOTE},
+    {"additionalItems", SCHEMA},
+    {"additionalProperties", SCHEMA},
+    {"allOf", SCHEMAS},
+    {"anyOf", SCHEMAS},
+    {"const", NOTE},
+    {"contains", SCHEMA},
+    {"contentEncoding", NOTE},
+    {"contentMediaType", NOTE},
+    {"contentSchema", NOTE},
+    {"default", NOTE},
+    {"definitions", SCHEMA_MAP},
+    {"dependencies", DEPENDS},
+    {"dependentRequired", NAMES_MAP},
+    {"dependentSchemas", SCHEMA_MAP},
+    {"deprecated", NOTE},
+    {"description", NOTE},
+    {"else", SCHEMA},
+    {"enum", LIST},
+    {"examples", NOTE},
+    {"exclusiveMaximum", NUMBER},
+    {"exclusiveMinimum", NUMBER},
+    {"format", NOTE},
+    {"if", SCHEMA},
+    {"items", ITEMS},
+    {"maxContains", COUNT},
+    {"maxItems", COUNT},
+    {"maxLength", COUNT},
+    {"maxProperties", COUNT},
+    {"maximum", NUMBER},
+    {"minContains", COUNT},
+    {"minItems", COUNT},
+    {"minLength", COUNT},
+    {"minProperties", COUNT},
+    {"minimum", NUMBER},
+    {"multipleOf", POSITIVE},
+    {"not", SCHEMA},
+    {"oneOf", SCHEMAS},
+    {"pattern", PATTERN},
+    {"patternProperties", PATTERN_MAP},
+    {"prefixItems", SCHEMAS},
+    {"properties", SCHEMA_MAP},
+    {"propertyNames", SCHEMA},
+    {"readOnly", NOTE},
+    {"required", NAMES},
+    {"then", SCHEMA},
+    {"title", NOTE},
+    {"type", TYPES},
+    {"unevaluatedItems", UNSUPPORTED},
     {"unevaluatedProperties", UNSUPPORTED},
-    {"uniqueItems",           BOOLEAN    },
-    {"writeOnly",             NOTE       },
+    {"uniqueItems", BOOLEAN},
+    {"writeOnly", NOTE},
 };
 
 struct schema_reader {
@@ -161,8 +163,7 @@ static void part_decode(const char *part, size_t n, char *out)
     size_t to = 0;
 
     for (size_t i = 0; i < len; i++) {
-        bool is_escape =
-            out[i] == '~' && i + 1 < len && (out[i + 1] == '0' || out[i + 1] == '1');
+        bool is_escape = out[i] == '~' && i + 1 < len && (out[i + 1] == '0' || out[i + 1] == '1');
 
         i += is_escape ? 1 : 0;
         out[to++] = !is_escape ? out[i] : out[i] == '0' ? '~' : '/';
@@ -208,8 +209,8 @@ static const char *place_of(const struct schema_reader *reading)
 
 static int malformed(const struct schema_reader *reading, const char *keyword, const char *what)
 {
-    return snp_fail(reading->err, SNP_E_INVALID, "%s: %.60s must be %s", place_of(reading),
-                    keyword, what);
+    return snp_fail(reading->err, SNP_E_INVALID, "%s: %.60s must be %s", place_of(reading), keyword,
+                    what);
 }
 
 /* Something that is not supported: refused, or passed over. */
@@ -247,9 +248,7 @@ static int inner_read(struct schema_reader *reading, const char *name, const jso
     return r;
 }
 
-static int pattern_read(struct schema_reader *reading,
-                        const char *keyword,
-                        const json_t *pattern)
+static int pattern_read(struct schema_reader *reading, const char *keyword, const json_t *pattern)
 {
     struct snp_schema *made = reading->made;
     const char *text = json_string_value(pattern);
@@ -402,9 +401,9 @@ static bool is_count(const json_t *value)
 {
     double real = json_real_value(value);
 
-    return json_is_integer(value) ? json_integer_value(value) >= 0
-                                  : json_is_real(value) && real >= 0 && real < 1e15 &&
-                                        real == (double)(int64_t)real;
+    return json_is_integer(value)
+               ? json_integer_value(value) >= 0
+               : json_is_real(value) && real >= 0 && real < 1e15 && real == (double)(int64_t)real;
 }
 
 static int number_read(struct schema_reader *reading,
@@ -413,15 +412,13 @@ static int number_read(struct schema_reader *reading,
                        const json_t *value)
 {
     if (shape == NUMBER && json_is_boolean(value)) { /* as draft 4 has it */
-        return passed_over(reading, keyword,
-                           "as true or false is not supported; write a number");
+        return passed_over(reading, keyword, "as true or false is not supported; write a number");
     }
     if (shape == COUNT) {
         return is_count(value) ? 0 : malformed(reading, keyword, "a whole number from 0 on");
     }
     if (shape == POSITIVE) {
-        return json_number_value(value) > 0 ? 0
-                                            : malformed(reading, keyword, "a number above 0");
+        return json_number_value(value) > 0 ? 0 : malformed(reading, keyword, "a number above 0");
     }
     return json_is_number(value) ? 0 : malformed(reading, keyword, "a number");
 }
@@ -511,9 +508,8 @@ static int members_read(struct schema_reader *reading, const json_t *schema)
         while (at < SNP_ARRAY_LEN(keywords) && strcmp(keywords[at].name, name) != 0) {
             at++;
         }
-        r = at == SNP_ARRAY_LEN(keywords)
-                ? unknown_read(reading, name)
-                : keyword_read(reading, name, keywords[at].shape, value);
+        r = at == SNP_ARRAY_LEN(keywords) ? unknown_read(reading, name)
+                                          : keyword_read(reading, name, keywords[at].shape, value);
         if (r < 0) {
             break;
         }
@@ -541,8 +537,8 @@ static int schema_read(struct schema_reader *reading, const json_t *schema)
         return snp_fail(reading->err, SNP_E_NOMEM, "out of memory");
     }
     if (reading->depth >= SNP_SCHEMA_DEPTH_MAX) {
-        return snp_fail(reading->err, SNP_E_LIMIT, "%s: deeper than %d levels",
-                        place_of(reading), SNP_SCHEMA_DEPTH_MAX);
+        return snp_fail(reading->err, SNP_E_LIMIT, "%s: deeper than %d levels", place_of(reading),
+                        SNP_SCHEMA_DEPTH_MAX);
     }
     reading->depth++;
     r = members_read(reading, schema);
@@ -553,8 +549,8 @@ static int schema_read(struct schema_reader *reading, const json_t *schema)
 /* Up to draft 7, which says so in its name. */
 static bool is_ref_alone(const json_t *schema)
 {
-    static const char *const drafts[] = {
-        "json-schema.org/draft-04/", "json-schema.org/draft-06/", "json-schema.org/draft-07/"};
+    static const char *const drafts[] = {"json-schema.org/draft-04/", "json-schema.org/draft-06/",
+                                         "json-schema.org/draft-07/"};
     const char *says = snp_json_str(schema, "$schema", "");
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(drafts); i++) {

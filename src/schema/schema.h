@@ -3,14 +3,14 @@
 #define SNP_SCHEMA_SCHEMA_H
 
 /*
- * JSON Schema (2020-12, and what drafts 6 to 2019-09 say otherwise of items and dependencies): whether
- * a value is what a schema asks for, and if not, which member breaks which rule.
+ * JSON Schema (2020-12, and what drafts 6 to 2019-09 say otherwise of items and dependencies):
+ * whether a value is what a schema asks for, and if not, which member breaks which rule.
  *
- * Nothing is fetched: references stay inside the schema. Schemas and values may be a stranger's: size,
- * depth, references and time have bounds, and a check that would pass one fails.
+ * Nothing is fetched: references stay inside the schema. Schemas and values may be a stranger's:
+ * size, depth, references and time have bounds, and a check that would pass one fails.
  *
- * Not supported are $dynamicRef, $recursiveRef, unevaluatedProperties, unevaluatedItems, references by
- * $anchor or $id, and in regular expressions references back, looking ahead or behind, and \p.
+ * Not supported are $dynamicRef, $recursiveRef, unevaluatedProperties, unevaluatedItems, references
+ * by $anchor or $id, and in regular expressions references back, looking ahead or behind, and \p.
  * `format` and contentSchema are notes, as 2020-12 has it.
  */
 
@@ -30,7 +30,7 @@ struct snp_schema;
 
 enum snp_schema_manner {
     SNP_SCHEMA_STRICT = 0, /* what is not supported, or no keyword at all, is refused */
-    SNP_SCHEMA_LENIENT, /* it is passed over: others check too. A malformed schema is refused */
+    SNP_SCHEMA_LENIENT,    /* it is passed over: others check too. A malformed schema is refused */
 };
 
 /*
@@ -46,9 +46,9 @@ SNP_DEFINE_CLEANUP(struct snp_schema *, snp_schema_free)
 #define snp_autoschema snp_cleanup(snp_schema_freep)
 
 /*
- * Check a value. SNP_E_INVALID: it is not as the schema says; the message names the member, the rule
- * and what was there ("limit: must be at most 80 (maximum), not 200"); bytes of the value in it are
- * not cleaned. SNP_E_LIMIT: it takes too long to say.
+ * Check a value. SNP_E_INVALID: it is not as the schema says; the message names the member, the
+ * rule and what was there ("limit: must be at most 80 (maximum), not 200"); bytes of the value in
+ * it are not cleaned. SNP_E_LIMIT: it takes too long to say.
  */
 int snp_schema_check(const struct snp_schema *schema,
                      const json_t *value,

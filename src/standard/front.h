@@ -3,8 +3,9 @@
 #define SNP_STANDARD_FRONT_H
 
 /*
- * The front matter of a Markdown file: lines `KEY: VALUE` between two lines `---`, and `- VALUE` below a key without a
- * value. A corner of YAML: values are taken as written, but for quotes around them. A stranger's; nothing is copied.
+ * The front matter of a Markdown file: lines `KEY: VALUE` between two lines `---`, and `- VALUE`
+ * below a key without a value. A corner of YAML: values are taken as written, but for quotes around
+ * them. A stranger's; nothing is copied.
  */
 
 #include <stddef.h>

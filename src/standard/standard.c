@@ -26,13 +26,12 @@ static const struct {
     const char *name;
     enum snp_standard_class class;
 } single[] = {
-    {"CODING_STANDARDS.md", SNP_STANDARD_MANDATORY },
-    {"AGENTS.md",           SNP_STANDARD_GUIDELINES},
-    {"CONTRIBUTING.md",     SNP_STANDARD_REFERENCE },
+    {"CODING_STANDARDS.md", SNP_STANDARD_MANDATORY},
+    {"AGENTS.md", SNP_STANDARD_GUIDELINES},
+    {"CONTRIBUTING.md", SNP_STANDARD_REFERENCE},
 };
 
-static const char *const class_names[] = {"MANDATORY", "BEST_PRACTICES", "GUIDELINES",
-                                          "REFERENCE"};
+static const char *const class_names[] = {"MANDATORY", "BEST_PRACTICES", "GUIDELINES", "REFERENCE"};
 static const char *const kind_names[] = {"forbid", "require", "check"};
 
 const char *snp_standard_class_name(enum snp_standard_class class)
@@ -256,8 +255,8 @@ static int read_rest(struct standard_reader *reading, const char *text, size_t n
         standard->lines[1] += *at == '\n' && at[1] != '\0';
     }
     if (reading->files.len > 0) {
-        SNP_TRY(snp_ignore_new(snp_buf_bytes(&reading->files), reading->files.len,
-                               &standard->files));
+        SNP_TRY(
+            snp_ignore_new(snp_buf_bytes(&reading->files), reading->files.len, &standard->files));
     }
     return standard->title == NULL ? title_find(standard) : 0;
 }
@@ -418,8 +417,7 @@ static int collections_read(const char *shared, struct snp_standards *list, stru
     }
     n = scandirat(above, ".", &names, is_collection, alphasort);
     for (int i = 0; i < n; i++) {
-        snp_autoclose int fd =
-            openat(above, names[i]->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        snp_autoclose int fd = openat(above, names[i]->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         snp_autofree char *prefix = snp_format("%s:", names[i]->d_name);
 
         r = prefix == NULL ? SNP_E_NOMEM : r;

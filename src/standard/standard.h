@@ -3,8 +3,9 @@
 #define SNP_STANDARD_STANDARD_H
 
 /*
- * What a team asks of code: Markdown files of a project (.snipara/standards, AGENTS.md and the like). They are text of a
- * project, so untrusted: rules are judged by bounded searches, or are commands for a sandbox.
+ * What a team asks of code: Markdown files of a project (.snipara/standards, AGENTS.md and the
+ * like). They are text of a project, so untrusted: rules are judged by bounded searches, or are
+ * commands for a sandbox.
  */
 
 #include <stdbool.h>
@@ -72,8 +73,9 @@ void snp_standards_done(struct snp_standards *standards);
 #define snp_autostandards snp_cleanup(snp_standards_done)
 
 /*
- * Those of a project's folder, where links are not followed, and of the user's collections: folders, or links to folders,
- * in shared (NULL = none; snp_users_folder("standards")). SNP_E_NOMEM. SNP_E_DENIED: others may write to shared.
+ * Those of a project's folder, where links are not followed, and of the user's collections:
+ * folders, or links to folders, in shared (NULL = none; snp_users_folder("standards")).
+ * SNP_E_NOMEM. SNP_E_DENIED: others may write to shared.
  */
 int snp_standards_read(int project_fd,
                        const char *shared,
@@ -118,8 +120,8 @@ struct snp_rule_text {
 };
 
 /*
- * A forbid or require rule on a file before and after a change. *ret_line: the first line that breaks it, 0 = the
- * whole file does. steps: as of snp_regex_search(). SNP_E_NOMEM.
+ * A forbid or require rule on a file before and after a change. *ret_line: the first line that
+ * breaks it, 0 = the whole file does. steps: as of snp_regex_search(). SNP_E_NOMEM.
  */
 int snp_rule_judge(const struct snp_rule *rule,
                    const struct snp_rule_text *before,

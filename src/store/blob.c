@@ -8,11 +8,12 @@
  * turned or a file under another's name is seen when it is read, whichever part is read, without
  * hashing all of it again.
  *
- * In a sealed store (seal.h) each chunk is encrypted with a tag behind it, and the header has a salt and a tag of
- * its own. The name of a blob says whether its file must be one: a plain file does not pass for it.
+ * In a sealed store (seal.h) each chunk is encrypted with a tag behind it, and the header has a
+ * salt and a tag of its own. The name of a blob says whether its file must be one: a plain file
+ * does not pass for it.
  *
- * A file is written in tmp/, with a name that no other start of the program gives, synced, and only then
- * renamed. Here are no rows: blobrow.c has those.
+ * A file is written in tmp/, with a name that no other start of the program gives, synced, and only
+ * then renamed. Here are no rows: blobrow.c has those.
  */
 #include "store/blob.h"
 
@@ -372,8 +373,7 @@ static bool shrinks(struct snp_blob_writer *w, const char *bytes, size_t n)
     }
     for (size_t i = 0; i < samples; i++) {
         size_t at = (n - SAMPLE) / (SAMPLES - 1) * i;
-        size_t r =
-            ZSTD_compressCCtx(w->zstd, w->packed, w->packed_max, bytes + at, SAMPLE, LEVEL);
+        size_t r = ZSTD_compressCCtx(w->zstd, w->packed, w->packed_max, bytes + at, SAMPLE, LEVEL);
 
         total += ZSTD_isError(r) != 0 ? SAMPLE : r;
     }
@@ -415,16 +415,10 @@ static int append(struct snp_blob_writer *w, struct iovec parts[2], struct snp_e
     return 0;
 }
 
-static int chunk_write(struct snp_blob_writer *w,
-                       const char *bytes,
-                       size_t n,
-                       struct snp_err *err)
+static int chunk_write(struct snp_blob_writer *w, const char *bytes, size_t n, struct snp_err *err)
 {
     struct chunk chunk = {.stored_len = (uint32_t)n | AS_IS, .len = (uint32_t)n};
-    struct iovec parts[2] = {
-        {&chunk,                   sizeof(chunk)},
-        {(void *)(uintptr_t)bytes, n            }
-    };
+    struct iovec parts[2] = {{&chunk, sizeof(chunk)}, {(void *)(uintptr_t)bytes, n}};
 
     SNP_TRY(w->fd >= 0 ? 0 : file_open(w, err));
     if (shrinks(w, bytes, n)) {
@@ -438,8 +432,7 @@ static int chunk_write(struct snp_blob_writer *w,
     if (w->sealer != NULL) {
         struct snp_seal_piece piece = {w->chunks, &chunk, offsetof(struct chunk, sum)};
 
-        if (!snp_sealer_put(w->sealer, &piece, parts[1].iov_base, parts[1].iov_len,
-                            w->packed)) {
+        if (!snp_sealer_put(w->sealer, &piece, parts[1].iov_base, parts[1].iov_len, w->packed)) {
             return fail_seal(err);
         }
         parts[1].iov_base = w->packed;
@@ -450,10 +443,7 @@ static int chunk_write(struct snp_blob_writer *w,
     return append(w, parts, err);
 }
 
-int snp_blob_add(struct snp_blob_writer *writer,
-                 const void *bytes,
-                 size_t n,
-                 struct snp_err *err)
+int snp_blob_add(struct snp_blob_writer *writer, const void *bytes, size_t n, struct snp_err *err)
 {
     const char *at = bytes;
     int r = snp_hasher_add(writer->hasher, bytes, n, err);
@@ -485,10 +475,7 @@ int snp_blob_add(struct snp_blob_writer *writer,
 static int header_write(struct snp_blob_writer *w, const uint8_t *hash, struct snp_err *err)
 {
     struct blob_header header = {.size = w->size, .stored = w->stored};
-    struct iovec parts[2] = {
-        {&header,  sizeof(header) },
-        {&w->seal, sizeof(w->seal)}
-    };
+    struct iovec parts[2] = {{&header, sizeof(header)}, {&w->seal, sizeof(w->seal)}};
     int n = w->sealer == NULL ? 1 : 2;
 
     memcpy(header.magic, n == 1 ? magic : sealed_magic, sizeof(magic));
@@ -508,9 +495,7 @@ static int header_write(struct snp_blob_writer *w, const uint8_t *hash, struct s
     return 0;
 }
 
-int snp_blob_commit(struct snp_blob_writer *writer,
-                    struct snp_blob_made *ret,
-                    struct snp_err *err)
+int snp_blob_commit(struct snp_blob_writer *writer, struct snp_blob_made *ret, struct snp_err *err)
 {
     struct snp_blob_made made = {.size = writer->size, .fd = -1};
     bool is_inline = writer->size <= SNP_STORE_INLINE_MAX;
@@ -561,9 +546,8 @@ int snp_blob_rename(const struct snp_blob_place *place,
 
     name_of(made->hash, name);
     /* There may be one already: damaged, or named by no row. */
-    replaced = fstatat(place->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0
-                   ? (uint64_t)st.st_size + BLOCK
-                   : 0;
+    replaced =
+        fstatat(place->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_size + BLOCK : 0;
     if (renameat(place->fd, made->tmp, place->fd, name) == 0) {
         use_sub(place, replaced);
         return 0;
@@ -586,8 +570,7 @@ void snp_blob_discard(const struct snp_blob_place *place, struct snp_blob_made *
     int eno = errno;
 
     if (made->fd >= 0) {
-        (void)remove_counted(place, made->tmp,
-                             made->stored); /* else the next start removes it */
+        (void)remove_counted(place, made->tmp, made->stored); /* else the next start removes it */
     }
     snp_closep(&made->fd);
     errno = eno;
@@ -599,15 +582,14 @@ static bool header_is_right(const struct blob_header *header,
 {
     struct stat st;
 
-    return memcmp(header->magic, snp_seal_is_name(hash) ? sealed_magic : magic,
-                  sizeof(magic)) == 0 &&
+    return memcmp(header->magic, snp_seal_is_name(hash) ? sealed_magic : magic, sizeof(magic)) ==
+               0 &&
            header->sum == XXH3_64bits(header, offsetof(struct blob_header, sum)) &&
            memcmp(header->hash, hash, SNP_BLOB_HASH_BYTES) == 0 && fstat(fd, &st) == 0 &&
            S_ISREG(st.st_mode) && (uint64_t)st.st_size == header->stored;
 }
 
-bool snp_blob_is_there(const struct snp_blob_place *place,
-                       const uint8_t hash[SNP_BLOB_HASH_BYTES])
+bool snp_blob_is_there(const struct snp_blob_place *place, const uint8_t hash[SNP_BLOB_HASH_BYTES])
 {
     snp_autoclose int fd = -1;
     char name[NAME_MAX_LEN];
@@ -619,9 +601,7 @@ bool snp_blob_is_there(const struct snp_blob_place *place,
            header_is_right(&header, hash, fd);
 }
 
-int snp_blob_sync_folder(const struct snp_blob_place *place,
-                         unsigned first,
-                         struct snp_err *err)
+int snp_blob_sync_folder(const struct snp_blob_place *place, unsigned first, struct snp_err *err)
 {
     snp_autoclose int fd = -1;
     char name[3];
@@ -662,8 +642,7 @@ int snp_blob_reader_new(const struct snp_blob_place *place,
                         struct snp_blob_reader **ret,
                         struct snp_err *err)
 {
-    snp_cleanup(snp_blob_reader_freep) struct snp_blob_reader *reader =
-        calloc(1, sizeof(*reader));
+    snp_cleanup(snp_blob_reader_freep) struct snp_blob_reader *reader = calloc(1, sizeof(*reader));
 
     SNP_TRY_MEMORY(reader, err);
     reader->place = *place;
@@ -676,8 +655,7 @@ int snp_blob_reader_new(const struct snp_blob_place *place,
         SNP_TRY_MEMORY(reader->sealer, err);
     }
     reader->content = malloc(SNP_BLOB_CHUNK);
-    SNP_TRY_MEMORY(reader->zstd != NULL && reader->packed != NULL && reader->content != NULL,
-                   err);
+    SNP_TRY_MEMORY(reader->zstd != NULL && reader->packed != NULL && reader->content != NULL, err);
     *ret = SNP_TAKE_PTR(reader);
     return 0;
 }
@@ -695,9 +673,7 @@ void snp_blob_reader_free(struct snp_blob_reader *reader)
     free(reader);
 }
 
-static int fail_damaged(const struct snp_blob_reader *reader,
-                        const char *what,
-                        struct snp_err *err)
+static int fail_damaged(const struct snp_blob_reader *reader, const char *what, struct snp_err *err)
 {
     return snp_fail(err, SNP_E_NOT_FOUND, "blob %s is damaged: %s", reader->hash, what);
 }
@@ -745,7 +721,10 @@ static int chunks_skip(struct snp_blob_reader *reader, uint64_t offset, struct s
     return r;
 }
 
-/* Behind the header of a sealed file: whether the header was written with our key, and under this salt. */
+/*
+ * Behind the header of a sealed file: whether the header was written with our key, and under
+ * this salt.
+ */
 static int seal_check(struct snp_blob_reader *reader,
                       const struct blob_header *header,
                       struct snp_err *err)
@@ -754,8 +733,8 @@ static int seal_check(struct snp_blob_reader *reader,
     struct seal seal;
 
     if (reader->sealer == NULL) { /* no damage: nothing is set aside */
-        return snp_fail(err, SNP_E_DENIED,
-                        "blob %s is encrypted with a store key, and none is set", reader->hash);
+        return snp_fail(err, SNP_E_DENIED, "blob %s is encrypted with a store key, and none is set",
+                        reader->hash);
     }
     if (snp_read_all(reader->fd, &seal, sizeof(seal)) != (ssize_t)sizeof(seal) ||
         !snp_sealer_begin(reader->sealer, seal.salt) ||

@@ -3,9 +3,9 @@
 #define SNP_STORE_BLOB_H
 
 /*
- * Blobs: bytes named by the SHA-256 of their content (sealed ones: by what seal.h makes of that), stored once, compressed where it pays,
- * kept as long as a row refers to them. Up to SNP_STORE_INLINE_MAX bytes live in the
- * database, larger ones in DIR/journal/blobs/ab/HASH.
+ * Blobs: bytes named by the SHA-256 of their content (sealed ones: by what seal.h makes of that),
+ * stored once, compressed where it pays, kept as long as a row refers to them. Up to
+ * SNP_STORE_INLINE_MAX bytes live in the database, larger ones in DIR/journal/blobs/ab/HASH.
  *
  * A blob is on disk before the row that refers to it. What is read is checked; what turns
  * out to be damaged is set aside, and every checkpoint that needs it becomes unusable.
@@ -52,11 +52,10 @@ int snp_blob_read(struct snp_tx *tx,
 
 /* Where blobs are: the folder blobs/, open. Folders of two hex digits and tmp/ are below it. */
 struct snp_blob_place {
-    int fd;                   /* owned by the store */
-    const char *dir;          /* its path, for messages; borrowed */
-    struct snp_blob_use *use; /* owned by the store */
-    const struct snp_seal
-        *seal; /* owned by the store; NULL = contents are written as they are */
+    int fd;                      /* owned by the store */
+    const char *dir;             /* its path, for messages; borrowed */
+    struct snp_blob_use *use;    /* owned by the store */
+    const struct snp_seal *seal; /* owned by the store; NULL = contents are written as they are */
 };
 
 /* What files take. Counted by whoever makes or removes one. */
@@ -70,10 +69,9 @@ struct snp_blob_made {
     uint8_t hash[SNP_BLOB_HASH_BYTES];
     uint64_t size;
     uint64_t stored;
-    const void
-        *data;    /* inline content, borrowed from the writer until its next begin; or NULL */
-    char tmp[40]; /* else: its file in tmp/, complete, not synced */
-    int fd;       /* of that file, owned by whoever got this; -1 = none */
+    const void *data; /* inline content, borrowed from the writer until its next begin; or NULL */
+    char tmp[40];     /* else: its file in tmp/, complete, not synced */
+    int fd;           /* of that file, owned by whoever got this; -1 = none */
 };
 
 struct snp_blob_writer;
@@ -97,10 +95,8 @@ void snp_blob_wait(struct snp_blob_writer *writer, uint64_t mark);
 /* Forget what was begun, and begin. */
 int snp_blob_begin(struct snp_blob_writer *writer, struct snp_err *err) SNP_NODISCARD;
 /* SNP_E_LIMIT: the disk is full; the message names the folder and what was needed. */
-int snp_blob_add(struct snp_blob_writer *writer,
-                 const void *bytes,
-                 size_t n,
-                 struct snp_err *err) SNP_NODISCARD;
+int snp_blob_add(struct snp_blob_writer *writer, const void *bytes, size_t n, struct snp_err *err)
+    SNP_NODISCARD;
 int snp_blob_commit(struct snp_blob_writer *writer,
                     struct snp_blob_made *ret,
                     struct snp_err *err) SNP_NODISCARD;
@@ -116,14 +112,12 @@ int snp_blob_rename(const struct snp_blob_place *place,
 /* Remove a made file; its descriptor is closed. Keeps errno. */
 void snp_blob_discard(const struct snp_blob_place *place, struct snp_blob_made *made);
 /* Whether a file of this name and content is there, by its header. */
-bool snp_blob_is_there(const struct snp_blob_place *place,
-                       const uint8_t hash[SNP_BLOB_HASH_BYTES]);
+bool snp_blob_is_there(const struct snp_blob_place *place, const uint8_t hash[SNP_BLOB_HASH_BYTES]);
 /* Put the names in a folder (the first byte of hashes) on disk, and the folder's own. */
 int snp_blob_sync_folder(const struct snp_blob_place *place,
                          unsigned first,
                          struct snp_err *err) SNP_NODISCARD;
-int snp_blob_unlink(const struct snp_blob_place *place,
-                    const uint8_t hash[SNP_BLOB_HASH_BYTES]);
+int snp_blob_unlink(const struct snp_blob_place *place, const uint8_t hash[SNP_BLOB_HASH_BYTES]);
 /* Count what is there: once, before anything is written. */
 void snp_blob_count(const struct snp_blob_place *place);
 /* Move a damaged file to quarantine/, if it is there. */
@@ -131,8 +125,8 @@ void snp_blob_quarantine(const struct snp_blob_place *place,
                          const uint8_t hash[SNP_BLOB_HASH_BYTES]);
 
 /*
- * Reading a file: chunks from the one that holds `offset` on. Content is checked chunk by chunk, and the
- * name against the header. Damage is SNP_E_NOT_FOUND: the message says what is wrong.
+ * Reading a file: chunks from the one that holds `offset` on. Content is checked chunk by chunk,
+ * and the name against the header. Damage is SNP_E_NOT_FOUND: the message says what is wrong.
  */
 struct snp_blob_reader;
 int snp_blob_reader_new(const struct snp_blob_place *place,
@@ -145,13 +139,18 @@ int snp_blob_open(struct snp_blob_reader *reader,
                   uint64_t size,
                   uint64_t offset,
                   struct snp_err *err) SNP_NODISCARD;
-/* The next bytes, until the end of a chunk: *ret_n of them, 0 at the end. Borrowed until the next call. */
+/*
+ * The next bytes, until the end of a chunk: *ret_n of them, 0 at the end. Borrowed until the
+ * next call.
+ */
 int snp_blob_next(struct snp_blob_reader *reader,
                   const void **ret_bytes,
                   size_t *ret_n,
                   struct snp_err *err) SNP_NODISCARD;
 
-/* Is that the content of this name? Of one in the database nobody else would notice. seal: or NULL. */
+/*
+ * Is that the content of this name? Of one in the database nobody else would notice. seal: or NULL.
+ */
 bool snp_blob_is(const struct snp_seal *seal,
                  const void *bytes,
                  size_t n,

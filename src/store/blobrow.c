@@ -2,8 +2,8 @@
 /*
  * Rows of blobs: which contents there are, where, and what is to be done about damaged ones.
  *
- * Files are given their names, and lose them, on the store's thread only, between looking at the row and
- * changing it: so no content is found just before it is removed.
+ * Files are given their names, and lose them, on the store's thread only, between looking at the
+ * row and changing it: so no content is found just before it is removed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -70,17 +70,16 @@ static int revive(struct snp_tx *tx,
                   struct snp_err *err)
 {
     SNP_TRY(snp_db_run(tx->db, NULL, err,
-                       "UPDATE blobs SET damaged = 0, stored = ?, data = ? WHERE row = ?",
-                       "idi", (int64_t)made->stored, made->data, (size_t)made->size, row));
-    return snp_db_run(
-        tx->db, NULL, err,
-        "UPDATE checkpoints SET damaged = EXISTS"
-        " (SELECT 1 FROM items JOIN blobs ON blobs.row = items.blob"
-        "  WHERE items.checkpoint = checkpoints.row AND blobs.damaged AND kind <> ?)"
-        " WHERE row IN (SELECT checkpoint FROM items WHERE blob = ?)"
-        " AND items = (SELECT COUNT(*) FROM items"
-        "  WHERE checkpoint = checkpoints.row)",
-        "ii", (int64_t)SNP_ITEM_IMAGE, row);
+                       "UPDATE blobs SET damaged = 0, stored = ?, data = ? WHERE row = ?", "idi",
+                       (int64_t)made->stored, made->data, (size_t)made->size, row));
+    return snp_db_run(tx->db, NULL, err,
+                      "UPDATE checkpoints SET damaged = EXISTS"
+                      " (SELECT 1 FROM items JOIN blobs ON blobs.row = items.blob"
+                      "  WHERE items.checkpoint = checkpoints.row AND blobs.damaged AND kind <> ?)"
+                      " WHERE row IN (SELECT checkpoint FROM items WHERE blob = ?)"
+                      " AND items = (SELECT COUNT(*) FROM items"
+                      "  WHERE checkpoint = checkpoints.row)",
+                      "ii", (int64_t)SNP_ITEM_IMAGE, row);
 }
 
 static int row_insert(struct snp_tx *tx,
@@ -110,9 +109,8 @@ int snp_blob_adopt(struct snp_tx *tx,
     bool is_damaged;
     const void *data;
     size_t n = 0;
-    int r =
-        snp_db_row(tx->db, &rows, err, "SELECT row, damaged, data FROM blobs WHERE hash = ?",
-                   "b", made->hash, sizeof(made->hash));
+    int r = snp_db_row(tx->db, &rows, err, "SELECT row, damaged, data FROM blobs WHERE hash = ?",
+                       "b", made->hash, sizeof(made->hash));
 
     SNP_TRY(r);
     *ret_new = made->stored;
@@ -125,8 +123,7 @@ int snp_blob_adopt(struct snp_tx *tx,
     is_damaged = snp_col_u64(&rows, 1) != 0;
     data = snp_col_bytes(&rows, 2, &n);
     if (made->data != NULL) {
-        is_damaged =
-            is_damaged || n != made->size || (n > 0 && memcmp(data, made->data, n) != 0);
+        is_damaged = is_damaged || n != made->size || (n > 0 && memcmp(data, made->data, n) != 0);
     }
     snp_rows_done(&rows);
     if (!is_damaged && (made->data != NULL || snp_blob_is_there(&store->place, made->hash))) {
@@ -223,8 +220,7 @@ static int row_read(struct snp_tx *tx,
         *ret = info;
     }
     if (snp_col_u64(rows, 3) != 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "blob %s was found damaged and set aside",
-                        info.hash);
+        return snp_fail(err, SNP_E_NOT_FOUND, "blob %s was found damaged and set aside", info.hash);
     }
     if (snp_col_null(rows, 4)) {
         return file_read(tx, hash, &info, range, buf, err);
@@ -249,9 +245,9 @@ int snp_blob_get(struct snp_tx *tx, int64_t row, struct snp_buf *buf, struct snp
 {
     static const uint64_t all[2] = {0, UINT64_MAX};
     snp_autorows struct snp_rows rows = {0};
-    int r = snp_db_row(tx->db, &rows, err,
-                       "SELECT hash, size, stored, damaged, data FROM blobs WHERE row = ?", "i",
-                       row);
+    int r =
+        snp_db_row(tx->db, &rows, err,
+                   "SELECT hash, size, stored, damaged, data FROM blobs WHERE row = ?", "i", row);
 
     if (r == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND, "the content was removed");
@@ -274,8 +270,8 @@ int snp_blob_read(struct snp_tx *tx,
         return snp_fail(err, SNP_E_INVALID, "the name of a blob has 64 hex digits");
     }
     r = snp_db_row(tx->db, &rows, err,
-                   "SELECT hash, size, stored, damaged, data FROM blobs WHERE hash = ?", "b",
-                   bytes, sizeof(bytes));
+                   "SELECT hash, size, stored, damaged, data FROM blobs WHERE hash = ?", "b", bytes,
+                   sizeof(bytes));
     if (r == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND, "no blob %s", range->hash);
     }
@@ -296,11 +292,8 @@ void snp_blob_suspect(struct snp_store *store, const uint8_t hash[SNP_BLOB_HASH_
     }
 }
 
-static int event(struct snp_tx *tx,
-                 const char *kind,
-                 const char *session,
-                 const char *text,
-                 struct snp_err *err)
+static int event(
+    struct snp_tx *tx, const char *kind, const char *session, const char *text, struct snp_err *err)
 {
     struct snp_journal_event row = {
         .at_us = snp_wall_us(), .kind = kind, .session = session, .text = text};
@@ -309,11 +302,11 @@ static int event(struct snp_tx *tx,
     return snp_journal_event_add(tx, &row, err);
 }
 
-/* An event for each checkpoint that becomes unusable, then the mark. Without its image one can be used. */
-static int checkpoints_mark(struct snp_tx *tx,
-                            int64_t blob,
-                            const char *hex,
-                            struct snp_err *err)
+/*
+ * An event for each checkpoint that becomes unusable, then the mark. Without its image one can
+ * be used.
+ */
+static int checkpoints_mark(struct snp_tx *tx, int64_t blob, const char *hex, struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
     int r = snp_db_ask(tx->db, &rows, err,
@@ -328,11 +321,10 @@ static int checkpoints_mark(struct snp_tx *tx,
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         char text[512];
 
-        (void)snprintf(
-            text, sizeof(text),
-            "the checkpoint of session %.64s after cell %llu cannot be used: blob %s is "
-            "damaged or missing; the session will use the checkpoint before it",
-            snp_col_text(&rows, 3), (unsigned long long)snp_col_u64(&rows, 1), hex);
+        (void)snprintf(text, sizeof(text),
+                       "the checkpoint of session %.64s after cell %llu cannot be used: blob %s is "
+                       "damaged or missing; the session will use the checkpoint before it",
+                       snp_col_text(&rows, 3), (unsigned long long)snp_col_u64(&rows, 1), hex);
         r = event(tx, "unusable_checkpoint", snp_col_text(&rows, 2), text, err);
     }
     snp_rows_done(&rows);
@@ -348,9 +340,9 @@ static int mark_one(struct snp_tx *tx, const uint8_t *hash, struct snp_err *err)
     char hex[SNP_STORE_HASH_LEN + 1];
     char text[400];
     int64_t row = 0;
-    int r = snp_db_number(tx->db, 0, &row, err,
-                          "SELECT row FROM blobs WHERE hash = ? AND damaged = 0", "b", hash,
-                          (size_t)SNP_BLOB_HASH_BYTES);
+    int r =
+        snp_db_number(tx->db, 0, &row, err, "SELECT row FROM blobs WHERE hash = ? AND damaged = 0",
+                      "b", hash, (size_t)SNP_BLOB_HASH_BYTES);
 
     if (r < 0 || row == 0) {
         return r;
@@ -363,8 +355,8 @@ static int mark_one(struct snp_tx *tx, const uint8_t *hash, struct snp_err *err)
     SNP_TRY(event(tx, "damaged_blob", NULL, text, err));
     SNP_TRY(checkpoints_mark(tx, row, hex, err));
     /* An inline one goes for good: its next copy is a new one. */
-    SNP_TRY(snp_db_run(tx->db, NULL, err,
-                       "UPDATE blobs SET damaged = 1, data = NULL WHERE row = ?", "i", row));
+    SNP_TRY(snp_db_run(tx->db, NULL, err, "UPDATE blobs SET damaged = 1, data = NULL WHERE row = ?",
+                       "i", row));
     snp_blob_quarantine(&tx->store->place, hash);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers of checkpoints, each in a thread of its own: begun, waiting for their turn, told. What a
- * thread does is in checkpoint/.
+ * Transfers of checkpoints, each in a thread of its own: begun, waiting for their turn, told. What
+ * a thread does is in checkpoint/.
  */
 #include "store/checkpoint.h"
 
@@ -109,8 +109,7 @@ void snp_transfers_refuse(struct snp_store *store)
 
 /* NULL: *err says why, and fd is closed. */
 static struct snp_transfer *transfer_new(struct snp_store *store,
-                                         int (*run)(struct snp_transfer *t,
-                                                    struct snp_err *err),
+                                         int (*run)(struct snp_transfer *t, struct snp_err *err),
                                          int fd,
                                          struct snp_err *err)
 {

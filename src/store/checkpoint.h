@@ -40,7 +40,10 @@ typedef void (*snp_checkpoint_done_fn)(void *arg,
 
 struct snp_checkpoint_save {
     const char *session; /* id; must exist when the stream ends */
-    /* The state that is saved, however late: its epoch must still be the session's, but for a snapshot. */
+    /*
+     * The state that is saved, however late: its epoch must still be the session's, but for
+     * a snapshot.
+     */
     uint64_t epoch;
     uint64_t cell;
     uint64_t effect;
@@ -65,8 +68,8 @@ int snp_checkpoint_save(struct snp_store *store,
 
 struct snp_checkpoint_load {
     uint64_t checkpoint;
-    bool
-        wants_image; /* its bytes, and then part "files" of the bundle; SNP_E_UNSUPPORTED: it has none */
+    /* its bytes, and then part "files" of the bundle; SNP_E_UNSUPPORTED: it has none */
+    bool wants_image;
     snp_checkpoint_done_fn done;
     void *arg;
 };

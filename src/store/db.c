@@ -51,8 +51,7 @@ static int system_errno(struct snp_db *db)
     int eno = db->sqlite == NULL ? 0 : sqlite3_system_errno(db->sqlite);
 
     if (db->sqlite != NULL && eno == 0 &&
-        sqlite3_file_control(db->sqlite, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) ==
-            SQLITE_OK &&
+        sqlite3_file_control(db->sqlite, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK &&
         log != NULL && log->pMethods != NULL) {
         (void)log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &eno);
     }
@@ -82,8 +81,7 @@ int snp_db_fail(struct snp_db *db, int rc, struct snp_err *err)
     case SQLITE_IOERR:
         return fail_io(db, rc, err);
     case SQLITE_READONLY:
-        (void)snp_fail_sys(err, EROFS, "%s cannot be written; make its folder writable",
-                           db->path);
+        (void)snp_fail_sys(err, EROFS, "%s cannot be written; make its folder writable", db->path);
         return snp_err_remedy(err, SNP_E_SYS, SNP_REMEDY_STATE_DIR, NULL, 0);
     case SQLITE_CANTOPEN:
         (void)snp_fail_sys(err,
@@ -140,18 +138,14 @@ static size_t cache_slot(const struct snp_db *db, const char *sql)
     return SNP_DB_CACHED;
 }
 
-static int prepare(struct snp_db *db,
-                   const char *sql,
-                   struct snp_rows *rows,
-                   struct snp_err *err)
+static int prepare(struct snp_db *db, const char *sql, struct snp_rows *rows, struct snp_err *err)
 {
     size_t slot = cache_slot(db, sql);
     bool is_kept = slot < SNP_DB_CACHED;
     int rc;
 
     *rows = (struct snp_rows){.db = db};
-    if (is_kept && db->cached[slot].stmt != NULL &&
-        sqlite3_stmt_busy(db->cached[slot].stmt) == 0) {
+    if (is_kept && db->cached[slot].stmt != NULL && sqlite3_stmt_busy(db->cached[slot].stmt) == 0) {
         rows->stmt = db->cached[slot].stmt;
         return 0;
     }

@@ -62,9 +62,9 @@ struct snp_rows {
 };
 
 /*
- * sql: a constant, kept ready by its address. format: one letter per value: i int64_t or
- * uint64_t, t text or NULL, b bytes and size_t (const void *, size_t; NULL pointer with 0 = empty),
- * d the same, where a NULL pointer is no value. Texts and bytes are borrowed until the rows are done.
+ * sql: a constant, kept ready by its address. format: one letter per value: i int64_t or uint64_t,
+ * t text or NULL, b bytes and size_t (const void *, size_t; NULL pointer with 0 = empty), d the
+ * same, where a NULL pointer is no value. Texts and bytes are borrowed until the rows are done.
  */
 int snp_db_ask(struct snp_db *db,
                struct snp_rows *ret_rows,
@@ -139,8 +139,8 @@ extern const char *const snp_schema_v1;
  */
 int snp_salvage(const char *path, const char *why, struct snp_err *err) SNP_NODISCARD;
 /*
- * Before opening: finish or undo a salvage that was cut short, and rename the log of a database that is
- * gone.
+ * Before opening: finish or undo a salvage that was cut short, and rename the log of a database
+ * that is gone.
  */
 int snp_salvage_resume(const char *path, struct snp_err *err) SNP_NODISCARD;
 /* path.broken-TIME, which no file has yet; owned by the caller. NULL when out of memory. */

@@ -3,9 +3,9 @@
  * Clearing up, in slices, while no job waits.
  *
  * First what nobody needs: checkpoints that are not complete, blobs without references, files
- * without rows. Then, when asked to keep to a budget, what is old: what runs kept of their steps, then results and
- * outputs of cells, and checkpoints that are neither the latest usable one of their session nor a snapshot's. Code of
- * cells stays.
+ * without rows. Then, when asked to keep to a budget, what is old: what runs kept of their steps,
+ * then results and outputs of cells, and checkpoints that are neither the latest usable one of
+ * their session nor a snapshot's. Code of cells stays.
  *
  * A file is unlinked after the commit that removed its row has reached the disk, and before
  * anything else runs on this thread.
@@ -67,8 +67,8 @@ bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint)
 }
 
 /*
- * What was put before every checkpoint that is kept is in all of them. The last note of all stays: checkpoints refer to
- * it, and so does the next one.
+ * What was put before every checkpoint that is kept is in all of them. The last note of all stays:
+ * checkpoints refer to it, and so does the next one.
  */
 static int prune_effects(struct snp_tx *tx, int64_t session, struct snp_err *err)
 {
@@ -82,15 +82,15 @@ static int prune_effects(struct snp_tx *tx, int64_t session, struct snp_err *err
 int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err)
 {
     tx->store->must_reap = true;
-    SNP_TRY(snp_db_run(tx->db, NULL, err,
-                       "UPDATE checkpoints SET complete = 0 WHERE session = ?1 AND complete = 1"
-                       " AND NOT EXISTS (SELECT 1 FROM snapshots"
-                       "  WHERE checkpoint = checkpoints.row)"
-                       " AND row NOT IN (SELECT row FROM checkpoints AS c WHERE session = ?1"
-                       "  AND complete = 1 AND damaged = 0 AND NOT EXISTS"
-                       "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)" SNP_NEWEST_FIRST(
-                           "") " LIMIT ?2)",
-                       "ii", session, (int64_t)KEEP));
+    SNP_TRY(snp_db_run(
+        tx->db, NULL, err,
+        "UPDATE checkpoints SET complete = 0 WHERE session = ?1 AND complete = 1"
+        " AND NOT EXISTS (SELECT 1 FROM snapshots"
+        "  WHERE checkpoint = checkpoints.row)"
+        " AND row NOT IN (SELECT row FROM checkpoints AS c WHERE session = ?1"
+        "  AND complete = 1 AND damaged = 0 AND NOT EXISTS"
+        "   (SELECT 1 FROM snapshots WHERE checkpoint = c.row)" SNP_NEWEST_FIRST("") " LIMIT ?2)",
+        "ii", session, (int64_t)KEEP));
     return prune_effects(tx, session, err);
 }
 
@@ -103,12 +103,10 @@ static int reap_checkpoint(struct snp_tx *tx, void *arg, struct snp_err *err)
     bool *found = arg;
     int64_t row = 0;
     uint64_t removed = 0;
-    int r =
-        snp_db_ask(tx->db, &rows, err, "SELECT row FROM checkpoints WHERE complete = 0", "");
+    int r = snp_db_ask(tx->db, &rows, err, "SELECT row FROM checkpoints WHERE complete = 0", "");
 
     while (r == 0 && row == 0 && (r = snp_db_step(&rows, err)) > 0) {
-        row = snp_gc_is_busy(tx->store, snp_col_u64(&rows, 0)) ? 0
-                                                               : (int64_t)snp_col_u64(&rows, 0);
+        row = snp_gc_is_busy(tx->store, snp_col_u64(&rows, 0)) ? 0 : (int64_t)snp_col_u64(&rows, 0);
         r = 0;
     }
     snp_rows_done(&rows);
@@ -125,8 +123,8 @@ static int reap_checkpoint(struct snp_tx *tx, void *arg, struct snp_err *err)
                        " (SELECT written_bytes FROM checkpoints WHERE row = ?1))"
                        " WHERE row = (SELECT session FROM checkpoints WHERE row = ?1)",
                        "i", row);
-        SNP_THEN(r, snp_db_run(tx->db, NULL, err, "DELETE FROM checkpoints WHERE row = ?", "i",
-                               row));
+        SNP_THEN(r,
+                 snp_db_run(tx->db, NULL, err, "DELETE FROM checkpoints WHERE row = ?", "i", row));
     }
     *found = r == 0;
     return r;
@@ -180,10 +178,9 @@ static int blobs_find(struct snp_tx *tx,
                       struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    int r =
-        snp_db_ask(tx->db, &rows, err,
-                   "SELECT row, hash, stored, data IS NULL FROM blobs WHERE refs = 0 LIMIT ?",
-                   "i", (int64_t)SLICE_BLOBS);
+    int r = snp_db_ask(tx->db, &rows, err,
+                       "SELECT row, hash, stored, data IS NULL FROM blobs WHERE refs = 0 LIMIT ?",
+                       "i", (int64_t)SLICE_BLOBS);
 
     while (r == 0 && blobs->n < SLICE_BLOBS && (r = snp_db_step(&rows, err)) > 0) {
         size_t n = 0;
@@ -257,8 +254,7 @@ static bool reap(struct snp_store *store)
     if (snp_store_own(store, reap_checkpoint, &found, SNP_DURABILITY_PROCESS, &err) < 0) {
         return reap_again(store, &err);
     }
-    if (!found &&
-        snp_store_own(store, reap_session, &found, SNP_DURABILITY_PROCESS, &err) < 0) {
+    if (!found && snp_store_own(store, reap_session, &found, SNP_DURABILITY_PROCESS, &err) < 0) {
         return reap_again(store, &err);
     }
     if (found) {
@@ -413,9 +409,8 @@ static int cells_drop(struct snp_tx *tx,
                        " IFNULL(SUM(size), 0) FROM parts WHERE cell = ?1 AND part >= 2))"
                        " WHERE row = (SELECT session FROM cells WHERE row = ?1)",
                        "i", found[i]);
-        SNP_THEN(r,
-                 snp_db_run(tx->db, &gone, err,
-                            "DELETE FROM parts WHERE cell = ? AND part >= 2", "i", found[i]));
+        SNP_THEN(r, snp_db_run(tx->db, &gone, err, "DELETE FROM parts WHERE cell = ? AND part >= 2",
+                               "i", found[i]));
         if (r == 0 && gone > 0) {
             r = snp_db_run(tx->db, NULL, err, "UPDATE cells SET dropped = 1 WHERE row = ?", "i",
                            found[i]);
@@ -467,14 +462,13 @@ static int drop(struct snp_tx *tx, void *arg, struct snp_err *err)
     if (r < 0 || victims->found) {
         return r;
     }
-    r = snp_db_ask(
-        tx->db, &rows, err,
-        "SELECT row, created_us FROM checkpoints AS c WHERE complete = 1"
-        " AND NOT EXISTS (SELECT 1 FROM snapshots WHERE checkpoint = c.row)"
-        " AND row <> IFNULL((SELECT row FROM checkpoints WHERE complete = 1"
-        "  AND damaged = 0 AND session = c.session" SNP_NEWEST_FIRST("") " LIMIT 1), 0)"
-                                                                         " ORDER BY row",
-        "");
+    r = snp_db_ask(tx->db, &rows, err,
+                   "SELECT row, created_us FROM checkpoints AS c WHERE complete = 1"
+                   " AND NOT EXISTS (SELECT 1 FROM snapshots WHERE checkpoint = c.row)"
+                   " AND row <> IFNULL((SELECT row FROM checkpoints WHERE complete = 1"
+                   "  AND damaged = 0 AND session = c.session" SNP_NEWEST_FIRST("") " LIMIT 1), 0)"
+                                                                                    " ORDER BY row",
+                   "");
 
     while (r == 0 && checkpoint == 0 && (r = snp_db_step(&rows, err)) > 0) {
         if (!snp_gc_is_busy(tx->store, snp_col_u64(&rows, 0))) {
@@ -486,8 +480,8 @@ static int drop(struct snp_tx *tx, void *arg, struct snp_err *err)
     snp_rows_done(&rows);
     SNP_THEN(r, cells_drop(tx, victims, created, err));
     if (r == 0 && !victims->found && checkpoint != 0) {
-        r = snp_db_run(tx->db, NULL, err, "UPDATE checkpoints SET complete = 0 WHERE row = ?",
-                       "i", checkpoint);
+        r = snp_db_run(tx->db, NULL, err, "UPDATE checkpoints SET complete = 0 WHERE row = ?", "i",
+                       checkpoint);
         victims->gc->checkpoints++;
         victims->found = true;
     }

@@ -165,9 +165,7 @@ int snp_hasher_add(struct snp_hasher *hasher, const void *bytes, size_t n, struc
     return 0;
 }
 
-int snp_hasher_end(struct snp_hasher *hasher,
-                   uint8_t ret[SNP_HASHER_BYTES],
-                   struct snp_err *err)
+int snp_hasher_end(struct snp_hasher *hasher, uint8_t ret[SNP_HASHER_BYTES], struct snp_err *err)
 {
     unsigned len = SNP_HASHER_BYTES;
 

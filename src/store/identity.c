@@ -2,13 +2,14 @@
 /*
  * Database and contents know each other.
  *
- * blobs/store has the id of the database and the generation of its log, a number that the first commit into each log
- * raises. That commit is synced before the file is written, so the file never knows more than the disk. A database with
- * another id or an earlier generation has lost commits: it is used, but says so, and a note beside it
- * keeps the contents that its rows do not name (snp_salvage_is_kept).
+ * blobs/store has the id of the database and the generation of its log, a number that the first
+ * commit into each log raises. That commit is synced before the file is written, so the file never
+ * knows more than the disk. A database with another id or an earlier generation has lost commits:
+ * it is used, but says so, and a note beside it keeps the contents that its rows do not name
+ * (snp_salvage_is_kept).
  *
- * A folder that is moved while it is open takes all writes with it. Nothing is lost by that, but the next daemon does
- * not find it, so no answer may call a session saved.
+ * A folder that is moved while it is open takes all writes with it. Nothing is lost by that, but
+ * the next daemon does not find it, so no answer may call a session saved.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,8 +34,7 @@ enum {
 struct identity_record {
     char id[SNP_STORE_ID_LEN + 1];
     uint64_t generation;
-    bool
-        has_id; /* with an empty id: of a salvaged database, or of a record that cannot be read */
+    bool has_id; /* with an empty id: of a salvaged database, or of a record that cannot be read */
 };
 
 static char *record_path(const struct snp_store *store)
@@ -91,8 +91,7 @@ static int database_read(struct snp_store *store,
     snp_autorows struct snp_rows rows = {0};
     int64_t generation = 0;
     int64_t opened = 0;
-    int r =
-        snp_db_row(&store->db, &rows, err, "SELECT value FROM meta WHERE key = 'store_id'", "");
+    int r = snp_db_row(&store->db, &rows, err, "SELECT value FROM meta WHERE key = 'store_id'", "");
 
     *ret = (struct identity_record){.has_id = r > 0};
     if (r > 0) {
@@ -114,8 +113,7 @@ static const char *difference(struct snp_store *store,
                               const struct identity_record *database,
                               bool was_used)
 {
-    bool is_salvaged =
-        database->has_id && database->id[0] == '\0'; /* which has its own event */
+    bool is_salvaged = database->has_id && database->id[0] == '\0'; /* which has its own event */
 
     if (is_salvaged) {
         return NULL;
@@ -128,7 +126,10 @@ static const char *difference(struct snp_store *store,
         }
         return was_used ? "does not belong to the contents beside it" : "is new";
     }
-    /* One that has this id was cut off in its first opening, between the record and the next commit. */
+    /*
+     * One that has this id was cut off in its first opening, between the record and the
+     * next commit.
+     */
     if (!was_used && strcmp(record->id, database->id) != 0) {
         return "is new";
     }
@@ -260,7 +261,10 @@ void snp_identity_drop(struct snp_store *store)
     (void)pthread_mutex_unlock(&store->mutex);
 }
 
-/* Where the folder of contents is now, without /blobs; false: nowhere, or the path is covered by something else. */
+/*
+ * Where the folder of contents is now, without /blobs; false: nowhere, or the path is covered by
+ * something else.
+ */
 static bool new_place(const struct snp_store *store, char *ret, size_t n)
 {
     char link[40];
@@ -282,16 +286,13 @@ static bool new_place(const struct snp_store *store, char *ret, size_t n)
     return true;
 }
 
-static int moved_fail(const struct snp_store *store,
-                      enum snp_store_file which,
-                      struct snp_err *err)
+static int moved_fail(const struct snp_store *store, enum snp_store_file which, struct snp_err *err)
 {
     char place[256];
 
     if (which == SNP_FILE_BLOBS && new_place(store, place, sizeof(place))) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "%.160s was moved to %.160s while in use; move it back", store->dir,
-                        place);
+        return snp_fail(err, SNP_E_DENIED, "%.160s was moved to %.160s while in use; move it back",
+                        store->dir, place);
     }
     return snp_fail(err, SNP_E_DENIED,
                     "%.160s%s was removed or replaced while in use; put it back, or copy what "

@@ -39,8 +39,8 @@ typedef void (*snp_store_done_fn)(void *arg, const struct snp_err *err);
 
 struct snp_store_job {
     snp_store_run_fn run;
-    snp_store_done_fn done; /* NULL: nobody waits; a failure becomes a line of the log */
-    void *arg;              /* borrowed until done() */
+    snp_store_done_fn done;         /* NULL: nobody waits; a failure becomes a line of the log */
+    void *arg;                      /* borrowed until done() */
     enum snp_durability durability; /* of a job that only reads: has no meaning */
 };
 
@@ -54,8 +54,7 @@ int snp_store_submit(struct snp_store *store,
 
 /* The same of a job whose done() is called in any case: at once, if it cannot be submitted. */
 void snp_store_do(struct snp_store *store, const struct snp_store_job *job);
-#define SNP_STORE_DO(store, ...) \
-    snp_store_do((store), &(const struct snp_store_job){__VA_ARGS__})
+#define SNP_STORE_DO(store, ...) snp_store_do((store), &(const struct snp_store_job){__VA_ARGS__})
 
 /* SNP_E_LIMIT, with the way out. folder: the journal's, or one in it. */
 static inline int snp_fail_budget(const char *folder, struct snp_err *err)

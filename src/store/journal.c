@@ -24,19 +24,14 @@ enum {
 
 /* Sessions ------------------------------------------------------------------------------ */
 
-int snp_session_row(struct snp_tx *tx,
-                    const char *id,
-                    int64_t *ret_row,
-                    uint64_t *ret_epoch,
-                    struct snp_err *err)
+int snp_session_row(
+    struct snp_tx *tx, const char *id, int64_t *ret_row, uint64_t *ret_epoch, struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    int r =
-        snp_db_row(tx->db, &rows, err, "SELECT row, epoch FROM sessions WHERE id = ?", "t", id);
+    int r = snp_db_row(tx->db, &rows, err, "SELECT row, epoch FROM sessions WHERE id = ?", "t", id);
 
     if (r <= 0) {
-        return r < 0 ? r
-                     : snp_fail(err, SNP_E_NOT_FOUND, "the journal has no session %.64s", id);
+        return r < 0 ? r : snp_fail(err, SNP_E_NOT_FOUND, "the journal has no session %.64s", id);
     }
     *ret_row = (int64_t)snp_col_u64(&rows, 0);
     if (ret_epoch != NULL) {
@@ -51,8 +46,8 @@ int snp_session_grow(struct snp_tx *tx, int64_t row, int64_t bytes, struct snp_e
         return 0;
     }
     return snp_db_run(tx->db, NULL, err,
-                      "UPDATE sessions SET disk_bytes = MAX(0, disk_bytes + ?) WHERE row = ?",
-                      "ii", bytes, row);
+                      "UPDATE sessions SET disk_bytes = MAX(0, disk_bytes + ?) WHERE row = ?", "ii",
+                      bytes, row);
 }
 
 /* A unique column refused it: say so in the words of the caller. */
@@ -93,13 +88,12 @@ int snp_journal_session_put(struct snp_tx *tx,
                             struct snp_err *err)
 {
     uint64_t changed = 0;
-    int r =
-        snp_db_run(tx->db, &changed, err,
-                   "UPDATE sessions SET name = ?, spec = ?, state = ?, epoch = ?, cells = ?,"
-                   " used_us = ?, head_snapshot = ? WHERE id = ?",
-                   "tttiiitt", row->name, row->spec == NULL ? "{}" : row->spec, row->state,
-                   (int64_t)row->epoch, (int64_t)row->cells, (int64_t)row->used_us,
-                   row->head_snapshot, row->id);
+    int r = snp_db_run(tx->db, &changed, err,
+                       "UPDATE sessions SET name = ?, spec = ?, state = ?, epoch = ?, cells = ?,"
+                       " used_us = ?, head_snapshot = ? WHERE id = ?",
+                       "tttiiitt", row->name, row->spec == NULL ? "{}" : row->spec, row->state,
+                       (int64_t)row->epoch, (int64_t)row->cells, (int64_t)row->used_us,
+                       row->head_snapshot, row->id);
 
     return must_change(taken(r, row, err), changed, row->id, err);
 }
@@ -130,8 +124,7 @@ int snp_journal_session_epoch(struct snp_tx *tx,
     " disk_bytes, c.row, c.cell, c.bytes, c.lost," /* an image comes before other items */   \
     " (SELECT kind FROM items WHERE checkpoint = c.row ORDER BY row LIMIT 1)"                \
     " FROM sessions AS s LEFT JOIN checkpoints AS c ON c.row = (SELECT row FROM checkpoints" \
-    "  WHERE session = s.row AND complete = 1 AND damaged = 0" SNP_NEWEST_FIRST(             \
-        "") " LIMIT 1)"
+    "  WHERE session = s.row AND complete = 1 AND damaged = 0" SNP_NEWEST_FIRST("") " LIMIT 1)"
 
 /* Borrowed from the row at hand. */
 static void session_read(struct snp_rows *rows, struct snp_journal_session *ret)
@@ -197,9 +190,9 @@ int snp_journal_session_each(struct snp_tx *tx,
                              struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    int r = snp_db_ask(
-        tx->db, &rows, err,
-        SESSION_COLUMNS " WHERE s.state <> 'removed' ORDER BY used_us DESC, s.row", "");
+    int r =
+        snp_db_ask(tx->db, &rows, err,
+                   SESSION_COLUMNS " WHERE s.state <> 'removed' ORDER BY used_us DESC, s.row", "");
 
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         struct snp_journal_session row;
@@ -211,9 +204,9 @@ int snp_journal_session_each(struct snp_tx *tx,
 }
 
 /*
- * What a session had may be thousands of rows, for which no job should wait: it is out of
- * reach at once, under an id that no session has, and removed in slices (gc.c). What a run kept of its
- * steps may stay; then the row does, too, until gc has taken the last of these.
+ * What a session had may be thousands of rows, for which no job should wait: it is out of reach at
+ * once, under an id that no session has, and removed in slices (gc.c). What a run kept of its steps
+ * may stay; then the row does, too, until gc has taken the last of these.
  */
 static int give_up(struct snp_tx *tx, int64_t row, bool keep_steps, struct snp_err *err)
 {
@@ -256,10 +249,7 @@ int snp_journal_session_clear(struct snp_tx *tx,
                               (int64_t)was.created_us, (int64_t)was.used_us);
 }
 
-static int session_remove(struct snp_tx *tx,
-                          const char *id,
-                          bool keep_steps,
-                          struct snp_err *err)
+static int session_remove(struct snp_tx *tx, const char *id, bool keep_steps, struct snp_err *err)
 {
     int64_t row = 0;
     int r = snp_session_row(tx, id, &row, NULL, err);
@@ -301,8 +291,8 @@ static int part_add(struct snp_tx *tx,
     if (bytes.n <= SNP_STORE_INLINE_MAX) {
         *add_new += bytes.n;
         return snp_db_run(tx->db, NULL, err,
-                          "INSERT INTO parts(cell, part, size, data) VALUES(?, ?, ?, ?)",
-                          "iiib", cell, (int64_t)part, (int64_t)bytes.n, bytes.data, bytes.n);
+                          "INSERT INTO parts(cell, part, size, data) VALUES(?, ?, ?, ?)", "iiib",
+                          cell, (int64_t)part, (int64_t)bytes.n, bytes.data, bytes.n);
     }
     r = snp_blob_put(tx, bytes.data, bytes.n, &blob, &added, err);
     *add_new += added;
@@ -319,8 +309,8 @@ static void first_line(struct snp_bytes code, char out[FIRST_LINE_MAX + 1])
     size_t from = 0;
     size_t n = 0;
 
-    while (from < code.n && (text[from] == '\n' || text[from] == '\r' || text[from] == ' ' ||
-                             text[from] == '\t')) {
+    while (from < code.n &&
+           (text[from] == '\n' || text[from] == '\r' || text[from] == ' ' || text[from] == '\t')) {
         from++;
     }
     while (from + n < code.n && n < FIRST_LINE_MAX && text[from + n] != '\n' &&
@@ -373,8 +363,7 @@ int snp_journal_cell_begin(struct snp_tx *tx,
     SNP_THEN(r, snp_db_number(tx->db, 0, &last, err, "SELECT cells FROM sessions WHERE row = ?",
                               "i", session));
     if (r == 0 && row->cell <= (uint64_t)last) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "cell %llu of session %.64s is in the journal already",
+        return snp_fail(err, SNP_E_INVALID, "cell %llu of session %.64s is in the journal already",
                         (unsigned long long)row->cell, row->session);
     }
     if (code.n > 0) {
@@ -398,8 +387,8 @@ int snp_journal_cell_begin(struct snp_tx *tx,
                  : snp_db_run(tx->db, NULL, err,
                               "UPDATE sessions SET cells = ?, used_us = MAX(used_us, ?),"
                               " disk_bytes = disk_bytes + ? WHERE row = ?",
-                              "iiii", (int64_t)row->cell, (int64_t)row->started_us,
-                              (int64_t)added, session);
+                              "iiii", (int64_t)row->cell, (int64_t)row->started_us, (int64_t)added,
+                              session);
 }
 
 int snp_cell_unknown(const char *session, uint64_t cell, struct snp_err *err)
@@ -444,15 +433,15 @@ int snp_journal_cell_end(struct snp_tx *tx,
     SNP_TRY(snp_db_run(tx->db, &changed, err,
                        "UPDATE cells SET status = ?, state = ?, wall_us = ?"
                        " WHERE row = ? AND epoch = ? AND status = 'running'",
-                       "ttiii", outcome->status, outcome->state, (int64_t)outcome->wall_us,
-                       row[0], (int64_t)epoch));
+                       "ttiii", outcome->status, outcome->state, (int64_t)outcome->wall_us, row[0],
+                       (int64_t)epoch));
     if (changed == 0) {
         return snp_fail(err, SNP_E_DENIED,
                         "cell %llu of session %.64s is not running in epoch %llu",
                         (unsigned long long)cell, session, (unsigned long long)epoch);
     }
-    SNP_TRY(snp_db_run(tx->db, NULL, err, "DELETE FROM parts WHERE cell = ? AND part >= ?",
-                       "ii", row[0], (int64_t)SNP_PART_SEEN_STDOUT));
+    SNP_TRY(snp_db_run(tx->db, NULL, err, "DELETE FROM parts WHERE cell = ? AND part >= ?", "ii",
+                       row[0], (int64_t)SNP_PART_SEEN_STDOUT));
     SNP_TRY(part_add(tx, row[0], SNP_PART_RESULT, outcome->result, &added, err));
     SNP_TRY(part_add(tx, row[0], SNP_PART_RAW, outcome->raw, &added, err));
     if (outcome->displays > 0) {
@@ -478,9 +467,8 @@ int snp_journal_cell_seen(struct snp_tx *tx,
     int r = cell_row(tx, session, cell, row, err);
 
     SNP_ASSERT(stream == SNP_PART_SEEN_STDOUT || stream == SNP_PART_SEEN_STDERR);
-    SNP_THEN(r,
-             snp_db_number(tx->db, 0, &running, err,
-                           "SELECT status = 'running' FROM cells WHERE row = ?", "i", row[0]));
+    SNP_THEN(r, snp_db_number(tx->db, 0, &running, err,
+                              "SELECT status = 'running' FROM cells WHERE row = ?", "i", row[0]));
     if (r < 0 || running == 0) {
         return r; /* its outcome says more */
     }
@@ -559,9 +547,8 @@ int snp_journal_cell_part(struct snp_tx *tx,
     int r;
 
     SNP_TRY(cell_row(tx, session, cell, row, err));
-    r = snp_db_row(tx->db, &rows, err,
-                   "SELECT data, blob FROM parts WHERE cell = ? AND part = ?", "ii", row[0],
-                   (int64_t)part);
+    r = snp_db_row(tx->db, &rows, err, "SELECT data, blob FROM parts WHERE cell = ? AND part = ?",
+                   "ii", row[0], (int64_t)part);
     if (r <= 0) {
         return r < 0 ? r
                      : snp_fail(err, SNP_E_NOT_FOUND,
@@ -605,8 +592,7 @@ int snp_journal_cell_each(struct snp_tx *tx,
     snp_autorows struct snp_rows rows = {0};
     bool is_all = page->before == 0 || page->before > INT64_MAX;
     int64_t top = is_all ? INT64_MAX : (int64_t)page->before;
-    int64_t most =
-        page->limit > SNP_JOURNAL_LIST_MAX ? SNP_JOURNAL_LIST_MAX : (int64_t)page->limit;
+    int64_t most = page->limit > SNP_JOURNAL_LIST_MAX ? SNP_JOURNAL_LIST_MAX : (int64_t)page->limit;
     int64_t row = 0;
 
     SNP_TRY(snp_session_row(tx, page->session, &row, NULL, err));
@@ -630,8 +616,8 @@ int snp_journal_cell_after(struct snp_tx *tx,
 
     SNP_TRY(snp_session_row(tx, session, &row, NULL, err));
     SNP_TRY(snp_db_ask(tx->db, &rows, err,
-                       CELL_COLUMNS " WHERE c.session = ? AND cell > ? ORDER BY cell", "ii",
-                       row, (int64_t)after));
+                       CELL_COLUMNS " WHERE c.session = ? AND cell > ? ORDER BY cell", "ii", row,
+                       (int64_t)after));
     return cells_tell(&rows, each, arg, err);
 }
 

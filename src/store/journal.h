@@ -10,7 +10,8 @@
  * borrowed until it returns; a row that is asked for by snp_journal_*_get lives as
  * long as the job.
  *
- * All fail with SNP_E_SYS or SNP_E_LIMIT (disk full) when the database does; the message names the file.
+ * All fail with SNP_E_SYS or SNP_E_LIMIT (disk full) when the database does; the message names
+ * the file.
  */
 
 #include <stdbool.h>
@@ -79,7 +80,10 @@ int snp_journal_cell_end(struct snp_tx *tx,
                          uint64_t epoch,
                          const struct snp_journal_outcome *outcome,
                          struct snp_err *err) SNP_NODISCARD;
-/* What a running cell has printed last: replaces what was kept before; at most SNP_JOURNAL_SEEN_MAX. */
+/*
+ * What a running cell has printed last: replaces what was kept before; at most
+ * SNP_JOURNAL_SEEN_MAX.
+ */
 int snp_journal_cell_seen(struct snp_tx *tx,
                           const char *session,
                           uint64_t cell,
@@ -136,11 +140,10 @@ int snp_journal_sessions_lost(struct snp_tx *tx,
                               struct snp_err *err) SNP_NODISCARD;
 
 /*
- * At start: each cell that reads "running" becomes "unknown", and an event says so. *ret_n: how many.
+ * At start: each cell that reads "running" becomes "unknown", and an event says so. *ret_n:
+ * how many.
  */
-int snp_journal_cell_recover(struct snp_tx *tx,
-                             uint64_t *ret_n,
-                             struct snp_err *err) SNP_NODISCARD;
+int snp_journal_cell_recover(struct snp_tx *tx, uint64_t *ret_n, struct snp_err *err) SNP_NODISCARD;
 
 /* Snapshots ----------------------------------------------------------------------------- */
 
@@ -180,10 +183,10 @@ int snp_journal_checkpoint_get(struct snp_tx *tx,
                                struct snp_journal_checkpoint *ret,
                                struct snp_err *err) SNP_NODISCARD;
 /*
- * The same contents as a checkpoint of another session (fork, import) or of a later epoch (rollback):
- * costs rows, no blobs. Of `to`, session, cell and epoch are read; the session's effects so far
- * are before it. SNP_E_NOT_FOUND: no such checkpoint or session;
- * SNP_E_DENIED: it is not usable.
+ * The same contents as a checkpoint of another session (fork, import) or of a later epoch
+ * (rollback): costs rows, no blobs. Of `to`, session, cell and epoch are read; the session's
+ * effects so far are before it. SNP_E_NOT_FOUND: no such checkpoint or session; SNP_E_DENIED: it is
+ * not usable.
  */
 int snp_journal_checkpoint_copy(struct snp_tx *tx,
                                 uint64_t id,
@@ -197,9 +200,9 @@ int snp_journal_item_each(struct snp_tx *tx,
                           void *arg,
                           struct snp_err *err) SNP_NODISCARD;
 /*
- * Keys whose contents a checkpoint holds, one per line, as `save` wants them (of damaged
- * ones none; in a sealed store none of plain files, which so are written again). Beyond SNP_JOURNAL_KNOWN_MAX the largest contents' keys are given.
- * checkpoint 0: nothing.
+ * Keys whose contents a checkpoint holds, one per line, as `save` wants them (of damaged ones none;
+ * in a sealed store none of plain files, which so are written again). Beyond SNP_JOURNAL_KNOWN_MAX
+ * the largest contents' keys are given. checkpoint 0: nothing.
  */
 int snp_journal_known_keys(struct snp_tx *tx,
                            uint64_t checkpoint,
@@ -220,7 +223,10 @@ int snp_journal_effect_each(struct snp_tx *tx,
                             snp_journal_effect_fn each,
                             void *arg,
                             struct snp_err *err) SNP_NODISCARD;
-/* The last one of a session that was noted while this cell was its latest, or before; 0 = it has none. */
+/*
+ * The last one of a session that was noted while this cell was its latest, or before; 0 = it
+ * has none.
+ */
 int snp_journal_effect_last(struct snp_tx *tx,
                             const char *session,
                             uint64_t cell,

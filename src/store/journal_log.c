@@ -42,11 +42,10 @@ int snp_journal_effect_each(struct snp_tx *tx,
     int64_t row = 0;
     int r = snp_session_row(tx, session, &row, NULL, err);
 
-    SNP_THEN(r,
-             snp_db_ask(tx->db, &rows, err,
-                        "SELECT row, cell, kind, detail, at_us FROM effects WHERE session = ?"
-                        " ORDER BY row",
-                        "i", row));
+    SNP_THEN(r, snp_db_ask(tx->db, &rows, err,
+                           "SELECT row, cell, kind, detail, at_us FROM effects WHERE session = ?"
+                           " ORDER BY row",
+                           "i", row));
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         struct snp_journal_effect effect = {
             .id = snp_col_u64(&rows, 0),
@@ -80,11 +79,10 @@ int snp_journal_event_add(struct snp_tx *tx,
                           struct snp_err *err)
 {
     SNP_TRY(snp_db_run(tx->db, NULL, err,
-                       "INSERT INTO events(at_us, kind, session, text) VALUES(?, ?, ?, ?)",
-                       "ittt", (int64_t)row->at_us, row->kind, row->session, row->text));
-    return snp_db_run(tx->db, NULL, err,
-                      "DELETE FROM events WHERE row <= last_insert_rowid() - ?", "i",
-                      (int64_t)SNP_JOURNAL_EVENTS_MAX);
+                       "INSERT INTO events(at_us, kind, session, text) VALUES(?, ?, ?, ?)", "ittt",
+                       (int64_t)row->at_us, row->kind, row->session, row->text));
+    return snp_db_run(tx->db, NULL, err, "DELETE FROM events WHERE row <= last_insert_rowid() - ?",
+                      "i", (int64_t)SNP_JOURNAL_EVENTS_MAX);
 }
 
 int snp_journal_event_each(

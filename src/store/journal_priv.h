@@ -9,8 +9,8 @@
 #include "wire/snapshot.h"
 
 /*
- * The order of a session's checkpoints: by the state they hold, not by when they were written. c: what the
- * columns' names begin with.
+ * The order of a session's checkpoints: by the state they hold, not by when they were written. c:
+ * what the columns' names begin with.
  */
 #define SNP_NEWEST_FIRST(c) \
     " ORDER BY " c "epoch DESC, " c "cell DESC, " c "effect DESC, " c "row DESC"

@@ -85,8 +85,7 @@ static int snapshot_take(struct snp_tx *tx,
     SNP_THEN(r, snp_db_step(rows, err));
     if (r > 0) {
         return snp_fail(err, SNP_E_INVALID,
-                        "several sessions have a snapshot %.64s; write SESSION@%.64s", ref,
-                        ref);
+                        "several sessions have a snapshot %.64s; write SESSION@%.64s", ref, ref);
     }
     if (r == 0) {
         *ret = row;
@@ -154,9 +153,9 @@ int snp_journal_snapshot_each(struct snp_tx *tx,
                               struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    int r = snp_db_ask(tx->db, &rows, err,
-                       SNAPSHOT_COLUMNS " WHERE ?1 IS NULL OR s.id = ?1 ORDER BY n.row", "t",
-                       session);
+    int r =
+        snp_db_ask(tx->db, &rows, err,
+                   SNAPSHOT_COLUMNS " WHERE ?1 IS NULL OR s.id = ?1 ORDER BY n.row", "t", session);
 
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         struct snp_journal_snapshot row;
@@ -181,9 +180,8 @@ int snp_journal_snapshot_checkpoint(struct snp_tx *tx,
                                     struct snp_err *err)
 {
     uint64_t changed = 0;
-    int r =
-        snp_db_run(tx->db, &changed, err, "UPDATE snapshots SET checkpoint = ? WHERE id = ?",
-                   "it", (int64_t)checkpoint, id);
+    int r = snp_db_run(tx->db, &changed, err, "UPDATE snapshots SET checkpoint = ? WHERE id = ?",
+                       "it", (int64_t)checkpoint, id);
 
     return snapshot_changed(r, changed, id, err);
 }
@@ -192,21 +190,20 @@ int snp_journal_snapshot_remove(struct snp_tx *tx, const char *id, struct snp_er
 {
     uint64_t changed = 0;
     int64_t session = 0;
-    int r = snp_db_number(tx->db, 0, &session, err,
-                          "SELECT session FROM snapshots WHERE id = ?", "t", id);
+    int r = snp_db_number(tx->db, 0, &session, err, "SELECT session FROM snapshots WHERE id = ?",
+                          "t", id);
 
     tx->frees = true;
-    SNP_THEN(r, snp_db_run(
-                    tx->db, NULL, err,
-                    "UPDATE snapshots SET parent = (SELECT parent FROM snapshots WHERE id = ?1)"
-                    " WHERE parent = ?1",
-                    "t", id));
+    SNP_THEN(r,
+             snp_db_run(tx->db, NULL, err,
+                        "UPDATE snapshots SET parent = (SELECT parent FROM snapshots WHERE id = ?1)"
+                        " WHERE parent = ?1",
+                        "t", id));
     SNP_THEN(r, snp_db_run(tx->db, NULL, err,
                            "UPDATE sessions SET head_snapshot = (SELECT parent FROM snapshots"
                            " WHERE id = ?1) WHERE head_snapshot = ?1",
                            "t", id));
-    SNP_THEN(r,
-             snp_db_run(tx->db, &changed, err, "DELETE FROM snapshots WHERE id = ?", "t", id));
+    SNP_THEN(r, snp_db_run(tx->db, &changed, err, "DELETE FROM snapshots WHERE id = ?", "t", id));
     r = snapshot_changed(r, changed, id, err);
     return r < 0 ? r : snp_gc_prune(tx, session, err);
 }
@@ -241,13 +238,11 @@ int snp_journal_checkpoint_get(struct snp_tx *tx,
     snp_autorows struct snp_rows rows = {0};
     struct snp_journal_checkpoint row = {0};
     const char **texts[] = {&row.session, &row.lost};
-    int r =
-        snp_db_row(tx->db, &rows, err, CHECKPOINT_COLUMNS " AND c.row = ?", "i", (int64_t)id);
+    int r = snp_db_row(tx->db, &rows, err, CHECKPOINT_COLUMNS " AND c.row = ?", "i", (int64_t)id);
 
     if (r <= 0) {
         return r < 0 ? r
-                     : snp_fail(err, SNP_E_NOT_FOUND, "no checkpoint %llu",
-                                (unsigned long long)id);
+                     : snp_fail(err, SNP_E_NOT_FOUND, "no checkpoint %llu", (unsigned long long)id);
     }
     checkpoint_read(&rows, &row);
     SNP_TRY(snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err));

@@ -15,9 +15,9 @@
 #include "store/job.h"
 
 enum {
-    SNP_JOURNAL_LIST_MAX = 1000,     /* rows of one page */
-    SNP_JOURNAL_SEEN_MAX = 64 << 10, /* bytes kept of each stream while a cell runs: the last */
-    SNP_JOURNAL_KNOWN_MAX = 1 << 20, /* bytes of a list of keys */
+    SNP_JOURNAL_LIST_MAX = 1000,      /* rows of one page */
+    SNP_JOURNAL_SEEN_MAX = 64 << 10,  /* bytes kept of each stream while a cell runs: the last */
+    SNP_JOURNAL_KNOWN_MAX = 1 << 20,  /* bytes of a list of keys */
     SNP_JOURNAL_PART_MAX = 256 << 20, /* bytes of one part of a cell */
     SNP_JOURNAL_EVENTS_MAX = 10000,   /* events kept; the oldest go */
 };
@@ -179,8 +179,7 @@ typedef int (*snp_journal_effect_fn)(const struct snp_journal_effect *row,
 /* What recovery, gc and repair did: for `doctor`. */
 struct snp_journal_event {
     uint64_t at_us;
-    const char
-        *kind; /* a word: salvage, damaged_blob, unusable_checkpoint, unknown_cells, ... */
+    const char *kind; /* a word: salvage, damaged_blob, unusable_checkpoint, unknown_cells, ... */
     const char *session; /* id, or NULL; that session may be gone */
     const char *text;    /* one line: what happened, what was done, what is to be done */
 };

@@ -3,8 +3,8 @@
  * What is left of a damaged database.
  *
  * A new one is filled beside it, with the rows that a scan of each table can reach from its
- * beginning, from its end, and from probes between; then what no longer fits together is repaired. The
- * damaged one is renamed, never changed or removed: somebody may know better.
+ * beginning, from its end, and from probes between; then what no longer fits together is repaired.
+ * The damaged one is renamed, never changed or removed: somebody may know better.
  *
  * Whatever happens on the way, there is always one database to open: the damaged
  * one, or the new one, complete.
@@ -72,16 +72,15 @@ static int columns_find(struct salvage *s, struct snp_err *err)
 
         /* A column of ours is one that the new table has; its schema is not to be believed. */
         if (name != NULL &&
-            sqlite3_table_column_metadata(s->to.sqlite, "main", s->table, name, NULL, NULL,
-                                          NULL, NULL, NULL) == SQLITE_OK) {
+            sqlite3_table_column_metadata(s->to.sqlite, "main", s->table, name, NULL, NULL, NULL,
+                                          NULL, NULL) == SQLITE_OK) {
             r = snp_buf_addf(&list, "%s%s", s->n_columns == 0 ? "" : ", ", name);
             s->n_columns++;
         }
     }
     (void)sqlite3_finalize(stmt);
     SNP_TRY_MEMORY(r >= 0, err);
-    (void)snprintf(s->columns, sizeof(s->columns), "%s",
-                   list.len == 0 ? "" : snp_buf_cstr(&list));
+    (void)snprintf(s->columns, sizeof(s->columns), "%s", list.len == 0 ? "" : snp_buf_cstr(&list));
     s->holes += s->n_columns == 0 ? 1 : 0;
     return 0;
 }
@@ -249,8 +248,7 @@ static int sequences_raise(struct salvage *s, struct snp_err *err)
         int64_t was = 0;
 
         if (snp_db_number(&s->from, 0, &was, &ignored,
-                          "SELECT seq FROM sqlite_sequence WHERE name = ?", "t",
-                          numbered[i]) < 0) {
+                          "SELECT seq FROM sqlite_sequence WHERE name = ?", "t", numbered[i]) < 0) {
             was = 0; /* unreadable: the gap has to do */
         }
         r = snp_db_run(&s->to, NULL, err,
@@ -258,10 +256,9 @@ static int sequences_raise(struct salvage *s, struct snp_err *err)
                        " SELECT ?1, 0 WHERE NOT EXISTS"
                        " (SELECT 1 FROM sqlite_sequence WHERE name = ?1)",
                        "t", numbered[i]);
-        SNP_THEN(r,
-                 snp_db_run(&s->to, NULL, err,
-                            "UPDATE sqlite_sequence SET seq = MAX(seq, ?) + ? WHERE name = ?",
-                            "iit", was, (int64_t)SEQUENCE_GAP, numbered[i]));
+        SNP_THEN(r, snp_db_run(&s->to, NULL, err,
+                               "UPDATE sqlite_sequence SET seq = MAX(seq, ?) + ? WHERE name = ?",
+                               "iit", was, (int64_t)SEQUENCE_GAP, numbered[i]));
     }
     return r;
 }
@@ -341,8 +338,7 @@ static int folder_sync(const char *path, struct snp_err *err)
 {
     const char *slash = strrchr(path, '/');
     snp_autofree char *folder = snp_format("%.*s", (int)(slash - path), path);
-    snp_autoclose int fd =
-        folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snp_autoclose int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0 || fsync(fd) < 0) {
         return snp_fail_sys(err, errno, "sync the folder of %s", path);
@@ -369,11 +365,8 @@ char *snp_salvage_aside(const char *path)
     }
 }
 
-static int new_make(struct salvage *s,
-                    const char *path,
-                    const char *why,
-                    const char *aside,
-                    struct snp_err *err)
+static int new_make(
+    struct salvage *s, const char *path, const char *why, const char *aside, struct snp_err *err)
 {
     snp_autofree char *new_path = snp_format("%s.salvage", path);
     struct snp_err reading;

@@ -6,8 +6,8 @@
  * end. PRAGMA user_version says which version a database has; it and the change are committed
  * together.
  *
- * blobs.refs is kept by triggers, so that no way of removing a row can forget it. A checkpoint that is
- * not complete is being written or being removed: nobody sees it.
+ * blobs.refs is kept by triggers, so that no way of removing a row can forget it. A checkpoint that
+ * is not complete is being written or being removed: nobody sees it.
  */
 #include "store/db.h"
 #include "store/job.h"
@@ -93,7 +93,9 @@ static const char v2[] =
     "CREATE INDEX cells_running ON cells(row) WHERE status = 'running';"
     "CREATE INDEX checkpoints_incomplete ON checkpoints(row) WHERE complete = 0;";
 
-/* A checkpoint says which effects were noted before it was taken; of older ones the time tells it. */
+/*
+ * A checkpoint says which effects were noted before it was taken; of older ones the time tells it.
+ */
 static const char v3[] =
     "ALTER TABLE checkpoints ADD COLUMN effect INTEGER NOT NULL DEFAULT 0;"
     "UPDATE checkpoints SET effect = IFNULL((SELECT MAX(row) FROM effects"

@@ -2,13 +2,14 @@
 /*
  * The user's key and what is made of it.
  *
- * HMAC-SHA-256 of the store's salt under the user's key gives the key that all others are derived from: one for
- * names, one for contents, two for pages. A file of a content has a random salt, which gives it its own key for
- * AES-256-GCM; the nonce is the number of the piece. Pages of the database stay as long as they are, so they have
- * AES-256-XTS, like sectors of an encrypted disk: not authenticated.
+ * HMAC-SHA-256 of the store's salt under the user's key gives the key that all others are derived
+ * from: one for names, one for contents, two for pages. A file of a content has a random salt,
+ * which gives it its own key for AES-256-GCM; the nonce is the number of the piece. Pages of the
+ * database stay as long as they are, so they have AES-256-XTS, like sectors of an encrypted disk:
+ * not authenticated.
  *
- * SQLite reads and writes the database and its log through two functions of ours, which are put in place of those of
- * its VFS. It must do so in whole pages; whatever else it might want fails.
+ * SQLite reads and writes the database and its log through two functions of ours, which are put in
+ * place of those of its VFS. It must do so in whole pages; whatever else it might want fails.
  */
 #include "store/seal.h"
 
@@ -35,8 +36,8 @@ enum {
     HEX = 2 * KEY,
     MARK_LEN = sizeof(SNP_SEAL_MARK) - 1,
     PAGE = 4096,
-    PAGE_HEAD =
-        100, /* of the first page; stays as it is, so that an older program sees a newer version */
+    /* of the first page; stays as it is, so that an older program sees a newer version */
+    PAGE_HEAD = 100,
     LOG_HEAD = 32,
     LOG_ENTRY = 24, /* before each page in the log */
 };
@@ -78,8 +79,8 @@ static bool keys_make(struct snp_seal *seal, const uint8_t user[KEY], uint8_t ch
     uint8_t xts[2 * KEY];
     bool ok = derive(user, seal->salt, KEY, root) && derive(root, "check", 5, check) &&
               derive(root, "names", 5, seal->name_key) &&
-              derive(root, "contents", 8, seal->content_key) &&
-              derive(root, "pages 1", 7, xts) && derive(root, "pages 2", 7, xts + KEY);
+              derive(root, "contents", 8, seal->content_key) && derive(root, "pages 1", 7, xts) &&
+              derive(root, "pages 2", 7, xts + KEY);
 
     for (int i = 0; i < 2; i++) {
         seal->pages[i] = EVP_CIPHER_CTX_new();
@@ -97,8 +98,7 @@ static int key_read(const char *path, uint8_t ret[KEY], struct snp_err *err)
     struct stat st;
 
     if (path[0] != '/') {
-        return snp_fail(err, SNP_E_INVALID, "the store key needs an absolute path, not '%s'",
-                        path);
+        return snp_fail(err, SNP_E_INVALID, "the store key needs an absolute path, not '%s'", path);
     }
     if (fd < 0 || fstat(fd, &st) < 0) {
         return snp_fail_sys(
@@ -192,10 +192,7 @@ static int seal_make(struct snp_seal *seal, const char *dir, bool is_moved, stru
     return is_moved ? record_write(seal, err) : 0;
 }
 
-int snp_seal_open(const char *dir,
-                  const char *key_path,
-                  struct snp_seal **ret,
-                  struct snp_err *err)
+int snp_seal_open(const char *dir, const char *key_path, struct snp_seal **ret, struct snp_err *err)
 {
     struct snp_seal *seal = calloc(1, sizeof(*seal));
     snp_autofree char *known = NULL;
@@ -363,12 +360,8 @@ static const struct sealed_file *extra_found(const sqlite3_file *file)
                                                       offsetof(struct sealed_file, ours));
 }
 
-static bool page_crypt(const struct snp_seal *seal,
-                       bool is_log,
-                       uint64_t at,
-                       uint8_t *bytes,
-                       size_t n,
-                       int encrypt)
+static bool page_crypt(
+    const struct snp_seal *seal, bool is_log, uint64_t at, uint8_t *bytes, size_t n, int encrypt)
 {
     uint8_t tweak[16] = {0};
     int len = 0;
@@ -376,8 +369,7 @@ static bool page_crypt(const struct snp_seal *seal,
     memcpy(tweak, &at, sizeof(at));
     tweak[15] = is_log ? 1 : 0;
     return EVP_CipherInit_ex(seal->pages[encrypt], NULL, NULL, NULL, tweak, encrypt) == 1 &&
-           EVP_CipherUpdate(seal->pages[encrypt], bytes, &len, bytes, (int)n) == 1 &&
-           len == (int)n;
+           EVP_CipherUpdate(seal->pages[encrypt], bytes, &len, bytes, (int)n) == 1 && len == (int)n;
 }
 
 /* Never written (the file was made longer): it stays zeros, which are no page's encrypted bytes. */
@@ -387,16 +379,15 @@ static bool is_hole(const uint8_t *bytes, size_t n)
 }
 
 /*
- * The page within n bytes from at on, if there is one: at most one, or it is refused, and so is a part of one. Heads of
- * the file, of the log and of its entries are no pages.
+ * The page within n bytes from at on, if there is one: at most one, or it is refused, and so is a
+ * part of one. Heads of the file, of the log and of its entries are no pages.
  */
 static bool range_crypt(
     const struct sealed_file *extra, uint64_t at, uint8_t *bytes, size_t n, int encrypt)
 {
     uint64_t step = extra->is_log ? PAGE + LOG_ENTRY : PAGE;
     uint64_t first = extra->is_log ? LOG_HEAD : 0;
-    uint64_t start =
-        at < first ? first : at - (at - first) % step; /* of the entry that at is in */
+    uint64_t start = at < first ? first : at - (at - first) % step; /* of the entry that at is in */
     uint64_t from = extra->is_log ? start + LOG_ENTRY : start == 0 ? PAGE_HEAD : start;
     uint64_t to = start + step;
 
@@ -420,8 +411,7 @@ static int on_read(sqlite3_file *file, void *bytes, int n, sqlite3_int64 at)
     if (rc != SQLITE_OK) { /* what is beyond the end is zeros, and no whole page is before it */
         return rc;
     }
-    return range_crypt(extra, (uint64_t)at, bytes, (size_t)n, 0) ? SQLITE_OK
-                                                                 : SQLITE_IOERR_READ;
+    return range_crypt(extra, (uint64_t)at, bytes, (size_t)n, 0) ? SQLITE_OK : SQLITE_IOERR_READ;
 }
 
 static int on_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 at)
@@ -438,7 +428,10 @@ static int on_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 
                : SQLITE_IOERR_WRITE;
 }
 
-/* SQLite keeps all else in memory (temp_store); the journal of an empty database, before it has its log, is empty. */
+/*
+ * SQLite keeps all else in memory (temp_store); the journal of an empty database, before it has its
+ * log, is empty.
+ */
 static int on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret)
 {
     const struct snp_seal *seal = (const struct snp_seal *)(const void *)vfs;
@@ -492,8 +485,8 @@ static int database_copy(const struct snp_seal *seal,
 }
 
 /*
- * First a sealed copy beside it, then the record, then the copy takes its place: whenever that is broken off, the
- * next start sees by the record whether the copy counts.
+ * First a sealed copy beside it, then the record, then the copy takes its place: whenever that is
+ * broken off, the next start sees by the record whether the copy counts.
  */
 int snp_seal_database(struct snp_seal *seal, const char *path, struct snp_err *err)
 {
@@ -520,8 +513,7 @@ int snp_seal_database(struct snp_seal *seal, const char *path, struct snp_err *e
         seal->vfs = *seal->real;
         seal->vfs.zName = "sealed";
         seal->vfs.pNext = NULL;
-        seal->vfs.szOsFile =
-            (seal->real->szOsFile + 7) / 8 * 8 + (int)sizeof(struct sealed_file);
+        seal->vfs.szOsFile = (seal->real->szOsFile + 7) / 8 * 8 + (int)sizeof(struct sealed_file);
         seal->vfs.xOpen = on_open;
         seal->is_registered = sqlite3_vfs_register(&seal->vfs, 1) == SQLITE_OK;
     }

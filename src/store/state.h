@@ -138,7 +138,9 @@ enum {
     SNP_SWEEP_END = 256 /* of sweep_at: all folders were looked through */
 };
 
-/* A job of our own threads: run and wait for the commit. Not on the loop's or the store's thread. */
+/*
+ * A job of our own threads: run and wait for the commit. Not on the loop's or the store's thread.
+ */
 int snp_store_call(struct snp_store *store,
                    snp_store_run_fn run,
                    void *arg,
@@ -217,8 +219,8 @@ int snp_store_own(struct snp_store *store,
 /* Identity (identity.c) -------------------------------------------------------------------- */
 
 /*
- * After opening: does the database have what was committed beside these contents? If not, an event says so, and
- * contents without a row are kept.
+ * After opening: does the database have what was committed beside these contents? If not, an event
+ * says so, and contents without a row are kept.
  */
 int snp_identity_check(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
 /* Write the generation down beside the contents. The commit with it must be on disk. */
@@ -229,7 +231,10 @@ void snp_identity_next(struct snp_store *store);
 void snp_identity_hold(struct snp_store *store);
 /* The database is about to be closed, the folder of contents is not. */
 void snp_identity_drop(struct snp_store *store);
-/* SNP_E_DENIED: what the paths lead to is not what is open, so nothing may be opened or replaced by path. */
+/*
+ * SNP_E_DENIED: what the paths lead to is not what is open, so nothing may be opened or replaced
+ * by path.
+ */
 int snp_identity_held(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
 
 /* Transfers (checkpoint.c) ----------------------------------------------------------------- */

@@ -3,11 +3,11 @@
  * The store's thread: it opens the database, takes the jobs that wait, runs them in one
  * transaction, commits, and has the loop told.
  *
- * A batch: BEGIN; for each job SAVEPOINT, run, RELEASE or ROLLBACK TO; COMMIT. If the commit fails, or a job
- * breaks the whole transaction (SQLite does that when the disk is full), everything is
- * rolled back and each job runs in a transaction of its own, so that one that is too
- * large fails alone. A database that turns out to be damaged is salvaged in between, and the jobs
- * run once more. Nothing is told before the last of this is over.
+ * A batch: BEGIN; for each job SAVEPOINT, run, RELEASE or ROLLBACK TO; COMMIT. If the commit fails,
+ * or a job breaks the whole transaction (SQLite does that when the disk is full), everything is
+ * rolled back and each job runs in a transaction of its own, so that one that is too large fails
+ * alone. A database that turns out to be damaged is salvaged in between, and the jobs run once
+ * more. Nothing is told before the last of this is over.
  *
  * Invariants: only this thread touches the connection; a job is in exactly one of: the queue,
  * the batch, the list of finished ones.
@@ -49,8 +49,8 @@ enum {
     RESERVE_BYTES = 1 << 20,
     RESERVE_PLENTY = 32, /* times as much must be free */
     RESERVE_ROOM = 4,    /* and so often within the budget */
-    LOG_BYTES =
-        4 << 20, /* of its file, written ahead: then a sync need not wait for more than data */
+    /* of its file, written ahead: then a sync need not wait for more than data */
+    LOG_BYTES = 4 << 20,
 };
 
 /* One that waits: on the loop (job.done), or in a thread of ours (is_call). */
@@ -223,8 +223,7 @@ static void log_move(struct snp_store *store, unsigned least)
     if (snp_blobs_sync_folders(store, &err) < 0) {
         return; /* the next commit that needs it says why */
     }
-    rc = sqlite3_wal_checkpoint_v2(store->db.sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
-                                   NULL);
+    rc = sqlite3_wal_checkpoint_v2(store->db.sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     if (rc == SQLITE_OK) {
         store->db.wal_pages = 0;
         snp_store_look(store);
@@ -296,8 +295,7 @@ static void folders_sync(const struct snp_store *store)
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(above); i++) {
         snp_autofree char *path = snp_format("%s%s", store->blob_dir, above[i]);
-        snp_autoclose int fd =
-            path == NULL ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        snp_autoclose int fd = path == NULL ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
         if (fd >= 0) {
             (void)fsync(fd); /* see above */
@@ -311,8 +309,7 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
     snp_autoclose int fd = -1;
 
     SNP_TRY_MEMORY(tmp, err);
-    SNP_TRY(
-        snp_identity_held(store, err)); /* never half of it here, half where it was moved to */
+    SNP_TRY(snp_identity_held(store, err)); /* never half of it here, half where it was moved to */
     SNP_TRY(snp_mkdir_p(tmp, 0700, err));
     SNP_TRY(lock_take(store, err));
     if (store->place.fd >= 0) {
@@ -332,7 +329,9 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
     return 0;
 }
 
-/* A large one that was closed in order is believed: what is wrong with it is met when it is read. */
+/*
+ * A large one that was closed in order is believed: what is wrong with it is met when it is read.
+ */
 static int is_believed(struct snp_store *store, bool *ret, struct snp_err *err)
 {
     int64_t clean = 0;
@@ -390,8 +389,8 @@ static int mark_closed(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *
 }
 
 /*
- * Give the log's file its size now: overwriting costs a sync only the data, growing also
- * the file system's own records. Zeros are no valid entry of it. A hint: may fail. With the log on disk, so
+ * Give the log's file its size now: overwriting costs a sync only the data, growing also the file
+ * system's own records. Zeros are no valid entry of it. A hint: may fail. With the log on disk, so
  * is the generation that the opening began.
  */
 static void log_extend(struct snp_store *store)
@@ -459,7 +458,10 @@ static int db_salvage(struct snp_store *store, const struct snp_err *why, struct
     return db_open_once(store, err);
 }
 
-/* A plain database to be sealed: opened once more as it is, so that it is intact and all of it in one file. */
+/*
+ * A plain database to be sealed: opened once more as it is, so that it is intact and all of it in
+ * one file.
+ */
 static int db_settle(struct snp_store *store, struct snp_err *err)
 {
     snp_autofree char *log = snp_format("%s-wal", store->db_path);
@@ -478,8 +480,7 @@ static int db_settle(struct snp_store *store, struct snp_err *err)
     db_close(store);
     return r == 0 && access(log, F_OK) == 0
                ? snp_fail(err, SNP_E_INTERNAL,
-                          "%s could not be merged into the database; free space on that disk",
-                          log)
+                          "%s could not be merged into the database; free space on that disk", log)
                : r;
 }
 
@@ -615,8 +616,7 @@ static enum outcome batch_try(struct snp_store *store,
         if (!job_run(store, node)) {
             *err = node->err;
             if (err->code == SNP_OK) {
-                (void)snp_fail(err, SNP_E_INTERNAL, "%s: the transaction broke",
-                               store->db_path);
+                (void)snp_fail(err, SNP_E_INTERNAL, "%s: the transaction broke", store->db_path);
             }
             rollback(store);
             return BATCH_BROKEN;
@@ -874,7 +874,10 @@ static bool idle_wait(struct snp_store *store)
     return pthread_cond_timedwait(&store->wake, &store->mutex, &until) == ETIMEDOUT;
 }
 
-/* Much was written, and nothing comes: what was cached for it, here and by the allocator, goes back. */
+/*
+ * Much was written, and nothing comes: what was cached for it, here and by the allocator,
+ * goes back.
+ */
 static void memory_return(struct snp_store *store)
 {
     if (store->is_open) {
@@ -1032,11 +1035,10 @@ int snp_store_open(struct uv_loop_s *loop,
     if (r != 0) {
         uv_close((uv_handle_t *)&store->async, never_opened);
         if (r == EPERM) { /* the C library tries clone instead after ENOSYS only */
-            return snp_fail(
-                err, SNP_E_UNSUPPORTED,
-                "no thread can be started: clone3 is refused here with EPERM, as old "
-                "container runtimes do; update the runtime, or start the container "
-                "with --security-opt seccomp=unconfined");
+            return snp_fail(err, SNP_E_UNSUPPORTED,
+                            "no thread can be started: clone3 is refused here with EPERM, as old "
+                            "container runtimes do; update the runtime, or start the container "
+                            "with --security-opt seccomp=unconfined");
         }
         return snp_fail_sys(err, r, "start the journal's thread");
     }
@@ -1076,9 +1078,7 @@ static void enqueue(struct snp_store *store, struct job_node *node)
     (void)pthread_cond_signal(&store->wake);
 }
 
-int snp_store_submit(struct snp_store *store,
-                     const struct snp_store_job *job,
-                     struct snp_err *err)
+int snp_store_submit(struct snp_store *store, const struct snp_store_job *job, struct snp_err *err)
 {
     struct job_node *node = store == NULL ? NULL : calloc(1, sizeof(*node));
     int r = 0;
@@ -1093,8 +1093,7 @@ int snp_store_submit(struct snp_store *store,
     if (store->is_closing) {
         r = snp_fail(err, SNP_E_DENIED, "the journal is being closed");
     } else if (store->stats.waiting >= SNP_STORE_QUEUE_MAX || SNP_FAULT_FAILS("store.submit")) {
-        r = snp_fail(err, SNP_E_LIMIT,
-                     "%d jobs wait for the disk of %s already; try again later",
+        r = snp_fail(err, SNP_E_LIMIT, "%d jobs wait for the disk of %s already; try again later",
                      SNP_STORE_QUEUE_MAX, store->dir);
     } else {
         enqueue(store, node);

@@ -168,8 +168,7 @@ static int item_check(const struct snp_stream_in *in,
         return snp_fail(err, SNP_E_PEER, "the checkpoint has an item with an invalid key");
     }
     if (!has_content(item->kind) && (item->size != 0 || item->is_same)) {
-        return snp_fail(err, SNP_E_PEER, "the checkpoint has a %s with content",
-                        kinds[item->kind]);
+        return snp_fail(err, SNP_E_PEER, "the checkpoint has a %s with content", kinds[item->kind]);
     }
     if (!json_is_object(item->meta)) {
         return snp_fail(err, SNP_E_PEER, "the checkpoint has an item without meta");
@@ -263,8 +262,8 @@ static int header_take(struct snp_stream_in *in, struct snp_err *err)
     uint32_t head_len = u32_at(h + 8);
     uint8_t type = (uint8_t)h[12];
 
-    if (type < SNP_STREAM_ITEM || type > SNP_STREAM_END || h[13] != 0 || h[14] != 0 ||
-        h[15] != 0 || head_len > SNP_STREAM_HEAD_MAX || head_len > body_len ||
+    if (type < SNP_STREAM_ITEM || type > SNP_STREAM_END || h[13] != 0 || h[14] != 0 || h[15] != 0 ||
+        head_len > SNP_STREAM_HEAD_MAX || head_len > body_len ||
         body_len - head_len > SNP_STREAM_RAW_MAX) {
         return snp_fail(err, SNP_E_PEER, "the checkpoint has an invalid frame");
     }
@@ -285,8 +284,7 @@ static int head_take(struct snp_stream_in *in, struct snp_err *err)
 
     if (in->type == SNP_STREAM_DATA) {
         return in->head_len != 0 || in->raw_left == 0 || in->raw_left > in->left
-                   ? snp_fail(err, SNP_E_PEER,
-                              "the checkpoint has data that belongs to no item")
+                   ? snp_fail(err, SNP_E_PEER, "the checkpoint has data that belongs to no item")
                    : 0;
     }
     if (in->has_item) {

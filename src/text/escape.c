@@ -32,25 +32,19 @@ static uint32_t decode(const char *bytes, size_t len)
     return point;
 }
 
-/* Ranges a terminal obeys, or that show text in another order than it has, or as nothing (but joiners). */
+/*
+ * Ranges a terminal obeys, or that show text in another order than it has, or as nothing
+ * (but joiners).
+ */
 static bool is_hostile(uint32_t point)
 {
     static const struct {
         uint32_t first;
         uint32_t last;
     } ranges[] = {
-        {0x00,    0x08   },
-        {0x0b,    0x1f   },
-        {0x7f,    0x9f   },
-        {0x061c,  0x061c },
-        {0x200b,  0x200b },
-        {0x200e,  0x200f },
-        {0x2028,  0x202e },
-        {0x2060,  0x2064 },
-        {0x2066,  0x206f },
-        {0xfeff,  0xfeff },
-        {0xfff9,  0xfffb },
-        {0xe0000, 0xe0fff},
+        {0x00, 0x08},     {0x0b, 0x1f},     {0x7f, 0x9f},     {0x061c, 0x061c},
+        {0x200b, 0x200b}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x2064},
+        {0x2066, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(ranges); i++) {
         if (point >= ranges[i].first && point <= ranges[i].last) {
@@ -108,8 +102,7 @@ char *snp_shell_word(const char *text)
     if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
         return strdup(text);
     }
-    snp_buf_init(&out,
-                 4 * strlen(text) + 3); /* each may be a quote; two around them and a NUL */
+    snp_buf_init(&out, 4 * strlen(text) + 3); /* each may be a quote; two around them and a NUL */
     r = snp_buf_adds(&out, "'");
     for (const char *c = text; *c != '\0' && r == 0; c++) {
         r = *c == '\'' ? snp_buf_adds(&out, "'\\''") : snp_buf_add(&out, c, 1);

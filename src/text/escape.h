@@ -16,8 +16,8 @@
 int snp_escape(struct snp_buf *out, const char *bytes, size_t n) SNP_NODISCARD;
 
 /*
- * As one word of a shell, for a command that is shown to be pasted: names of a stranger's folders and files may be
- * commands. The caller frees; NULL when out of memory.
+ * As one word of a shell, for a command that is shown to be pasted: names of a stranger's folders
+ * and files may be commands. The caller frees; NULL when out of memory.
  */
 char *snp_shell_word(const char *text) SNP_NODISCARD;
 

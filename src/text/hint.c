@@ -19,15 +19,15 @@ static const struct hint_row {
       "option "
       "project, or write the file into the session.",
       "Only files below /workspace and /tmp are here, no others of the user's machine. List "
-      "/workspace and use a path from there; ask the user for a file that is missing."}      },
+      "/workspace and use a path from there; ask the user for a file that is missing."}},
     {"no such program",
      {"This program is not in the sandbox: only those of /usr and of the template are.",
       "This program is not in the sandbox: only those of /usr and of the template are.",
-      "This program is not installed here. Use another one, or Python."}                     },
+      "This program is not installed here. Use another one, or Python."}},
     {"no such module",
      {NULL, NULL,
       "The package is not installed here, and without a network it cannot be. Use what is "
-      "installed, or ask the user for a template that has it."}                              },
+      "installed, or ask the user for a template that has it."}},
     {"no network",
      {"The sandbox has no network. Copy files in with snipara-sandbox put or --project DIR. "
       "Install packages into a template: snipara-sandbox template add NAME --requirements FILE",
@@ -36,7 +36,7 @@ static const struct hint_row {
       "project. Install packages into a template: snipara-sandbox template add NAME "
       "--requirements FILE, then the option template",
       "There is no network here: downloads, pip and APIs cannot work. Use the packages and the "
-      "files in /workspace that are here, or ask the user for what is missing."}             },
+      "files in /workspace that are here, or ask the user for what is missing."}},
     {"no packages",
      {"pip cannot install packages inside, whatever it proposes: the sandbox has no network. "
       "Install them into a template: snipara-sandbox template add NAME --requirements FILE, "
@@ -48,47 +48,47 @@ static const struct hint_row {
       "the option template",
       "pip cannot install packages here, whatever it proposes: there is no network. Use what "
       "is "
-      "installed, or ask the user for a template that has the package."}                     },
+      "installed, or ask the user for a template that has the package."}},
     {"read-only",
      {"Only /workspace and /tmp can be written.", "Only /workspace and /tmp can be written.",
-      "Only /workspace and /tmp can be written."}                                            },
+      "Only /workspace and /tmp can be written."}},
     {"no permission",
      {"This path is not open to the sandbox. Only /workspace and /tmp can be written.",
       "This path is not open to the sandbox. Only /workspace and /tmp can be written.",
-      "This path is not open here. Only /workspace and /tmp can be written."}                },
+      "This path is not open here. Only /workspace and /tmp can be written."}},
     {"not permitted",
      {"Do without this call: the sandbox does not permit it.",
       "Do without this call: the sandbox does not permit it.",
-      "Do without this call: it is not permitted here."}                                     },
+      "Do without this call: it is not permitted here."}},
     {"disk space",
      {"Delete files, or open the session with a larger --workspace-size (--workspace-files; "
       "--tmp-size for /tmp).",
       "Delete files, or open the session with a larger limit workspace_size (workspace_files; "
       "tmp_size for /tmp).",
-      "Delete files that are not needed, or write less."}                                    },
+      "Delete files that are not needed, or write less."}},
     {"file size",
      {"Write smaller files, or open the session with a larger --file-size.",
       "Write smaller files, or open the session with a larger limit file_size.",
-      "Write smaller files."}                                                                },
+      "Write smaller files."}},
     {"open files",
      {"Close files when done, or open the session with more --open-files.",
       "Close files when done, or open the session with a larger limit open_files.",
-      "Close files when done."}                                                              },
+      "Close files when done."}},
     {"memory",
      {"Use less at a time, or raise --memory; for an open session: snipara-sandbox sessions "
       "set "
       "NAME --memory SIZE",
       "Use less at a time, or raise the limit memory.",
-      "Use less at a time: read in parts, delete what is no longer needed."}                 },
+      "Use less at a time: read in parts, delete what is no longer needed."}},
     {"processes",
      {"Start fewer processes and threads at a time, or open the session with more --processes.",
       "Start fewer processes and threads at a time, or open the session with a larger limit "
       "processes.",
-      "Start fewer processes and threads at a time."}                                        },
-    {"workspace_size",  {NULL, NULL, "Delete files that are not needed, or write less."}     },
-    {"workspace_files", {NULL, NULL, "Delete files that are not needed, or make fewer."}     },
-    {"tmp_size",        {NULL, NULL, "Delete files of /tmp that are not needed."}            },
-    {"file_size",       {NULL, NULL, "Write smaller files."}                                 },
+      "Start fewer processes and threads at a time."}},
+    {"workspace_size", {NULL, NULL, "Delete files that are not needed, or write less."}},
+    {"workspace_files", {NULL, NULL, "Delete files that are not needed, or make fewer."}},
+    {"tmp_size", {NULL, NULL, "Delete files of /tmp that are not needed."}},
+    {"file_size", {NULL, NULL, "Write smaller files."}},
     {"no input",
      {"input() had nothing to read. Give the code standard input with --stdin FILE.",
       "input() had nothing to read. Give the code standard input with the option input.",
@@ -96,15 +96,15 @@ static const struct hint_row {
     {"shell line",
      {"This is a shell line, and CODE is Python. Run it with exec --sh, or begin it with !.",
       "This is a shell line, and the code is Python. Run it as a command, or begin it with !.",
-      "This is a shell line, and the code is Python. Begin it with !, or use Python."}       },
-    {"timeout",         {NULL, NULL, "Do less in one call; what earlier calls made stays."}  },
+      "This is a shell line, and the code is Python. Begin it with !, or use Python."}},
+    {"timeout", {NULL, NULL, "Do less in one call; what earlier calls made stays."}},
     {"notebook",
      {"These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines "
       "with !. Plots show by themselves.",
       "These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines "
       "with !. Plots show by themselves.",
       "These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines "
-      "with !. Plots show by themselves. Write plain Python for the rest."}                  },
+      "with !. Plots show by themselves. Write plain Python for the rest."}},
 };
 
 const char *snp_hint(const char *cause, enum snp_hint_reader reader)
@@ -152,21 +152,18 @@ const char *snp_hint_of(const json_t *object, enum snp_hint_reader reader)
 static json_t *module_words(const json_t *module, bool is_person)
 {
     const char *name = snp_json_str(module, "name", "");
-    const char *first =
-        json_string_value(json_array_get(json_object_get(module, "templates"), 0));
+    const char *first = json_string_value(json_array_get(json_object_get(module, "templates"), 0));
 
     if (first == NULL) {
-        return json_sprintf(
-            "'%s' is not in the template of this session, and the sandbox has no "
-            "network to install it. A template with it: %s; %s",
-            name, snp_json_str(module, "command", ""),
-            is_person ? "or put its folder into the workspace"
-                      : "then open the session with the option template");
+        return json_sprintf("'%s' is not in the template of this session, and the sandbox has no "
+                            "network to install it. A template with it: %s; %s",
+                            name, snp_json_str(module, "command", ""),
+                            is_person ? "or put its folder into the workspace"
+                                      : "then open the session with the option template");
     }
-    return json_sprintf(is_person
-                            ? "%s comes with template %s: open the session with --template %s"
-                            : "%s comes with template %s: open the session with the option "
-                              "template \"%s\"",
+    return json_sprintf(is_person ? "%s comes with template %s: open the session with --template %s"
+                                  : "%s comes with template %s: open the session with the option "
+                                    "template \"%s\"",
                         name, first, first);
 }
 
@@ -213,14 +210,11 @@ static void fill(json_t *object, enum snp_hint_reader reader, const char *full)
 
     if (json_is_object(module) && reader != SNP_HINT_MODEL &&
         strcmp(module_name(object), own_module) != 0) {
-        (void)json_object_set_new(object, "hint",
-                                  module_words(module, reader == SNP_HINT_PERSON));
+        (void)json_object_set_new(object, "hint", module_words(module, reader == SNP_HINT_PERSON));
     } else if (strcmp(snp_json_str(object, "source", ""), "limit") == 0 &&
                reader != SNP_HINT_MODEL) {
-        (void)json_object_set_new(object, "hint",
-                                  limit_words(object, reader == SNP_HINT_PERSON));
-    } else if (full[0] != '\0' && strcmp(cause, "disk space") == 0 &&
-               reader != SNP_HINT_MODEL) {
+        (void)json_object_set_new(object, "hint", limit_words(object, reader == SNP_HINT_PERSON));
+    } else if (full[0] != '\0' && strcmp(cause, "disk space") == 0 && reader != SNP_HINT_MODEL) {
         (void)json_object_set_new(
             object, "hint",
             json_sprintf("Delete files, or open the session with a larger %s%s.",

@@ -12,10 +12,10 @@ static const struct {
     const char *bytes;
     size_t n;
 } kinds[] = {
-    {"image/png",  0, "\x89PNG\r\n\x1a\n", 8},
-    {"image/jpeg", 0, "\xff\xd8\xff",      3},
-    {"image/gif",  0, "GIF8",              4},
-    {"image/webp", 8, "WEBP",              4},
+    {"image/png", 0, "\x89PNG\r\n\x1a\n", 8},
+    {"image/jpeg", 0, "\xff\xd8\xff", 3},
+    {"image/gif", 0, "GIF8", 4},
+    {"image/webp", 8, "WEBP", 4},
 };
 
 const char *snp_image_type(const char *bytes, size_t n)

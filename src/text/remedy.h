@@ -12,15 +12,15 @@ struct snp_remedy_limit {
     const char *words;
 };
 
-/* {name} in words is the remedy's name, {object} what the error is about; NULL = nothing helps these users. */
+/*
+ * {name} in words is the remedy's name, {object} what the error is about; NULL = nothing helps
+ * these users.
+ */
 struct snp_remedy_words {
     const char *kind[SNP_REMEDY_KINDS];
     const struct snp_remedy_limit *limits; /* of SNP_REMEDY_RAISE_LIMIT */
-    int (*ways)(struct snp_buf *out,
-                int64_t ways,
-                const char *object); /* of SNP_REMEDY_RECOVER */
-    int (*set_limit)(struct snp_buf *out,
-                     const struct snp_err *err); /* of SNP_REMEDY_SET_LIMIT */
+    int (*ways)(struct snp_buf *out, int64_t ways, const char *object); /* of SNP_REMEDY_RECOVER */
+    int (*set_limit)(struct snp_buf *out, const struct snp_err *err); /* of SNP_REMEDY_SET_LIMIT */
 };
 
 /* Add what helps; nothing if nothing does. */

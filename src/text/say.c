@@ -40,8 +40,8 @@ void snp_say_line(struct snp_say *say, const char *text, size_t max)
 void snp_say_string(struct snp_say *say, const json_t *string, size_t max)
 {
     if (say->r == 0 && json_is_string(string)) {
-        say->r = snp_text_line(&say->buf, json_string_value(string), json_string_length(string),
-                               max);
+        say->r =
+            snp_text_line(&say->buf, json_string_value(string), json_string_length(string), max);
     }
 }
 

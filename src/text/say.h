@@ -3,8 +3,8 @@
 #define SNP_TEXT_SAY_H
 
 /*
- * A text that is put together from pieces. The first failure is kept and nothing is added after it, so
- * that only whoever uses the text needs to look.
+ * A text that is put together from pieces. The first failure is kept and nothing is added after it,
+ * so that only whoever uses the text needs to look.
  *
  *     snp_autosay struct snp_say text = SNP_SAY(TEXT_MAX);
  *     snp_say(&text, "Snapshot ");

@@ -39,12 +39,12 @@ static const char *state_text(const json_t *result)
         const char *copied;
         const char *kept;
     } rows[] = {
-        {"rolled_back",              "rolled back: variables and files are as before this cell",
+        {"rolled_back", "rolled back: variables and files are as before this cell",
          "rolled back: variables are as before this cell; files stay as the cell left them"},
-        {"lost",                     "lost: variables are as at the session's start; files are as before this cell",
-         "lost: variables are as at the session's start; files stay as the cell left them" },
+        {"lost", "lost: variables are as at the session's start; files are as before this cell",
+         "lost: variables are as at the session's start; files stay as the cell left them"},
         {"restored_from_checkpoint", "lost: the session returns to its latest checkpoint",
-         "lost: the session returns to its latest checkpoint"                              },
+         "lost: the session returns to its latest checkpoint"},
     };
     const char *state = snp_json_str(result, "state", "kept");
     const char *workspace =
@@ -174,9 +174,9 @@ static void say_denial(struct snp_say *out, const json_t *denial)
         const char *member;
         const char *before;
     } parts[] = {
-        {"control",   ""  },
+        {"control", ""},
         {"operation", ": "},
-        {"object",    " " },
+        {"object", " "},
     };
     const char *rule = snp_json_str(denial, "rule", "");
     const long long count = snp_json_int(denial, "count", 1);

@@ -106,9 +106,8 @@ int snp_text_output(struct snp_buf *out, const char *bytes, size_t n)
     }
     snp_buf_init(&settled, n + 1);
     r = lines_settle(&settled, bytes, n);
-    return r < 0 || settled.len == 0
-               ? r
-               : snp_text_clean(out, snp_buf_bytes(&settled), settled.len);
+    return r < 0 || settled.len == 0 ? r
+                                     : snp_text_clean(out, snp_buf_bytes(&settled), settled.len);
 }
 
 /* Bytes of the first (of_end false) or last `chars` characters of clean text. */
@@ -173,8 +172,7 @@ int snp_text_output_cut(struct snp_buf *out,
                         bool *ret_cut)
 {
     *ret_cut = gap->chars > 0 || (n > max && snp_utf8_count(text, n) > max);
-    return *ret_cut ? cut(out, text, n, gap, max, "output truncated: ")
-                    : snp_buf_add(out, text, n);
+    return *ret_cut ? cut(out, text, n, gap, max, "output truncated: ") : snp_buf_add(out, text, n);
 }
 
 int snp_text_add(struct snp_buf *out, const char *bytes, size_t n, size_t max, bool *ret_cut)
@@ -185,8 +183,8 @@ int snp_text_add(struct snp_buf *out, const char *bytes, size_t n, size_t max, b
     snp_buf_init(&clean, n * GROWTH + 1);
     r = snp_text_clean(&clean, bytes, n);
     return r < 0 ? r
-                 : snp_text_cut(out, clean.len == 0 ? "" : snp_buf_bytes(&clean), clean.len,
-                                max, ret_cut);
+                 : snp_text_cut(out, clean.len == 0 ? "" : snp_buf_bytes(&clean), clean.len, max,
+                                ret_cut);
 }
 
 int snp_text_line(struct snp_buf *out, const char *bytes, size_t n, size_t max)
@@ -224,8 +222,7 @@ static void string_measure(json_t *value, struct measure *measure)
     size_t chars = snp_utf8_count(text, n) + 2;
 
     for (size_t i = 0; i < n; i++) {
-        chars +=
-            text[i] == '"' || text[i] == '\\' || text[i] == '\n' || text[i] == '\t' ? 1 : 0;
+        chars += text[i] == '"' || text[i] == '\\' || text[i] == '\n' || text[i] == '\t' ? 1 : 0;
     }
     measure->chars += chars;
     if (chars > measure->longest_chars) {
@@ -271,8 +268,7 @@ int snp_text_bound(json_t *value, size_t max)
 
         snp_buf_init(&cut, n + SHORT_STRING);
         r = snp_text_cut(&cut, text, n, snp_utf8_count(text, n) / 2, NULL);
-        if (r == 0 &&
-            json_string_setn_nocheck(measure.longest, snp_buf_bytes(&cut), cut.len) < 0) {
+        if (r == 0 && json_string_setn_nocheck(measure.longest, snp_buf_bytes(&cut), cut.len) < 0) {
             r = SNP_E_NOMEM;
         }
         measure = (struct measure){0};

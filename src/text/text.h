@@ -19,14 +19,15 @@
 int snp_text_clean(struct snp_buf *out, const char *bytes, size_t n) SNP_NODISCARD;
 
 /*
- * The same for what a program printed: of a line that was written over (\r, as progress bars do) the
- * last state alone.
+ * The same for what a program printed: of a line that was written over (\r, as progress bars do)
+ * the last state alone.
  */
 int snp_text_output(struct snp_buf *out, const char *bytes, size_t n) SNP_NODISCARD;
 
 /*
- * Append clean UTF-8 text of at most max characters: if it is longer, its first three fifths and its
- * last two, with a line between them that says how much is missing. *ret_cut (may be NULL): whether.
+ * Append clean UTF-8 text of at most max characters: if it is longer, its first three fifths and
+ * its last two, with a line between them that says how much is missing. *ret_cut (may be
+ * NULL): whether.
  */
 int snp_text_cut(struct snp_buf *out, const char *text, size_t n, size_t max, bool *ret_cut)
     SNP_NODISCARD;

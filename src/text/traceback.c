@@ -22,8 +22,8 @@ static bool is_frame(const char *line, size_t n, bool *ret_own)
     end = memchr(file, '"', n - (sizeof(begin) - 1));
     *ret_own = true;
     for (size_t i = 0; i < SNP_ARRAY_LEN(libraries) && end != NULL; i++) {
-        *ret_own = *ret_own && memmem(file, (size_t)(end - file), libraries[i],
-                                      strlen(libraries[i])) == NULL;
+        *ret_own = *ret_own &&
+                   memmem(file, (size_t)(end - file), libraries[i], strlen(libraries[i])) == NULL;
     }
     return true;
 }

@@ -54,10 +54,7 @@ static int hash_of(const struct snp_chain *chain,
     return 0;
 }
 
-int snp_chain_next(struct snp_chain *chain,
-                   const char *body,
-                   size_t n,
-                   char out[SNP_CHAIN_HEX + 1])
+int snp_chain_next(struct snp_chain *chain, const char *body, size_t n, char out[SNP_CHAIN_HEX + 1])
 {
     if (hash_of(chain, body, n, "", out) < 0) {
         return -1;

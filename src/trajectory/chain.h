@@ -7,13 +7,14 @@
  *
  *     {...,"hash":"64 hex digits"}
  *
- * which is SHA-256 over the hash of the line before it (64 hex digits; zeros before the first) and the
- * line as it stands without `,"hash":"..."`. So a line that is changed, moved, left out or put in breaks
- * the chain. Whoever can write the whole file can make a whole new chain: only a hash that is
- * kept elsewhere speaks against that, and against a cut at the end.
+ * which is SHA-256 over the hash of the line before it (64 hex digits; zeros before the first) and
+ * the line as it stands without `,"hash":"..."`. So a line that is changed, moved, left out or put
+ * in breaks the chain. Whoever can write the whole file can make a whole new chain: only a hash
+ * that is kept elsewhere speaks against that, and against a cut at the end.
  *
- * A line of ours has `,"mac":"64 hex digits"` in front of that: HMAC-SHA-256, with a key that only the user
- * has, over the hash that the line would have without it. It says who wrote the line, and behind which.
+ * A line of ours has `,"mac":"64 hex digits"` in front of that: HMAC-SHA-256, with a key that only
+ * the user has, over the hash that the line would have without it. It says who wrote the line, and
+ * behind which.
  */
 
 #include <stdbool.h>
@@ -37,10 +38,8 @@ void snp_chain_init(struct snp_chain *chain);
  * The hash of the next line, whose text without hash is body (from "{" to "}"), into out; the chain
  * goes on from there. 0, or -1 when there is no SHA-256.
  */
-int snp_chain_next(struct snp_chain *chain,
-                   const char *body,
-                   size_t n,
-                   char out[SNP_CHAIN_HEX + 1]) SNP_NODISCARD;
+int snp_chain_next(struct snp_chain *chain, const char *body, size_t n, char out[SNP_CHAIN_HEX + 1])
+    SNP_NODISCARD;
 
 enum snp_chain_link {
     SNP_CHAIN_OK = 0,
@@ -49,7 +48,10 @@ enum snp_chain_link {
 };
 enum snp_chain_link snp_chain_check(struct snp_chain *chain, const char *line, size_t n);
 
-/* The mac of the next line, whose text without mac and hash is body, into out. The chain stays. 0 or -1. */
+/*
+ * The mac of the next line, whose text without mac and hash is body, into out. The chain stays. 0
+ * or -1.
+ */
 int snp_chain_mac(const struct snp_chain *chain,
                   const unsigned char key[SNP_CHAIN_KEY],
                   const char *body,

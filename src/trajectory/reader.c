@@ -41,9 +41,8 @@ bool snp_trajectory_is_event(const json_t *record)
 
 const char *snp_trajectory_step(const json_t *record)
 {
-    return snp_streq(snp_json_str(record, "_type", NULL), "step")
-               ? snp_json_str(record, "step", "")
-               : "";
+    return snp_streq(snp_json_str(record, "_type", NULL), "step") ? snp_json_str(record, "step", "")
+                                                                  : "";
 }
 
 /* Lines ------------------------------------------------------------------------------------- */
@@ -103,10 +102,7 @@ static void chain_follow(struct line_reader *reading, const char *text, size_t n
     }
 }
 
-static int line_take(struct line_reader *reading,
-                     const char *text,
-                     size_t n,
-                     struct snp_err *err)
+static int line_take(struct line_reader *reading, const char *text, size_t n, struct snp_err *err)
 {
     struct snp_trajectory_check *check = reading->check;
     snp_autojson json_t *record = NULL;
@@ -340,9 +336,7 @@ static enum snp_trajectory_state state_of(const struct snp_trajectory_info *info
     return info->check.is_chained ? SNP_TRAJECTORY_INTERRUPTED : SNP_TRAJECTORY_DONE;
 }
 
-int snp_trajectory_info_read(const char *path,
-                             struct snp_trajectory_info *ret,
-                             struct snp_err *err)
+int snp_trajectory_info_read(const char *path, struct snp_trajectory_info *ret, struct snp_err *err)
 {
     int r;
 
@@ -451,8 +445,7 @@ int snp_trajectory_list(const char *dir, size_t max, json_t **ret, struct snp_er
     for (size_t i = 0; r == 0 && i < folder.n && i < max; i++) {
         snp_autofree char *path = snp_format("%s/%s", dir, folder.entries[i].name);
 
-        if (path == NULL ||
-            json_array_append_new(paths, snp_json_bytes(path, strlen(path))) < 0) {
+        if (path == NULL || json_array_append_new(paths, snp_json_bytes(path, strlen(path))) < 0) {
             r = snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
     }

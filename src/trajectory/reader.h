@@ -18,25 +18,25 @@
 
 /* What is said of a file as a whole. */
 struct snp_trajectory_check {
-    size_t n_lines;       /* records */
-    size_t n_corrupt;     /* lines that are no record */
-    size_t n_broken;      /* records whose hash is another, or missing in a file with a chain */
-    size_t first_bad;     /* number of the first line of either kind, from 1; 0 = none */
-    const char *why;      /* static: what is wrong with that line */
-    size_t first_corrupt; /* number of the first line that is no record; 0 = none */
+    size_t n_lines;          /* records */
+    size_t n_corrupt;        /* lines that are no record */
+    size_t n_broken;         /* records whose hash is another, or missing in a file with a chain */
+    size_t first_bad;        /* number of the first line of either kind, from 1; 0 = none */
+    const char *why;         /* static: what is wrong with that line */
+    size_t first_corrupt;    /* number of the first line that is no record; 0 = none */
     const char *why_corrupt; /* static: what is wrong with that one */
     bool is_chained;         /* it has a chain */
     bool is_ended;           /* its last record is an end */
-    size_t n_foreign; /* records that were not written with the key, if one is asked about */
-    size_t torn;      /* bytes after the last line end */
-    uint64_t whole;   /* bytes before them */
+    size_t n_foreign;        /* records that were not written with the key, if one is asked about */
+    size_t torn;             /* bytes after the last line end */
+    uint64_t whole;          /* bytes before them */
     int64_t last_seq;
     struct snp_chain chain; /* after the last line */
 };
 
 /*
- * Call line for each record (borrowed; NULL = none), negative ends the reading with that code and *err.
- * SNP_E_NOT_FOUND, SNP_E_SYS.
+ * Call line for each record (borrowed; NULL = none), negative ends the reading with that code and
+ * *err. SNP_E_NOT_FOUND, SNP_E_SYS.
  */
 int snp_trajectory_read(const char *path,
                         int (*line)(void *ctx, json_t *record, struct snp_err *err),
@@ -45,9 +45,9 @@ int snp_trajectory_read(const char *path,
                         struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Whether every line of a file was written with this key: what such a record says is the user's own word.
- * SNP_E_INVALID: it is damaged, or no record of ours; SNP_E_DENIED: somebody else wrote it. What is torn at
- * its end does not count. *ret_check as above.
+ * Whether every line of a file was written with this key: what such a record says is the user's own
+ * word. SNP_E_INVALID: it is damaged, or no record of ours; SNP_E_DENIED: somebody else wrote it.
+ * What is torn at its end does not count. *ret_check as above.
  */
 int snp_trajectory_own(const char *path,
                        const unsigned char key[SNP_CHAIN_KEY],
@@ -55,8 +55,8 @@ int snp_trajectory_own(const char *path,
                        struct snp_err *err) SNP_NODISCARD;
 
 /*
- * "FILE: 2 lines passed over, first line 7: ...": what to tell of lines that are no record; the caller
- * frees. NULL: there are none, or out of memory.
+ * "FILE: 2 lines passed over, first line 7: ...": what to tell of lines that are no record; the
+ * caller frees. NULL: there are none, or out of memory.
  */
 char *snp_trajectory_passed_over(const char *path, const struct snp_trajectory_check *check);
 

@@ -78,8 +78,8 @@ static bool fd_has_lock(int64_t pid, const char *fd, const struct stat *file)
 }
 
 /*
- * Whether a process writes a file. What a file says of its writer anybody may have put there, and somebody else
- * may have locked it; who has the lock the kernel knows.
+ * Whether a process writes a file. What a file says of its writer anybody may have put there, and
+ * somebody else may have locked it; who has the lock the kernel knows.
  */
 static bool has_lock(int64_t pid, const char *path)
 {
@@ -276,8 +276,8 @@ int snp_trajectory_resume(const char *path,
                           struct snp_err *err)
 {
     snp_autotrajectory struct snp_trajectory *t = trajectory_new(strdup(path), key);
-    snp_autofree char *dir =
-        strndup(path, (size_t)(name_of(path) - path)); /* with its slash; "" without any */
+    /* with its slash; "" without any */
+    snp_autofree char *dir = strndup(path, (size_t)(name_of(path) - path));
     struct snp_trajectory_check check;
     snp_autoclose int folder = -1;
     int r;
@@ -289,8 +289,7 @@ int snp_trajectory_resume(const char *path,
     if (r < 0) {
         return r;
     }
-    t->fd =
-        openat(folder, name_of(path), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    t->fd = openat(folder, name_of(path), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (t->fd < 0) {
         return snp_fail_sys(err, errno, "open %s", path);
     }
@@ -350,13 +349,11 @@ static int line_add(struct snp_trajectory *t, const char *body, struct snp_err *
     int r;
 
     if (n > SNP_TRAJECTORY_LINE_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "a record of %zu bytes is too long for %s", n,
-                        t->path);
+        return snp_fail(err, SNP_E_LIMIT, "a record of %zu bytes is too long for %s", n, t->path);
     }
     snp_buf_init(&line, n + TAIL_MAX);
     if (snp_chain_mac(&chain, t->key, body, n, mac) < 0) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "libcrypto has no HMAC-SHA-256 for %s",
-                        t->path);
+        return snp_fail(err, SNP_E_UNSUPPORTED, "libcrypto has no HMAC-SHA-256 for %s", t->path);
     }
     r = snp_buf_add(&line, body, n - 1);
     r = r < 0 ? r : snp_buf_addf(&line, ",\"mac\":\"%s\"}", mac);

@@ -3,10 +3,10 @@
 #define SNP_TRAJECTORY_WRITER_H
 
 /*
- * The file of a run, LOG_DIR/ID.jsonl, written line by line while it happens (docs/reference/trajectory.md).
- * Who writes holds a lock on it, which ends with the process, however that ends; so a file without
- * an end that nobody has locked is an interrupted run. The lock is of the open file: the writing
- * process may read the file as well.
+ * The file of a run, LOG_DIR/ID.jsonl, written line by line while it happens
+ * (docs/reference/trajectory.md). Who writes holds a lock on it, which ends with the process,
+ * however that ends; so a file without an end that nobody has locked is an interrupted run. The
+ * lock is of the open file: the writing process may read the file as well.
  */
 
 #include <stdbool.h>
@@ -23,14 +23,14 @@ struct snp_trajectory;
 /* A folder of records. */
 struct snp_trajectory_place {
     const char *dir;
-    bool
-        is_beneath; /* nobody chose it: below the current folder, behind no symbolic link, else SNP_E_DENIED */
+    /* nobody chose it: below the current folder, behind no symbolic link, else SNP_E_DENIED */
+    bool is_beneath;
 };
 
 /*
- * Create the file, and its folder (0700) if need be, with head as its first line. key: of SNP_CHAIN_KEY bytes,
- * copied; the lines get their mac with it. head: consumed, also on failure; gets process, seq, mac, hash. *ret
- * is the caller's: snp_trajectory_free().
+ * Create the file, and its folder (0700) if need be, with head as its first line. key: of
+ * SNP_CHAIN_KEY bytes, copied; the lines get their mac with it. head: consumed, also on failure;
+ * gets process, seq, mac, hash. *ret is the caller's: snp_trajectory_free().
  */
 int snp_trajectory_create(const struct snp_trajectory_place *place,
                           const char *id,
@@ -40,9 +40,10 @@ int snp_trajectory_create(const struct snp_trajectory_place *place,
                           struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Go on with a file that was written with this key; is_beneath is of its folder, as above. A last line that is torn
- * was never acknowledged and is cut off, *ret_torn says how many bytes. SNP_E_LIMIT: somebody writes it now; SNP_E_INVALID: its chain is
- * broken; SNP_E_DENIED: it was written with another key, or with none. Then it is as it was.
+ * Go on with a file that was written with this key; is_beneath is of its folder, as above. A last
+ * line that is torn was never acknowledged and is cut off, *ret_torn says how many bytes.
+ * SNP_E_LIMIT: somebody writes it now; SNP_E_INVALID: its chain is broken; SNP_E_DENIED: it was
+ * written with another key, or with none. Then it is as it was.
  */
 int snp_trajectory_resume(const char *path,
                           bool is_beneath,
@@ -52,8 +53,9 @@ int snp_trajectory_resume(const char *path,
                           struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Append a record (an object; consumed, also on failure), which gets seq, mac and hash. is_synced: it
- * survives a power cut before this returns. A line that could not be written whole is taken back.
+ * Append a record (an object; consumed, also on failure), which gets seq, mac and hash. is_synced:
+ * it survives a power cut before this returns. A line that could not be written whole is
+ * taken back.
  */
 int snp_trajectory_add(struct snp_trajectory *t,
                        json_t *record,
@@ -66,18 +68,20 @@ void snp_trajectory_free(struct snp_trajectory *t);
 SNP_DEFINE_CLEANUP(struct snp_trajectory *, snp_trajectory_free)
 #define snp_autotrajectory snp_cleanup(snp_trajectory_freep)
 
-/* Who writes: {"pid", "start": ticks since boot, "boot": id}. New reference, NULL when out of memory. */
+/*
+ * Who writes: {"pid", "start": ticks since boot, "boot": id}. New reference, NULL when out
+ * of memory.
+ */
 json_t *snp_trajectory_process(void);
 
 /* Whether somebody holds the lock of a file. False also if it cannot be opened. */
 bool snp_trajectory_is_written(const char *path);
 
 /*
- * Ask the process that a file's last head names to stop (SIGTERM), if it is the one that holds the file's
- * lock. SNP_E_NOT_FOUND: nobody writes it; SNP_E_UNSUPPORTED: it is not one we see, or not that one.
+ * Ask the process that a file's last head names to stop (SIGTERM), if it is the one that holds the
+ * file's lock. SNP_E_NOT_FOUND: nobody writes it; SNP_E_UNSUPPORTED: it is not one we see, or not
+ * that one.
  */
-int snp_trajectory_stop(const char *path,
-                        const json_t *process,
-                        struct snp_err *err) SNP_NODISCARD;
+int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err *err) SNP_NODISCARD;
 
 #endif

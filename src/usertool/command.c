@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands as tools: each call is a process that gets the arguments as one line of JSON on its standard input,
- * and whose standard output is the answer. It has ended when its first process has: what is left of
- * its group is killed then, and at once when the call is cancelled.
+ * Commands as tools: each call is a process that gets the arguments as one line of JSON on its
+ * standard input, and whose standard output is the answer. It has ended when its first process has:
+ * what is left of its group is killed then, and at once when the call is cancelled.
  */
 #include <errno.h>
 #include <signal.h>
@@ -70,8 +70,7 @@ static void rest_read(struct command_call *job, int which)
 {
     size_t most = (size_t)SNP_USERTOOL_REPLY_MAX / READ_BYTES + 2;
 
-    for (size_t i = 0; i < most && job->process.ends[which].fd >= 0 && end_read(job, which);
-         i++) {
+    for (size_t i = 0; i < most && job->process.ends[which].fd >= 0 && end_read(job, which); i++) {
     }
 }
 
@@ -175,8 +174,7 @@ static int command_begin(void *ctx,
     snp_toolbox_hold(job->box);
     r = snp_buf_adds(&job->in, text) < 0 || snp_buf_adds(&job->in, "\n") < 0
             ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-            : snp_process_start(&job->process, snp_toolbox_loop(job->box), &child, "command",
-                                err);
+            : snp_process_start(&job->process, snp_toolbox_loop(job->box), &child, "command", err);
     if (r < 0) {
         if (job->process.n_handles == 0) {
             job_free(job);
@@ -246,8 +244,8 @@ static int program_check(const struct command *command, const char *name, struct
     }
     return is_there
                ? 0
-               : snp_fail(err, SNP_E_INVALID,
-                          "%.64s: no program '%.200s', or it cannot be started", name, program);
+               : snp_fail(err, SNP_E_INVALID, "%.64s: no program '%.200s', or it cannot be started",
+                          name, program);
 }
 
 int snp_toolbox_command_add(struct snp_toolbox *box,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tools of runs that look things up in the index of the project. Each call is a process, `context call`. */
+/*
+ * Tools of runs that look things up in the index of the project. Each call is a process,
+ * `context call`.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,10 +57,10 @@ static const struct {
     const char *description;
     const char *parameters; /* JSON Schema */
 } tools[] = {
-    {"snipara_context_query",  context_query_text,  context_query_parameters },
-    {"snipara_search",         search_text,         search_parameters        },
-    {"snipara_read",           read_text,           read_parameters          },
-    {"snipara_sections",       sections_text,       sections_parameters      },
+    {"snipara_context_query", context_query_text, context_query_parameters},
+    {"snipara_search", search_text, search_parameters},
+    {"snipara_read", read_text, read_parameters},
+    {"snipara_sections", sections_text, sections_parameters},
     {"snipara_shared_context", shared_context_text, shared_context_parameters},
 };
 
@@ -78,8 +81,8 @@ static json_t *schema_make(const char *parameters)
             (void)json_array_append_new(required, json_string(name));
         }
     }
-    return json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties", properties,
-                     "required", required, "additionalProperties", 0);
+    return json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties", properties, "required",
+                     required, "additionalProperties", 0);
 }
 
 static int argv_make(const char *const words[WORDS], struct snp_toolbox_texts *ret)

@@ -50,8 +50,7 @@ bool snp_program_answer(
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(program->open); i++) {
         if (program->open[i].call != NULL && program->open[i].number == number) {
-            snp_usercall_answer(SNP_TAKE_PTR(program->open[i].call), !ok, n == 0 ? "" : bytes,
-                                n);
+            snp_usercall_answer(SNP_TAKE_PTR(program->open[i].call), !ok, n == 0 ? "" : bytes, n);
             return true;
         }
     }
@@ -63,8 +62,8 @@ static int tool_add(struct snp_toolbox *box,
                     struct snp_program_tools *program,
                     struct snp_err *err)
 {
-    snp_autojson json_t *nothing = json_pack("{s:s, s:{}, s:b}", "type", "object", "properties",
-                                             "additionalProperties", 0);
+    snp_autojson json_t *nothing =
+        json_pack("{s:s, s:{}, s:b}", "type", "object", "properties", "additionalProperties", 0);
     const json_t *parameters = json_object_get(given, "parameters");
     struct program_tool *tool = calloc(1, sizeof(*tool));
     const struct snp_usertool usertool = {

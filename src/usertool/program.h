@@ -18,7 +18,10 @@ struct snp_program_tools {
     } open[SNP_USERTOOL_PARALLEL_MAX];
 };
 
-/* [{"name", "description"?, "parameters"?, "timeout_ms"?}]. program: borrowed until the toolbox is closed. */
+/*
+ * [{"name", "description"?, "parameters"?, "timeout_ms"?}]. program: borrowed until the toolbox
+ * is closed.
+ */
 int snp_toolbox_add_program(struct snp_toolbox *box,
                             const json_t *tools,
                             struct snp_program_tools *program,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MCP servers as tools. What a server says its tools are is taken once, when it opens, and stays for the
- * whole run: a definition that changes later is not seen. Names get "mcp__SERVER__" before them, so
- * that none hides a tool of ours or of another server.
+ * MCP servers as tools. What a server says its tools are is taken once, when it opens, and stays
+ * for the whole run: a definition that changes later is not seen. Names get "mcp__SERVER__" before
+ * them, so that none hides a tool of ours or of another server.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -192,8 +192,7 @@ static int tool_add(struct snp_usertool_server *server,
     snp_autofree char *shown = name_make(server, name);
     snp_autofree char *origin = snp_format("mcp %s", server->name);
     struct remote *tool = calloc(1, sizeof(*tool));
-    int r =
-        server->pins == NULL ? 0 : snp_mcp_fingerprints_check(server->pins, definition, err);
+    int r = server->pins == NULL ? 0 : snp_mcp_fingerprints_check(server->pins, definition, err);
 
     if (tool != NULL) {
         tool->server = server;
@@ -202,22 +201,21 @@ static int tool_add(struct snp_usertool_server *server,
     if (shown == NULL || origin == NULL || tool == NULL || tool->name == NULL) {
         r = snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = r < 0
-            ? r
-            : snp_usertools_add(snp_toolbox_tools(server->box),
-                                &(struct snp_usertool){
-                                    .name = shown,
-                                    .description = snp_json_str(definition, "description", ""),
-                                    .schema = json_object_get(definition, "inputSchema"),
-                                    .manner = SNP_SCHEMA_LENIENT,
-                                    .origin = origin,
-                                    .timeout_ms = server->timeout_ms,
-                                    .begin = remote_begin,
-                                    .cancel = remote_cancel,
-                                    .free = remote_free,
-                                    .ctx = tool,
-                                },
-                                err);
+    r = r < 0 ? r
+              : snp_usertools_add(snp_toolbox_tools(server->box),
+                                  &(struct snp_usertool){
+                                      .name = shown,
+                                      .description = snp_json_str(definition, "description", ""),
+                                      .schema = json_object_get(definition, "inputSchema"),
+                                      .manner = SNP_SCHEMA_LENIENT,
+                                      .origin = origin,
+                                      .timeout_ms = server->timeout_ms,
+                                      .begin = remote_begin,
+                                      .cancel = remote_cancel,
+                                      .free = remote_free,
+                                      .ctx = tool,
+                                  },
+                                  err);
     if (r < 0 && tool != NULL) {
         remote_free(tool);
     }
@@ -248,8 +246,7 @@ static void on_listed(void *ctx,
     }
     json_array_foreach(items, i, each)
     {
-        if (is_wanted(server, snp_json_str(each, "name", "")) &&
-            tool_add(server, each, &err) < 0) {
+        if (is_wanted(server, snp_json_str(each, "name", "")) && tool_add(server, each, &err) < 0) {
             snp_toolbox_note(server->box, server->name, err.msg);
         }
     }

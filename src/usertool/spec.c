@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configuration of user tools, read: tables of members, each checked, so that a word that means nothing is
- * told and not passed over.
+ * Configuration of user tools, read: tables of members, each checked, so that a word that means
+ * nothing is told and not passed over.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +29,8 @@ struct tool_location {
 
 static int wrong(const struct tool_location *place, const char *member, const char *what)
 {
-    return snp_fail(place->err, SNP_E_INVALID, "%.150s: %s.%.60s.%s: %s", place->file,
-                    place->table, place->name, member, what);
+    return snp_fail(place->err, SNP_E_INVALID, "%.150s: %s.%.60s.%s: %s", place->file, place->table,
+                    place->name, member, what);
 }
 
 static int no_memory(const struct tool_location *place)
@@ -47,8 +47,8 @@ static int members_check(const struct tool_location *place,
     json_t *value;
 
     if (!json_is_object(table)) {
-        return snp_fail(place->err, SNP_E_INVALID, "%.150s: %s.%.60s must be a table",
-                        place->file, place->table, place->name);
+        return snp_fail(place->err, SNP_E_INVALID, "%.150s: %s.%.60s must be a table", place->file,
+                        place->table, place->name);
     }
     json_object_foreach((json_t *)(uintptr_t)table, name, value)
     {
@@ -104,8 +104,8 @@ static const char *text_of(const json_t *value)
 }
 
 /*
- * A copy of the text in which "${NAME}" and "${NAME:-instead}" are what our own environment says: so keys need
- * not stand in files. The caller frees; NULL: *err says why.
+ * A copy of the text in which "${NAME}" and "${NAME:-instead}" are what our own environment says:
+ * so keys need not stand in files. The caller frees; NULL: *err says why.
  */
 static char *expand(const struct tool_location *place, const char *member, const char *text)
 {
@@ -193,8 +193,8 @@ static int pairs_take(const struct tool_location *place,
         if (expanded == NULL) {
             return place->err->code;
         }
-        r = text_keep(place, ret, is_env ? SNP_TOOLBOX_ENV_MAX : SNP_TOOLBOX_HEADERS_MAX,
-                      member, snp_format("%s%s%s", name, between, expanded));
+        r = text_keep(place, ret, is_env ? SNP_TOOLBOX_ENV_MAX : SNP_TOOLBOX_HEADERS_MAX, member,
+                      snp_format("%s%s%s", name, between, expanded));
         if (r < 0) {
             return r;
         }
@@ -284,9 +284,9 @@ static int schema_take(const struct tool_location *place, const json_t *table, j
     }
     r = snp_file_read(path, FILE_MAX, &text, &n, place->err);
     r = r < 0 ? r : snp_json_parse(text, n, ret, place->err);
-    return r < 0 ? snp_err_wrap(place->err, "%s.%.60s.schema %.150s", place->table, place->name,
-                                path)
-                 : 0;
+    return r < 0
+               ? snp_err_wrap(place->err, "%s.%.60s.schema %.150s", place->table, place->name, path)
+               : 0;
 }
 
 static int command_take(struct snp_toolbox *box,
@@ -429,8 +429,7 @@ static int server_take(struct snp_toolbox *box,
 
     r = r < 0 ? r : name_check(place);
     if (r == 0 && !snp_toolbox_has_room(box)) {
-        r = snp_fail(place->err, SNP_E_LIMIT, "more than %d MCP servers",
-                     SNP_TOOLBOX_SERVERS_MAX);
+        r = snp_fail(place->err, SNP_E_LIMIT, "more than %d MCP servers", SNP_TOOLBOX_SERVERS_MAX);
     }
     r = r < 0 ? r : address_take(place, table, &spec);
     r = r < 0 ? r : cwd_take(place, table, &spec.cwd);

@@ -3,9 +3,9 @@
 #define SNP_USERTOOL_TOOLBOX_H
 
 /*
- * The tools a user gives to runs: commands and MCP servers, from configuration. They run outside the
- * sandbox with the user's rights, so whoever fills a toolbox must have been told to by the user, never by a
- * file that just lies in a folder.
+ * The tools a user gives to runs: commands and MCP servers, from configuration. They run outside
+ * the sandbox with the user's rights, so whoever fills a toolbox must have been told to by the
+ * user, never by a file that just lies in a folder.
  */
 
 #include <uv.h>
@@ -22,11 +22,12 @@ enum {
 struct snp_toolbox;
 
 /* *ret is the caller's: snp_toolbox_close(). loop: borrowed, outlives it. */
-int snp_toolbox_new(uv_loop_t *loop,
-                    struct snp_toolbox **ret,
-                    struct snp_err *err) SNP_NODISCARD;
+int snp_toolbox_new(uv_loop_t *loop, struct snp_toolbox **ret, struct snp_err *err) SNP_NODISCARD;
 
-/* {NAME: {"command", "description", "schema", ...}}, as docs/reference/tools.md has it; paths in it are relative to file's folder. */
+/*
+ * {NAME: {"command", "description", "schema", ...}}, as docs/reference/tools.md has it; paths in it
+ * are relative to file's folder.
+ */
 int snp_toolbox_add_commands(struct snp_toolbox *box,
                              const json_t *commands,
                              const char *file,
@@ -37,15 +38,18 @@ int snp_toolbox_add_servers(struct snp_toolbox *box,
                             const char *file,
                             struct snp_err *err) SNP_NODISCARD;
 
-/* Tools that look things up in the index of a project: they change nothing, so they need no permission. program: ours. */
+/*
+ * Tools that look things up in the index of a project: they change nothing, so they need no
+ * permission. program: ours.
+ */
 int snp_toolbox_add_context(struct snp_toolbox *box,
                             const char *program,
                             const char *project,
                             struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Wait until all servers have said which tools they have. opened: once, from the loop; err: one of them
- * cannot be used, by name. Not after snp_toolbox_close.
+ * Wait until all servers have said which tools they have. opened: once, from the loop; err: one of
+ * them cannot be used, by name. Not after snp_toolbox_close.
  */
 void snp_toolbox_open(struct snp_toolbox *box,
                       void (*opened)(void *ctx, const struct snp_err *err),
@@ -57,8 +61,8 @@ struct snp_usertools *snp_toolbox_tools(const struct snp_toolbox *box);
 const json_t *snp_toolbox_notes(const struct snp_toolbox *box);
 
 /*
- * End all of them; no call may be open. closed (may be NULL) comes from the loop when nothing is left, and then the
- * box is gone.
+ * End all of them; no call may be open. closed (may be NULL) comes from the loop when nothing is
+ * left, and then the box is gone.
  */
 void snp_toolbox_close(struct snp_toolbox *box, void (*closed)(void *ctx), void *ctx);
 

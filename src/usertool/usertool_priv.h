@@ -69,8 +69,8 @@ int snp_toolbox_server_start(struct snp_toolbox *box,
                              struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The same for toolbox.c: the tools are added when it has listed them. *ret: to be closed, also on failure, if it is not
- * NULL.
+ * The same for toolbox.c: the tools are added when it has listed them. *ret: to be closed, also on
+ * failure, if it is not NULL.
  */
 int snp_toolbox_server_add(struct snp_toolbox *box,
                            struct snp_toolbox_server *spec,

@@ -17,8 +17,8 @@ const char *const snp_failed_causes[] = {"memory", "timeout", NULL};
 const char *const snp_diff_changes[] = {"added", "removed", "changed", NULL};
 const char *const snp_result_statuses[] = {"ok",     "error", "timeout",     "oom",
                                            "killed", "limit", "interrupted", NULL};
-const char *const snp_result_states[] = {"kept", "rolled_back", "restored_from_checkpoint",
-                                         "lost", NULL};
+const char *const snp_result_states[] = {"kept", "rolled_back", "restored_from_checkpoint", "lost",
+                                         NULL};
 const char *const snp_result_streams[] = {"stdout", "stderr", NULL};
 const char *const snp_wait_reasons[] = {"run", "save", "rollback", NULL};
 

@@ -47,21 +47,21 @@ static const char *types_text(unsigned types, char *out, size_t out_len)
         unsigned type;
         const char *text;
     } names[] = {
-        {SNP_T_STR | SNP_T_TEXT, "a string"     },
-        {SNP_T_INT,              "an integer"   },
-        {SNP_T_REAL,             "a number"     },
-        {SNP_T_BOOL,             "true or false"},
-        {SNP_T_OBJ,              "an object"    },
-        {SNP_T_ARR,              "an array"     },
-        {SNP_T_NULL,             "null"         },
+        {SNP_T_STR | SNP_T_TEXT, "a string"},
+        {SNP_T_INT, "an integer"},
+        {SNP_T_REAL, "a number"},
+        {SNP_T_BOOL, "true or false"},
+        {SNP_T_OBJ, "an object"},
+        {SNP_T_ARR, "an array"},
+        {SNP_T_NULL, "null"},
     };
     size_t len = 0;
 
     out[0] = '\0';
     for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
         if ((types & names[i].type) != 0 && len < out_len) {
-            int n = snprintf(out + len, out_len - len, "%s%s", len > 0 ? " or " : "",
-                             names[i].text);
+            int n =
+                snprintf(out + len, out_len - len, "%s%s", len > 0 ? " or " : "", names[i].text);
 
             len += n > 0 ? (size_t)n : 0;
         }
@@ -116,8 +116,8 @@ static int size_check(const json_t *value,
         }
     } else if (json_is_array(value)) {
         if (field->max != 0 && json_array_size(value) > field->max) {
-            return snp_fail(err, SNP_E_INVALID, "%s: '%s' has at most %llu elements",
-                            record->what, field->name, (unsigned long long)field->max);
+            return snp_fail(err, SNP_E_INVALID, "%s: '%s' has at most %llu elements", record->what,
+                            field->name, (unsigned long long)field->max);
         }
     }
     return 0;
@@ -162,8 +162,8 @@ static int word_check(const char *word,
                                  field->words[i]);
         SNP_ASSERT(used < sizeof(all));
     }
-    return snp_fail(err, SNP_E_INVALID, "%s: '%s' is %s, not '%.64s'", record->what,
-                    field->name, all, word);
+    return snp_fail(err, SNP_E_INVALID, "%s: '%s' is %s, not '%.64s'", record->what, field->name,
+                    all, word);
 }
 
 /* What an object or an array holds. */
@@ -184,8 +184,7 @@ static int inside_check(json_t *value, const struct snp_field *field, struct snp
         if (field->of != NULL) {
             r = snp_record_check(item, field->of, err);
         } else if (!json_is_string(item)) {
-            r = snp_fail(err, SNP_E_INVALID, "%s: element %zu must be a string", field->name,
-                         i);
+            r = snp_fail(err, SNP_E_INVALID, "%s: element %zu must be a string", field->name, i);
         }
         if (r < 0) {
             return r;
@@ -296,7 +295,10 @@ void snp_record_read(const json_t *object, const struct snp_record *record, void
     }
 }
 
-/* *ret: a new reference, NULL = it has the value that absent reads as. False: out of memory, or no UTF-8. */
+/*
+ * *ret: a new reference, NULL = it has the value that absent reads as. False: out of memory, or
+ * no UTF-8.
+ */
 static bool field_write(const struct snp_field *field, const void *at, json_t **ret)
 {
     bool is_plain = true;
@@ -344,8 +346,7 @@ json_t *snp_record_write(const struct snp_record *record, const void *from)
     bool is_good = object != NULL;
 
     if (is_good && record->tag != NULL) {
-        is_good =
-            json_object_set_new_nocheck(object, record->tag, json_string(record->what)) == 0;
+        is_good = json_object_set_new_nocheck(object, record->tag, json_string(record->what)) == 0;
     }
     for (size_t i = 0; is_good && i < record->n_fields; i++) {
         const struct snp_field *field = &record->fields[i];
@@ -356,8 +357,8 @@ json_t *snp_record_write(const struct snp_record *record, const void *from)
             is_good = (field->types & SNP_T_NULL) != 0; /* else the caller could not make it */
             value = json_null();
         }
-        is_good = is_good && (value == NULL ||
-                              json_object_set_new_nocheck(object, field->name, value) == 0);
+        is_good = is_good &&
+                  (value == NULL || json_object_set_new_nocheck(object, field->name, value) == 0);
     }
     if (!is_good) {
         json_decref(object);

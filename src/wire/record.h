@@ -8,7 +8,8 @@
  * A list of fields is a macro that says each field once: F(S, kind, name, need, max, more, text).
  *   S     the struct, from the macro's caller
  *   kind  STR, WORD, INT, ... as below: the JSON type and the type in C
- *   need  MUST, OPT (may be absent), NIL (may be null), OPTNIL, SAID (OPT, and written always); with _3_1: not in 3.0
+ *   need  MUST, OPT (may be absent), NIL (may be null), OPTNIL, SAID (OPT, and written always);
+ *         with _3_1: not in 3.0
  *   max   as snp_field.max; 0 = no other limit than the frame's
  *   more  of a WORD its values, of OBJ and ARR the form of what they hold; else 0
  *   text  what it means, for docs/wire.md
@@ -58,7 +59,7 @@ struct snp_field {
     const char *name;
     unsigned types; /* SNP_T_* */
     uint64_t max;   /* largest value, bytes of a string, elements; 0 = what fits a frame */
-    const char *const *words; /* the values of a string, two or more, NULL ends them; or NULL */
+    const char *const *words;    /* the values of a string, two or more, NULL ends them; or NULL */
     const struct snp_record *of; /* the form of an object, or of an array's elements; or NULL */
     enum snp_held held;
     size_t offset;
@@ -70,8 +71,8 @@ struct snp_record {
     const struct snp_field *fields;
     size_t n_fields;
     bool allow_more; /* other members may be there, and are not looked at */
-    const char *
-        tag; /* a member whose value is `what`: "method" of requests, "event" of events; or NULL */
+    /* a member whose value is `what`: "method" of requests, "event" of events; or NULL */
+    const char *tag;
     size_t size; /* of the struct; 0 = there is none */
 };
 

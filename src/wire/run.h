@@ -3,8 +3,8 @@
 #define SNP_WIRE_RUN_H
 
 /*
- * What a program with the library and the process of one of its runs say to each other: the client protocol with methods of
- * its own. `hello`, `interrupt` and `answer` are in wire/session.h.
+ * What a program with the library and the process of one of its runs say to each other: the client
+ * protocol with methods of its own. `hello`, `interrupt` and `answer` are in wire/session.h.
  */
 
 #include "wire/methods.h"

@@ -14,8 +14,9 @@ extern const char *const snp_diff_changes[];
 #define SNP_SNAPSHOT_PROJECT "project"
 
 /*
- * Snapshots that a run takes of its session before each step have names that nobody else can give: this, the name
- * of the run's session, a colon, the number of the step. No list has them, but that of the run.
+ * Snapshots that a run takes of its session before each step have names that nobody else can give:
+ * this, the name of the run's session, a colon, the number of the step. No list has them, but that
+ * of the run.
  */
 #define SNP_STEP_PREFIX "step:"
 

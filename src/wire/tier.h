@@ -2,7 +2,10 @@
 #ifndef SNP_WIRE_TIER_H
 #define SNP_WIRE_TIER_H
 
-/* The tier protocol: what the daemon asks a tier, and what a tier answers. Files, output and probe are as clients ask. */
+/*
+ * The tier protocol: what the daemon asks a tier, and what a tier answers. Files, output and probe
+ * are as clients ask.
+ */
 
 #include "policy/limits.h"
 #include "wire/exec.h"

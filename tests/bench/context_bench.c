@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * context-bench DIR MODE: questions on standard input, one on a line. For each it prints a line: the microseconds
- * that the ranking took, then the first ten places that it found, as TAB PATH:LINE. The index must exist. MODE is
- * keyword, semantic, hybrid, or plain: hybrid without the encoder. `vectors` prints the numbers of each line instead.
+ * context-bench DIR MODE: questions on standard input, one on a line. For each it prints a line:
+ * the microseconds that the ranking took, then the first ten places that it found, as TAB
+ * PATH:LINE. The index must exist. MODE is keyword, semantic, hybrid, or plain: hybrid without the
+ * encoder. `vectors` prints the numbers of each line instead.
  */
 #include <inttypes.h>
 #include <stdio.h>

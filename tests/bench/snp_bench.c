@@ -9,7 +9,8 @@
  *   live SOCKET TEMPLATE FROM TO CODE          sessions of these numbers, which stay
  *   end SOCKET FROM TO                         end them
  *   library SOCKET SESSION CLIENTS RUNS GAP_US CODE
- *                                              cells by the C library, each client in SESSION-0, 1...
+ *                                              cells by the C library, each client in
+ *                                              SESSION-0, 1...
  *   ask SOCKET RUNS STEPS                      requests of any kind, in turns; see run_ask
  *   spawn RUNS COMMAND... [-- COMMAND...]...   whole processes, in turns
  *   pingpong HOPS RUNS BYTES                   a message through HOPS sockets and back
@@ -117,11 +118,10 @@ static int cell_run(struct snp_client *client,
                     bool *ret_hit,
                     struct snp_err *err)
 {
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_exec_request, .session = session, .kind = "python",
-                  .code_len = strlen(code), .tier = setting("SNP_BENCH_TIER", "native"),
-                  .rootfs = setting("SNP_BENCH_ROOTFS", NULL), .template = template,
-                  .durability = "process");
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_exec_request, .session = session, .kind = "python", .code_len = strlen(code),
+        .tier = setting("SNP_BENCH_TIER", "native"), .rootfs = setting("SNP_BENCH_ROOTFS", NULL),
+        .template = template, .durability = "process");
     snp_autoreply struct snp_reply reply = {0};
     struct snp_call call = {.head = head, .raw = code, .raw_len = strlen(code)};
     int r = head == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
@@ -180,8 +180,8 @@ static int session_measure(struct snp_client *client,
 
 static void sample_print(const struct sample *sample)
 {
-    (void)printf("{\"us\": %.1f, \"close_us\": %.1f, \"hit\": %s}\n", sample->us,
-                 sample->close_us, sample->is_hit ? "true" : "false");
+    (void)printf("{\"us\": %.1f, \"close_us\": %.1f, \"hit\": %s}\n", sample->us, sample->close_us,
+                 sample->is_hit ? "true" : "false");
 }
 
 /* One client --------------------------------------------------------------------------- */
@@ -403,8 +403,8 @@ static int library_measure(const struct job *job, unsigned number_of, struct snp
 static int client_main(const struct job *job, unsigned number_of)
 {
     struct snp_err err = {0};
-    int r = job->session == NULL ? sessions_measure(job, &err)
-                                 : library_measure(job, number_of, &err);
+    int r =
+        job->session == NULL ? sessions_measure(job, &err) : library_measure(job, number_of, &err);
 
     if (r < 0) {
         (void)fprintf(stderr, "snp-bench: %s\n", err.msg);
@@ -592,8 +592,7 @@ static int read_whole(int fd, char *bytes, size_t n)
 static void hop_main(int up, int below, char *bytes, size_t n)
 {
     while (read_whole(up, bytes, n) == 0) {
-        if (below >= 0 &&
-            (snp_write_all(below, bytes, n) < 0 || read_whole(below, bytes, n) < 0)) {
+        if (below >= 0 && (snp_write_all(below, bytes, n) < 0 || read_whole(below, bytes, n) < 0)) {
             break;
         }
         if (snp_write_all(up, bytes, n) < 0) {
@@ -688,10 +687,7 @@ static int step_fill(json_t *head, const json_t *names)
 }
 
 /* An exec's "code" travels behind the head. */
-static int step_send(struct snp_client *client,
-                     json_t *head,
-                     json_t *names,
-                     struct snp_err *err)
+static int step_send(struct snp_client *client, json_t *head, json_t *names, struct snp_err *err)
 {
     snp_autofree char *code = strdup(snp_json_str(head, "code", ""));
     snp_autoreply struct snp_reply reply = {0};
@@ -733,8 +729,7 @@ static int step_run(struct snp_client *client,
 
     (void)json_object_del(head, "wait_us");
     if (head == NULL || step_fill(head, names) < 0) {
-        return snp_fail(err, SNP_E_INVALID, "step %zu wants what no answer had",
-                        number_of_step);
+        return snp_fail(err, SNP_E_INVALID, "step %zu wants what no answer had", number_of_step);
     }
     if (wait_us > 0) {
         pause_us(wait_us);
@@ -784,15 +779,9 @@ static const struct {
     int n_args; /* at least, for spawn */
     int (*run)(char **argv, struct snp_err *err);
 } modes[] = {
-    {"cell",     4, run_cell    },
-    {"fresh",    5, run_fresh   },
-    {"rate",     5, run_rate    },
-    {"burst",    4, run_burst   },
-    {"library",  6, run_library },
-    {"live",     5, run_live    },
-    {"end",      3, run_end     },
-    {"ask",      3, run_ask     },
-    {"spawn",    2, run_spawn   },
+    {"cell", 4, run_cell},         {"fresh", 5, run_fresh},     {"rate", 5, run_rate},
+    {"burst", 4, run_burst},       {"library", 6, run_library}, {"live", 5, run_live},
+    {"end", 3, run_end},           {"ask", 3, run_ask},         {"spawn", 2, run_spawn},
     {"pingpong", 3, run_pingpong},
 };
 

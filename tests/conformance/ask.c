@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests of providers speak through: each line of standard input is a request as JSON (members of
- * struct snp_model_request; deadline_ms from now; cancel: after so many events), and its events
+ * What tests of providers speak through: each line of standard input is a request as JSON (members
+ * of struct snp_model_request; deadline_ms from now; cancel: after so many events), and its events
  * and answer come as lines. "parallel": the next one is asked without waiting for this one.
  */
 #include <stdio.h>
@@ -119,8 +119,7 @@ int main(void)
         (void)fprintf(stderr, "ask: %s\n", err.msg);
         return 1;
     }
-    for (ssize_t n = 0;
-         n_asks < SNP_ARRAY_LEN(asks) && (n = getline(&line, &cap, stdin)) > 0;) {
+    for (ssize_t n = 0; n_asks < SNP_ARRAY_LEN(asks) && (n = getline(&line, &cap, stdin)) > 0;) {
         struct ask *ask = &asks[n_asks++];
 
         SNP_ASSERT(n < LINE_MAX_BYTES);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server that the public conformance suite wants to meet: our protocol core and transports with
- * the suite's tools, resources and prompts instead of ours. On standard input and output, or with an
- * argument (as of `mcp-serve --http`) over HTTP, without a token; a second one is how many
+ * the suite's tools, resources and prompts instead of ours. On standard input and output, or with
+ * an argument (as of `mcp-serve --http`) over HTTP, without a token; a second one is how many
  * milliseconds a client may be slow. Not installed.
  */
 #include <stdio.h>
@@ -250,8 +250,8 @@ static void on_step(uv_timer_t *timer)
     struct steps *steps = timer->data;
 
     if (steps->done < STEPS && steps->is_progress) {
-        snp_mcp_progress(steps->call, steps->done * 50.0 + (steps->done == 0 ? 0.5 : 0), 100,
-                         NULL, NULL);
+        snp_mcp_progress(steps->call, steps->done * 50.0 + (steps->done == 0 ? 0.5 : 0), 100, NULL,
+                         NULL);
     } else if (steps->done < STEPS && steps->call->era == SNP_ERA_LEGACY) {
         snp_mcp_notify(steps->call, "notifications/message",
                        json_pack("{s:s, s:s}", "level", "info", "data", logs[steps->done]));
@@ -290,8 +290,7 @@ static void run_steps(struct snp_mcp_call *call, const struct item *item)
 static void on_answered(struct snp_mcp_call *call, json_t *result, json_t *error)
 {
     const char *name = snp_json_str(call->params, "name", "");
-    snp_autofree char *content =
-        json_dumps(json_object_get(result, "content"), JSON_ENCODE_ANY);
+    snp_autofree char *content = json_dumps(json_object_get(result, "content"), JSON_ENCODE_ANY);
     snp_autofree char *text = NULL;
 
     if (error != NULL) {
@@ -339,8 +338,7 @@ static json_t *filled(const json_t *value, const json_t *args)
         return json_deep_copy(value);
     }
     if (strcmp(text, "%") == 0) {
-        return json_string(
-            snp_json_str(args, "prompt", snp_json_str(args, "message", "nothing")));
+        return json_string(snp_json_str(args, "prompt", snp_json_str(args, "message", "nothing")));
     }
     if (strcmp(text, "%resourceUri") == 0) {
         return json_string(snp_json_str(args, "resourceUri", ""));
@@ -499,9 +497,9 @@ static void run_rounds(struct snp_mcp_call *call, const struct item *item)
         questions_filter(call, questions);
     }
     state_write(item, round, state);
-    snp_mcp_answer(call, json_pack("{s:s, s:O, s:s*}", "resultType", "input_required",
-                                   "inputRequests", questions, "requestState",
-                                   item->has_state ? state : NULL));
+    snp_mcp_answer(call,
+                   json_pack("{s:s, s:O, s:s*}", "resultType", "input_required", "inputRequests",
+                             questions, "requestState", item->has_state ? state : NULL));
 }
 
 /* Methods -------------------------------------------------------------------------------------- */
@@ -555,8 +553,8 @@ static void run_prompts_list(struct snp_mcp_call *call)
 
 static void run_prompts_get(struct snp_mcp_call *call)
 {
-    item_run(call, item_find(prompts, SNP_ARRAY_LEN(prompts),
-                             snp_json_str(call->params, "name", NULL)));
+    item_run(call,
+             item_find(prompts, SNP_ARRAY_LEN(prompts), snp_json_str(call->params, "name", NULL)));
 }
 
 static void run_resources_list(struct snp_mcp_call *call)
@@ -564,9 +562,9 @@ static void run_resources_list(struct snp_mcp_call *call)
     json_t *list = json_array();
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(resources); i++) {
-        (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "uri", resources[i].uri,
-                                                    "name", resources[i].uri, "mimeType",
-                                                    resources[i].mime));
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s, s:s, s:s}", "uri", resources[i].uri, "name",
+                                              resources[i].uri, "mimeType", resources[i].mime));
     }
     snp_mcp_answer(call, json_pack("{s:o}", "resources", list));
 }
@@ -584,9 +582,9 @@ static void run_resources_read(struct snp_mcp_call *call)
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(resources); i++) {
         if (strcmp(resources[i].uri, uri) == 0) {
-            snp_mcp_answer(call, json_pack("{s:[{s:s, s:s, s:s}]}", "contents", "uri", uri,
-                                           "mimeType", resources[i].mime, resources[i].member,
-                                           resources[i].content));
+            snp_mcp_answer(call,
+                           json_pack("{s:[{s:s, s:s, s:s}]}", "contents", "uri", uri, "mimeType",
+                                     resources[i].mime, resources[i].member, resources[i].content));
             return;
         }
     }
@@ -594,16 +592,14 @@ static void run_resources_read(struct snp_mcp_call *call)
         const char *id = uri + strlen(begin);
 
         snp_mcp_answer(
-            call,
-            json_pack("{s:[{s:s, s:s, s:o}]}", "contents", "uri", uri, "mimeType",
-                      "application/json", "text",
-                      json_sprintf("{\"id\":\"%.*s\",\"templateTest\":true,\"data\":"
-                                   "\"Data for ID: %.*s\"}",
-                                   (int)strcspn(id, "/"), id, (int)strcspn(id, "/"), id)));
+            call, json_pack("{s:[{s:s, s:s, s:o}]}", "contents", "uri", uri, "mimeType",
+                            "application/json", "text",
+                            json_sprintf("{\"id\":\"%.*s\",\"templateTest\":true,\"data\":"
+                                         "\"Data for ID: %.*s\"}",
+                                         (int)strcspn(id, "/"), id, (int)strcspn(id, "/"), id)));
         return;
     }
-    snp_mcp_refuse(call,
-                   call->era == SNP_ERA_MODERN ? SNP_JSONRPC_PARAMS : SNP_JSONRPC_NO_RESOURCE,
+    snp_mcp_refuse(call, call->era == SNP_ERA_MODERN ? SNP_JSONRPC_PARAMS : SNP_JSONRPC_NO_RESOURCE,
                    json_pack("{s:s}", "uri", uri), "Resource not found");
 }
 
@@ -618,17 +614,17 @@ static void run_nothing(struct snp_mcp_call *call)
 }
 
 static const struct snp_mcp_method methods[] = {
-    {"tools/list",               SNP_IN_BOTH,   true,  run_tools_list    },
-    {"tools/call",               SNP_IN_BOTH,   false, run_tools_call    },
-    {"prompts/list",             SNP_IN_BOTH,   true,  run_prompts_list  },
-    {"prompts/get",              SNP_IN_BOTH,   false, run_prompts_get   },
-    {"resources/list",           SNP_IN_BOTH,   true,  run_resources_list},
-    {"resources/templates/list", SNP_IN_BOTH,   true,  run_templates_list},
-    {"resources/read",           SNP_IN_BOTH,   true,  run_resources_read},
-    {"completion/complete",      SNP_IN_BOTH,   false, run_complete      },
-    {"logging/setLevel",         SNP_IN_LEGACY, false, run_nothing       },
-    {"resources/subscribe",      SNP_IN_LEGACY, false, run_nothing       },
-    {"resources/unsubscribe",    SNP_IN_LEGACY, false, run_nothing       },
+    {"tools/list", SNP_IN_BOTH, true, run_tools_list},
+    {"tools/call", SNP_IN_BOTH, false, run_tools_call},
+    {"prompts/list", SNP_IN_BOTH, true, run_prompts_list},
+    {"prompts/get", SNP_IN_BOTH, false, run_prompts_get},
+    {"resources/list", SNP_IN_BOTH, true, run_resources_list},
+    {"resources/templates/list", SNP_IN_BOTH, true, run_templates_list},
+    {"resources/read", SNP_IN_BOTH, true, run_resources_read},
+    {"completion/complete", SNP_IN_BOTH, false, run_complete},
+    {"logging/setLevel", SNP_IN_LEGACY, false, run_nothing},
+    {"resources/subscribe", SNP_IN_LEGACY, false, run_nothing},
+    {"resources/unsubscribe", SNP_IN_LEGACY, false, run_nothing},
 };
 
 static void on_listening(void *ctx, const char *url)

@@ -161,11 +161,8 @@ static const struct {
     const char *name;
     enum snp_fault_action action;
 } action_names[] = {
-    {"kill",  SNP_FAULT_KILL},
-    {"torn",  SNP_FAULT_TORN},
-    {"stop",  SNP_FAULT_STOP},
-    {"fail=", SNP_FAULT_FAIL},
-    {"full=", SNP_FAULT_FULL},
+    {"kill", SNP_FAULT_KILL},  {"torn", SNP_FAULT_TORN},  {"stop", SNP_FAULT_STOP},
+    {"fail=", SNP_FAULT_FAIL}, {"full=", SNP_FAULT_FULL},
 };
 
 static uint64_t number(const char *text)

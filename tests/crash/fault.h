@@ -66,8 +66,7 @@ struct snp_fault_file {
     struct snp_fault_point points[SNP_FAULT_POINTS];
 };
 
-_Static_assert(sizeof(struct snp_fault_file) <= SNP_FAULT_IO_AT,
-               "the record is behind the table");
+_Static_assert(sizeof(struct snp_fault_file) <= SNP_FAULT_IO_AT, "the record is behind the table");
 
 /* Count a point and obey: NONE, or what the caller must do: TORN, or FAIL with *ret_eno. */
 enum snp_fault_action snp_fault_hit(const char *name, int *ret_eno);

@@ -174,11 +174,8 @@ static void name_of_path(const char *op, const char *path, char name[NAME_MAX_LE
         const char *prefix;
         const char *name;
     } places[] = {
-        {"/sys/fs/cgroup", "cgroup"},
-        {"/proc",          "proc"  },
-        {"socket:",        "socket"},
-        {"pipe:",          "pipe"  },
-        {"anon_inode:",    "event" },
+        {"/sys/fs/cgroup", "cgroup"}, {"/proc", "proc"}, {"socket:", "socket"}, {"pipe:", "pipe"},
+        {"anon_inode:", "event"},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(places); i++) {
         if (strncmp(path, places[i].prefix, strlen(places[i].prefix)) == 0) {
@@ -192,8 +189,8 @@ static void name_of_path(const char *op, const char *path, char name[NAME_MAX_LE
 /* Points ------------------------------------------------------------------------------ */
 
 /*
- * Files of the kernel take a write as a whole or not at all. A half of it would mean something else,
- * to processes that are not ours: the beginning of a number is another process.
+ * Files of the kernel take a write as a whole or not at all. A half of it would mean something
+ * else, to processes that are not ours: the beginning of a number is another process.
  */
 static bool is_atomic(const char *name)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a container sends on its attached stream: hostile bytes. The supervisor's end never reads or writes beyond a frame. */
+/*
+ * What a container sends on its attached stream: hostile bytes. The supervisor's end never reads or
+ * writes beyond a frame.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -36,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     spec.in_fd = spec.out_fd = trunk[0];
     cs = snp_channels_new(&spec);
     SNP_ASSERT(cs != NULL);
-    SNP_ASSERT(snp_channels_add(cs, SNP_CHANNEL_INIT, pair[0],
-                                SNP_CHANNEL_READ | SNP_CHANNEL_WRITE) == 0);
+    SNP_ASSERT(
+        snp_channels_add(cs, SNP_CHANNEL_INIT, pair[0], SNP_CHANNEL_READ | SNP_CHANNEL_WRITE) == 0);
     (void)!send(trunk[1], bytes + 1, n - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)shutdown(trunk[1], SHUT_WR);
     for (int i = 0; i < STEPS && snp_channels_step(cs, 0) == 0; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code of a stranger, and the answers of a parser that it took over. The first byte names the language; with 0x80 what
- * follows is a length, what the parser wrote, and a text of that length. Whatever they say: it ends soon, what does not
- * lie in the text is refused, chunks lie in each other, and skeletons are made of nothing else.
+ * Code of a stranger, and the answers of a parser that it took over. The first byte names the
+ * language; with 0x80 what follows is a length, what the parser wrote, and a text of that length.
+ * Whatever they say: it ends soon, what does not lie in the text is refused, chunks lie in each
+ * other, and skeletons are made of nothing else.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +40,7 @@ static void chunk_check(const struct snp_chunks *chunks, size_t i, uint32_t n_li
     const struct snp_chunk *parent = &chunks->items[chunk->parent];
     struct snp_parse_range whole = chunks->items[0].all;
 
-    SNP_ASSERT(chunk->kind < SNP_CHUNK_KINDS &&
-               (i == 0 ? chunk->parent == 0 : chunk->parent < i));
+    SNP_ASSERT(chunk->kind < SNP_CHUNK_KINDS && (i == 0 ? chunk->parent == 0 : chunk->parent < i));
     SNP_ASSERT(lies_in(chunk->all, parent->all) && lies_in(chunk->name, whole));
     SNP_ASSERT(lies_in(chunk->signature, whole) && lies_in(chunk->doc, whole));
     SNP_ASSERT(i == 0 || chunk->all.start >= chunks->items[i - 1].all.start);
@@ -85,11 +85,8 @@ static void chunks_try(const char *text,
 }
 
 /* The items that a parser which wrote these bytes has found in the text. */
-static void answer_try(enum snp_language language,
-                       const uint8_t *bytes,
-                       size_t n_bytes,
-                       const char *text,
-                       size_t n)
+static void answer_try(
+    enum snp_language language, const uint8_t *bytes, size_t n_bytes, const char *text, size_t n)
 {
     static struct snp_parse_item *room;
     /* no process: there is nothing to kill */
@@ -132,11 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     bool is_hostile = n > 1 && (bytes[0] & HOSTILE) != 0;
     size_t n_text = !is_hostile ? n - (n > 0) : bytes[1] < n - 2 ? bytes[1] : n - 2;
     size_t n_clean;
-    snp_autofree char *text =
-        snp_utf8_clean((const char *)bytes + (n - n_text), n_text, &n_clean);
+    snp_autofree char *text = snp_utf8_clean((const char *)bytes + (n - n_text), n_text, &n_clean);
     enum snp_language language =
-        n == 0 ? SNP_LANGUAGE_NONE
-               : (enum snp_language)((bytes[0] & ~HOSTILE) % SNP_LANGUAGE_N);
+        n == 0 ? SNP_LANGUAGE_NONE : (enum snp_language)((bytes[0] & ~HOSTILE) % SNP_LANGUAGE_N);
 
     SNP_ASSERT(text != NULL);
     if (is_hostile) {

@@ -24,8 +24,7 @@ static void count_line(void *arg, unsigned line, const char *what)
 static void check_name(const char *name)
 {
     static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
-    static const char more[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    static const char more[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     SNP_ASSERT(name[0] != '\0' && strchr(first, name[0]) != NULL);
     SNP_ASSERT(name[strspn(name, more)] == '\0');
 }
@@ -50,8 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     struct snp_err err;
     unsigned last_line = 0;
     snp_autojson json_t *vars = NULL;
-    SNP_ASSERT(snp_dotenv_parse((const char *)bytes, n, count_line, &last_line, &vars, &err) ==
-               0);
+    SNP_ASSERT(snp_dotenv_parse((const char *)bytes, n, count_line, &last_line, &vars, &err) == 0);
     const char *name = NULL;
     json_t *value = NULL;
     unsigned tried = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What our part of the HTTP server reads. First byte 'H': a head ("VERB PATH[ VERSION]", then "Name: value" lines, an empty line)
- * and a message: who is let in must be told so, once more in other words. 'N': a value of Mcp-Name. 'A': an
- * address. 'S': a session's id, and an event's id of a stream that is there.
+ * What our part of the HTTP server reads. First byte 'H': a head ("VERB PATH[ VERSION]", then
+ * "Name: value" lines, an empty line) and a message: who is let in must be told so, once more in
+ * other words. 'N': a value of Mcp-Name. 'A': an address. 'S': a session's id, and an event's id of
+ * a stream that is there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static const char token[] = "0123456789abcdef0123456789abcdef";
 static const char *const names[] = {"localhost", "127.0.0.1", "[::1]", "other.example.com"};
 static const struct snp_httpd_rules rules = {names, SNP_ARRAY_LEN(names), token};
 
-/* Heads ------------------------------------------------------------------------------------------ */
+/* Heads ---------------------------------------------------------------------------------------- */
 
 /* A header whose value has this text, said without our parser. */
 static bool says(const char *lines, const char *name, const char *text)
@@ -30,8 +31,7 @@ static bool says(const char *lines, const char *name, const char *text)
         const char *end = strchrnul(lines, '\n');
 
         if (strncasecmp(lines, name, n) == 0 && lines[n] == ':' &&
-            memmem(lines + n, (size_t)(end - lines - (ptrdiff_t)n), text, strlen(text)) !=
-                NULL) {
+            memmem(lines + n, (size_t)(end - lines - (ptrdiff_t)n), text, strlen(text)) != NULL) {
             return true;
         }
         lines = *end == '\0' ? NULL : end + 1;
@@ -86,8 +86,7 @@ static void check_let_in(const struct snp_httpd_head *head, const char *lines)
 {
     SNP_ASSERT(says(lines, "Authorization", token));
     SNP_ASSERT(says_a_host(lines) && head->doubled == NULL && !is_odd(lines));
-    SNP_ASSERT(head->field[SNP_HTTPD_ORIGIN].bytes == NULL ||
-               strcasestr(lines, "http") != NULL);
+    SNP_ASSERT(head->field[SNP_HTTPD_ORIGIN].bytes == NULL || strcasestr(lines, "http") != NULL);
     SNP_ASSERT((head->field[SNP_HTTPD_CONTENT_LENGTH].bytes == NULL && !head->is_old) ||
                head->field[SNP_HTTPD_TRANSFER_ENCODING].bytes == NULL);
 }
@@ -150,7 +149,7 @@ static void check_head(char *text)
     }
 }
 
-/* Smaller ones ------------------------------------------------------------------------------------- */
+/* Smaller ones --------------------------------------------------------------------------------- */
 
 static void check_name(const char *bytes, size_t n)
 {
@@ -175,9 +174,8 @@ static void check_address(const char *text)
         return;
     }
     SNP_ASSERT(address.is_unix == snp_has_prefix(text, "unix:/"));
-    SNP_ASSERT(address.is_loopback ==
-               (address.is_unix || strncmp(address.host, "127.", 4) == 0 ||
-                strcmp(address.host, "[::1]") == 0));
+    SNP_ASSERT(address.is_loopback == (address.is_unix || strncmp(address.host, "127.", 4) == 0 ||
+                                       strcmp(address.host, "[::1]") == 0));
     SNP_ASSERT(address.host[0] != '\0' && address.len > 0);
 }
 
@@ -194,9 +192,8 @@ static void run_note(struct snp_mcp_call *call)
 
 static void stream_try(struct snp_mcp_hub *hub, struct snp_httpd_session *session, char *text)
 {
-    static const char request[] =
-        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"note\",\"params\":{"
-        "\"_meta\":{\"progressToken\":\"\\n\\nid: 2\"}}}";
+    static const char request[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"note\",\"params\":{"
+                                  "\"_meta\":{\"progressToken\":\"\\n\\nid: 2\"}}}";
     struct snp_httpd_streams streams = {.wake = on_wake};
     const struct snp_httpd_stream_spec spec = {
         .session = session, .takes = SNP_HTTPD_TAKES_BOTH, .is_primed = true, .reader = text};
@@ -231,9 +228,7 @@ static void stream_try(struct snp_mcp_hub *hub, struct snp_httpd_session *sessio
 
 static void check_session(char *text)
 {
-    static const struct snp_mcp_method methods[] = {
-        {"note", SNP_IN_LEGACY, false, run_note}
-    };
+    static const struct snp_mcp_method methods[] = {{"note", SNP_IN_LEGACY, false, run_note}};
     const struct snp_mcp_service service = {.methods = methods, .n_methods = 1};
     struct snp_httpd_sessions sessions;
     struct snp_httpd_session *made;

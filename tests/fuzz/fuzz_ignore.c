@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A .gitignore and a path of a stranger, with a zero byte between them; the path is split into words, too. Whatever
- * they say: it ends, and a word lies where it says.
+ * A .gitignore and a path of a stranger, with a zero byte between them; the path is split into
+ * words, too. Whatever they say: it ends, and a word lies where it says.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,7 @@ struct text {
     size_t last; /* where the whole word before began */
 };
 
-static int on_word(
-    void *arg, const char *word, size_t n, size_t start, size_t end, bool is_part)
+static int on_word(void *arg, const char *word, size_t n, size_t start, size_t end, bool is_part)
 {
     struct text *text = arg;
 
@@ -35,7 +34,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     struct snp_ignore *ignore = NULL;
 
     SNP_ASSERT(path != NULL && snp_ignore_new((const char *)bytes, n_rules, &ignore) == 0);
-    /* a rule for folders alone never leaves out a file that the same rules keep as a folder silently */
+    /*
+     * a rule for folders alone never leaves out a file that the same rules keep as a
+     * folder silently
+     */
     enum snp_ignored as_file = snp_ignore_judge(ignore, path, false);
     SNP_ASSERT(as_file == SNP_IGNORED_SILENT ||
                snp_ignore_judge(ignore, path, true) != SNP_IGNORED_SILENT);

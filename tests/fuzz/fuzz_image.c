@@ -31,8 +31,7 @@ static void look(const struct snp_template_image_tables *t)
             unsigned n = 0;
             for (uint64_t m = 0; m < t->image->n_maps; m++) {
                 n += at >= t->maps[m].start && at < t->maps[m].end &&
-                             t->maps[m].kind < SNP_TEMPLATE_IMAGE_SHARED &&
-                             t->maps[m].has_runs != 0
+                             t->maps[m].kind < SNP_TEMPLATE_IMAGE_SHARED && t->maps[m].has_runs != 0
                          ? 1
                          : 0;
             }

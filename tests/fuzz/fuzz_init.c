@@ -73,8 +73,7 @@ static void listing(const char *bytes, size_t n)
 /* Without a cell these only change what is remembered of the session. */
 static void idle_record(char kind, const char *bytes, size_t n)
 {
-    struct snp_supervisor supervisor = {.ops = &snp_native_ops.tier,
-                                        .events = &snp_tier_events};
+    struct snp_supervisor supervisor = {.ops = &snp_native_ops.tier, .events = &snp_tier_events};
     struct snp_sandbox sandbox = {.supervisor = &supervisor, .has_interpreter = true};
     uint64_t value;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The MCP server's input. First byte even: lines of a client, to a conversation whose methods answer at
- * once, later, or ask back; what is sent must be JSON-RPC, and each id answered at most once. If
- * it is 2 modulo 4 the conversation is of the version that has batches. Odd: text of a
+ * The MCP server's input. First byte even: lines of a client, to a conversation whose methods
+ * answer at once, later, or ask back; what is sent must be JSON-RPC, and each id answered at most
+ * once. If it is 2 modulo 4 the conversation is of the version that has batches. Odd: text of a
  * program and a URI; what is shown must be clean and bounded.
  */
 #include <stdio.h>
@@ -96,9 +96,9 @@ static void run_ask(struct snp_mcp_call *call)
 }
 
 static const struct snp_mcp_method methods[] = {
-    {"now",   SNP_IN_BOTH,   true,  run_now  },
-    {"later", SNP_IN_BOTH,   false, run_later},
-    {"ask",   SNP_IN_LEGACY, false, run_ask  },
+    {"now", SNP_IN_BOTH, true, run_now},
+    {"later", SNP_IN_BOTH, false, run_later},
+    {"ask", SNP_IN_LEGACY, false, run_ask},
 };
 
 static void conversation(const char *bytes, size_t n, bool has_batches)
@@ -158,8 +158,7 @@ static void texts(const char *bytes, size_t n)
         const char *text = snp_buf_bytes(&shown);
 
         SNP_ASSERT(snp_utf8_valid(text, shown.len));
-        SNP_ASSERT(memchr(text, 0x1b, shown.len) == NULL &&
-                   memchr(text, '\r', shown.len) == NULL);
+        SNP_ASSERT(memchr(text, 0x1b, shown.len) == NULL && memchr(text, '\r', shown.len) == NULL);
         SNP_ASSERT(snp_utf8_count(text, shown.len) <= TEXT_CHARS + (is_cut ? 64 : 0));
     }
     snp_buf_clear(&shown);
@@ -168,8 +167,8 @@ static void texts(const char *bytes, size_t n)
     if (uri_text != NULL && snp_mcp_uri_parse(uri_text, &uri, &err) == 0) {
         SNP_ASSERT(snp_has_prefix(uri_text, "snipara://") && uri.path[0] != '\0');
         SNP_ASSERT(uri.offset <= INT64_MAX && uri.length <= INT64_MAX);
-        SNP_ASSERT(uri.session[0] == '\0' || (!snp_has_prefix(uri.path, "kept:") &&
-                                              !snp_has_prefix(uri.path, "output:")));
+        SNP_ASSERT(uri.session[0] == '\0' ||
+                   (!snp_has_prefix(uri.path, "kept:") && !snp_has_prefix(uri.path, "output:")));
     }
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What MCP servers say to our client. First byte: bit 0 a URL instead of a process, bits 1 and 2 the era. Then lines,
- * each a message; "#N" before one: on the stream of request N; "!N": request N fails, the session is gone.
- * Every call ends at most once, with an object or an error; what is sent is JSON-RPC with ids never used
- * before; what is listed is fit to be called.
+ * What MCP servers say to our client. First byte: bit 0 a URL instead of a process, bits 1 and 2
+ * the era. Then lines, each a message; "#N" before one: on the stream of request N; "!N": request N
+ * fails, the session is gone. Every call ends at most once, with an object or an error; what is
+ * sent is JSON-RPC with ids never used before; what is listed is fit to be called.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +55,7 @@ static void on_close(struct snp_mcp_link *link, bool at_once)
     is_closing = true;
 }
 
-static const struct snp_mcp_link_ops ops_of_process = {on_send, on_forget, NULL, on_close,
-                                                       false};
+static const struct snp_mcp_link_ops ops_of_process = {on_send, on_forget, NULL, on_close, false};
 static const struct snp_mcp_link_ops ops_of_url = {on_send, on_forget, NULL, on_close, true};
 
 static int on_asked(
@@ -103,8 +102,7 @@ static void calls_make(struct snp_mcp_client *client, double *progress)
 {
     struct snp_mcp_client_call call = {
         .method = "tools/call",
-        .params =
-            json_pack("{s:s, s:{s:s, s:i}}", "name", "t", "arguments", "a", "x\ny", "n", 5),
+        .params = json_pack("{s:s, s:{s:s, s:i}}", "name", "t", "arguments", "a", "x\ny", "n", 5),
         .progress = on_progress,
         .done = on_done,
         .ctx = progress,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What providers of models answer. The first byte chooses the provider, and whether the rest is a stream
- * or one reply. A stream read whole and byte by byte must make the same message; the message must be one
- * that every provider can be sent again.
+ * What providers of models answer. The first byte chooses the provider, and whether the rest is a
+ * stream or one reply. A stream read whole and byte by byte must make the same message; the message
+ * must be one that every provider can be sent again.
  */
 #include <string.h>
 

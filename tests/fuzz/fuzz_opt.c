@@ -17,30 +17,24 @@ enum {
 };
 
 static const struct snp_opt options[] = {
-    {.name = "json",        .short_name = 'j',   .type = SNP_OPT_FLAG, .help = "flag"  },
-    { .name = "stream", .type = SNP_OPT_BOOL, .help = "yes or no"                    },
-    {                                                                    .name = "session",
+    {.name = "json", .short_name = 'j', .type = SNP_OPT_FLAG, .help = "flag"},
+    {.name = "stream", .type = SNP_OPT_BOOL, .help = "yes or no"},
+    {.name = "session",
      .short_name = 's',
      .type = SNP_OPT_STRING,
      .metavar = "NAME",
      .help = "text"},
-    {                            .name = "count",       .short_name = 'n',          .type = SNP_OPT_INT,                              .metavar = "N",                                                   .help = "number"},
-    {                                                                    .name = "timeout",
+    {.name = "count", .short_name = 'n', .type = SNP_OPT_INT, .metavar = "N", .help = "number"},
+    {.name = "timeout",
      .short_name = 't',
      .type = SNP_OPT_FLOAT,
      .metavar = "S",
      .help = "seconds"},
-    {                                                                    .name = "set-env",
-     .short_name = 'e',
-     .type = SNP_OPT_LIST,
-     .metavar = "K=V",
-     .help = "list"},
+    {.name = "set-env", .short_name = 'e', .type = SNP_OPT_LIST, .metavar = "K=V", .help = "list"},
 };
 
-static const struct snp_opt_arg args[] = {
-    {"CODE", "what to run", 0, 1},
-    {"MORE", "the rest",    0, 0}
-};
+static const struct snp_opt_arg args[] = {{"CODE", "what to run", 0, 1},
+                                          {"MORE", "the rest", 0, 0}};
 
 static void check_parsed(const struct snp_opts *opts, int argc)
 {
@@ -72,8 +66,8 @@ static void check_parsed(const struct snp_opts *opts, int argc)
 
 static void parse(int argc, char *const *argv, bool stop_at_arg)
 {
-    const struct snp_opt_spec spec = {options, SNP_ARRAY_LEN(options), args,
-                                      SNP_ARRAY_LEN(args), stop_at_arg};
+    const struct snp_opt_spec spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args),
+                                      stop_at_arg};
     struct snp_opts *opts = NULL;
     struct snp_err err = {0};
     int r = snp_opts_parse(&spec, argc, argv, &opts, &err);

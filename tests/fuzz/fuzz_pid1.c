@@ -34,8 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     w = world_new();
     piece = (size_t)(bytes[0] >> 1U) * PIECE_UNIT + 1;
     SNP_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
-    SNP_ASSERT(
-        snp_link_open(&w->sandbox.init, &w->loop, pair[0], &init_ops, &w->sandbox, &err) == 0);
+    SNP_ASSERT(snp_link_open(&w->sandbox.init, &w->loop, pair[0], &init_ops, &w->sandbox, &err) ==
+               0);
     world_start_cell(w, (bytes[0] & 1U) != 0);
     for (size_t at = 1; at < n && snp_link_is_open(&w->sandbox.init); at += piece) {
         SNP_ASSERT(piece <= PIECE_MAX);

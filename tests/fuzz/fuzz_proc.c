@@ -17,8 +17,8 @@
 /* NOLINTNEXTLINE(bugprone-suspicious-include): without the readers of the result */
 #include "os/cgroup.c"
 
-static const char *const counters[] = {"memory.peak", "memory.events", "cpu.stat",
-                                       "pids.events", "memory.current"};
+static const char *const counters[] = {"memory.peak", "memory.events", "cpu.stat", "pids.events",
+                                       "memory.current"};
 
 static int group_fd = -1;
 static char group_dir[32];

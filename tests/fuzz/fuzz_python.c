@@ -91,8 +91,7 @@ static void find(const char *name, bool must)
         SNP_ASSERT(snp_has_prefix(python.exe, "/usr/") || snp_has_prefix(python.exe, "/opt/") ||
                    name != NULL);
         SNP_ASSERT(!snp_has_prefix(python.exe, place.dir));
-        SNP_ASSERT(python.preload == NULL ||
-                   snp_registry_preload_check(python.preload, &err) == 0);
+        SNP_ASSERT(python.preload == NULL || snp_registry_preload_check(python.preload, &err) == 0);
     } else {
         SNP_ASSERT(!must && err.msg[0] != '\0');
     }
@@ -106,8 +105,7 @@ static void check_list(const char *text)
     struct snp_err err;
 
     if (snp_registry_preload_check(text, &err) == 0) {
-        SNP_ASSERT(text[strspn(text, allowed)] == '\0' &&
-                   strlen(text) <= SNP_REGISTRY_PRELOAD_MAX);
+        SNP_ASSERT(text[strspn(text, allowed)] == '\0' && strlen(text) <= SNP_REGISTRY_PRELOAD_MAX);
         SNP_ASSERT(strstr(text, ",,") == NULL && text[0] != ',' && !snp_has_suffix(text, ","));
     }
 }

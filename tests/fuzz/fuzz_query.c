@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A question to an index, and a pattern, with a zero byte between them: what models and users type. The first byte
- * says how. No question is an error of the database, the budget holds, and a pattern ends or is refused.
+ * A question to an index, and a pattern, with a zero byte between them: what models and users type.
+ * The first byte says how. No question is an error of the database, the budget holds, and a pattern
+ * ends or is refused.
  */
 #include <fcntl.h>
 #include <ftw.h>
@@ -28,10 +29,10 @@ static const struct {
     const char *path;
     const char *text;
 } files[] = {
-    {"auth.py",  "from store import Store\n\ndef verify_token(token):\n    \"\"\"Say "
+    {"auth.py", "from store import Store\n\ndef verify_token(token):\n    \"\"\"Say "
                 "whether.\"\"\"\n    return "
-                "Store().get(token)\n"                                      },
-    {"store.py", "class Store:\n    def get(self, key):\n        return None\n"            },
+                "Store().get(token)\n"},
+    {"store.py", "class Store:\n    def get(self, key):\n        return None\n"},
     {"notes.md", "# Notes\n\nTokens end \xc3\xa4 after an hour: aaaaaaaaaaaaaaaaaaaaaaaa\n"},
 };
 

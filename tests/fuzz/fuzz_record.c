@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records read into structs by their tables. Input: the number of a form, then JSON. Anything can be
- * read; what passes the check and is written again passes it again.
+ * Records read into structs by their tables. Input: the number of a form, then JSON. Anything can
+ * be read; what passes the check and is written again passes it again.
  */
 #include <string.h>
 

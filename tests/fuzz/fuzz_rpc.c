@@ -30,8 +30,7 @@ static void check_exec(json_t *head, size_t raw_len)
     }
     SNP_ASSERT(spec.asked.code_len <= raw_len);
     SNP_ASSERT(spec.asked.stdin || spec.asked.code_len == raw_len);
-    SNP_ASSERT(spec.asked.session == NULL ||
-               snp_session_name_check(spec.asked.session, &err) == 0);
+    SNP_ASSERT(spec.asked.session == NULL || snp_session_name_check(spec.asked.session, &err) == 0);
     SNP_ASSERT(strcmp(spec.asked.kind, "python") == 0 || json_array_size(spec.asked.argv) > 0);
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         const struct snp_limit_info *info = snp_limit_info((enum snp_limit)i);
@@ -41,8 +40,7 @@ static void check_exec(json_t *head, size_t raw_len)
         SNP_ASSERT(wall_ms >= snp_limit_info(SNP_LIMIT_WALL)->min);
         SNP_ASSERT(wall_ms <= snp_limit_info(SNP_LIMIT_WALL)->max);
     }
-    if (spec.asked.project != NULL &&
-        snp_project_check(spec.asked.project, "/home/u", &err) == 0) {
+    if (spec.asked.project != NULL && snp_project_check(spec.asked.project, "/home/u", &err) == 0) {
         SNP_ASSERT(spec.asked.project[0] == '/' && strstr(spec.asked.project, "/../") == NULL);
     }
     snp_exec_spec_done(&spec);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run reads of others: 'o': output of a cell, which becomes feedback for a model; 't': a result
- * of a file tool; 'c': a call of code in the sandbox; 'r': records of a trajectory, one a line, from which its state is made. Feedback is
- * JSON whatever went in, no longer than it may be, and without control characters.
+ * What a run reads of others: 'o': output of a cell, which becomes feedback for a model; 't': a
+ * result of a file tool; 'c': a call of code in the sandbox; 'r': records of a trajectory, one a
+ * line, from which its state is made. Feedback is JSON whatever went in, no longer than it may be,
+ * and without control characters.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -67,8 +68,7 @@ static void call_try(const char *bytes, size_t n)
     json_t *request = NULL;
 
     if (snp_run_inside_read(bytes, n, &request) == 0) {
-        SNP_ASSERT(json_string_length(json_array_get(json_object_get(request, "prompts"), 0)) >
-                   0);
+        SNP_ASSERT(json_string_length(json_array_get(json_object_get(request, "prompts"), 0)) > 0);
         json_decref(request);
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schemas and patterns of strangers, and values of models. The first byte says which: 's' or 'l': a schema,
- * strict or lenient, a line end, a value; 'r': a pattern, a line end, a text. A value is judged the same
- * twice, a lenient schema takes whatever a strict one takes, and a search keeps to its budget.
+ * Schemas and patterns of strangers, and values of models. The first byte says which: 's' or 'l': a
+ * schema, strict or lenient, a line end, a value; 'r': a pattern, a line end, a text. A value is
+ * judged the same twice, a lenient schema takes whatever a strict one takes, and a search keeps to
+ * its budget.
  */
 #include <string.h>
 

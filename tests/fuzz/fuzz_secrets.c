@@ -14,8 +14,7 @@
 static bool has_userinfo(const char *text)
 {
     for (const char *url = strstr(text, "://"); url != NULL; url = strstr(url + 3, "://")) {
-        for (const char *c = url + 3; *c != '\0' && *c != '/' && !isspace((unsigned char)*c);
-             c++) {
+        for (const char *c = url + 3; *c != '\0' && *c != '/' && !isspace((unsigned char)*c); c++) {
             if (*c == '@') {
                 return true;
             }
@@ -26,8 +25,7 @@ static bool has_userinfo(const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    static const char *const words[] = {"extraheader", "password", "token", "helper",
-                                        "askpass"};
+    static const char *const words[] = {"extraheader", "password", "token", "helper", "askpass"};
     char *text = strndup((const char *)bytes, n);
     bool changed = false;
     char *clean;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams of events from servers. The same bytes, at once and one by one, must make the same events or the
- * same refusal; nothing is larger than it may be, texts end where they say.
+ * Streams of events from servers. The same bytes, at once and one by one, must make the same events
+ * or the same refusal; nothing is larger than it may be, texts end where they say.
  */
 #include <string.h>
 
@@ -41,8 +41,8 @@ static int feed(const char *bytes, size_t n, size_t step, struct snp_buf *told)
     }
     SNP_ASSERT(strlen(sse.id) < sizeof(sse.id));
     if (r == 0) {
-        SNP_ASSERT(
-            snp_buf_addf(told, "last %s %llu", sse.id, (unsigned long long)sse.retry_ms) == 0);
+        SNP_ASSERT(snp_buf_addf(told, "last %s %llu", sse.id, (unsigned long long)sse.retry_ms) ==
+                   0);
     }
     snp_sse_done(&sse);
     return r;
@@ -55,8 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     int r = feed((const char *)bytes, n, n == 0 ? 1 : n, &whole);
 
     SNP_ASSERT(feed((const char *)bytes, n, 1, &single) == r);
-    SNP_ASSERT(whole.len == single.len &&
-               (whole.len == 0 ||
-                memcmp(snp_buf_bytes(&whole), snp_buf_bytes(&single), whole.len) == 0));
+    SNP_ASSERT(
+        whole.len == single.len &&
+        (whole.len == 0 || memcmp(snp_buf_bytes(&whole), snp_buf_bytes(&single), whole.len) == 0));
     return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file of a team's standards, and a file that is judged by its rules, with a zero byte between them. Whatever they say:
- * it ends, values lie in the text, and a line that breaks a rule is one of the file's.
+ * A file of a team's standards, and a file that is judged by its rules, with a zero byte between
+ * them. Whatever they say: it ends, values lie in the text, and a line that breaks a rule is one of
+ * the file's.
  */
 #include <string.h>
 
@@ -48,12 +49,10 @@ static void rules_judge(const struct snp_standard *standard, const struct text *
                        standard->rules[i].problem != NULL);
             continue;
         }
-        SNP_ASSERT(snp_rule_judge(&standard->rules[i], &none, &now, &steps, &judged, &line) ==
-                   0);
+        SNP_ASSERT(snp_rule_judge(&standard->rules[i], &none, &now, &steps, &judged, &line) == 0);
         SNP_ASSERT(line <= lines && judged != SNP_RULE_BROKEN_BEFORE);
         /* what was there already is not of the change */
-        SNP_ASSERT(snp_rule_judge(&standard->rules[i], &now, &now, &steps, &judged, &line) ==
-                       0 &&
+        SNP_ASSERT(snp_rule_judge(&standard->rules[i], &now, &now, &steps, &judged, &line) == 0 &&
                    (judged != SNP_RULE_BROKEN || standard->rules[i].kind == SNP_RULE_REQUIRE));
     }
 }
@@ -61,8 +60,7 @@ static void rules_judge(const struct snp_standard *standard, const struct text *
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     const uint8_t *end = memchr(bytes, '\0', n);
-    struct text text = {.bytes = (const char *)bytes,
-                        .n = end == NULL ? n : (size_t)(end - bytes)};
+    struct text text = {.bytes = (const char *)bytes, .n = end == NULL ? n : (size_t)(end - bytes)};
     const struct text file = {.bytes = end == NULL ? "" : (const char *)end + 1,
                               .n = end == NULL ? 0 : n - text.n - 1};
     struct snp_standard standard;
@@ -70,8 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 
     SNP_ASSERT(snp_front_read(text.bytes, text.n, on_item, &text, &front) == 0);
     SNP_ASSERT(front.body <= text.n && (front.problem == NULL || front.body == 0));
-    SNP_ASSERT(snp_standard_parse(text.bytes, text.n, "a/b.md", SNP_STANDARD_GUIDELINES,
-                                  &standard) == 0);
+    SNP_ASSERT(
+        snp_standard_parse(text.bytes, text.n, "a/b.md", SNP_STANDARD_GUIDELINES, &standard) == 0);
     SNP_ASSERT(standard.title != NULL && standard.class < SNP_STANDARD_CLASSES);
     (void)snp_standard_covers(&standard, "src/auth/a.ts");
     rules_judge(&standard, &file);

@@ -72,13 +72,11 @@ static int on_item(void *arg, const struct snp_stream_item *item, struct snp_err
     w->left = item->is_same ? 0 : item->size;
     w->bytes += w->left;
     if (w->again != NULL) {
-        struct snp_journal_item row = {
-            .kind = item->kind,
-            .name = {item->name, strlen(item->name)},
-            .key = item->key,
-            .size = w->left,
-            .meta = meta
-        };
+        struct snp_journal_item row = {.kind = item->kind,
+                                       .name = {item->name, strlen(item->name)},
+                                       .key = item->key,
+                                       .size = w->left,
+                                       .meta = meta};
         int r = snp_stream_put_item(w->again, &row, 0, err);
 
         SNP_ASSERT(r == 0 || r == SNP_E_LIMIT); /* escaped anew it may be longer */

@@ -115,7 +115,9 @@ static void check_shown(const char *bytes, size_t n)
     SNP_ASSERT(snp_utf8_valid(text, shown.len));
     for (size_t i = 0; i < shown.len; i++) {
         SNP_ASSERT(!is_bad_on_a_terminal((unsigned char)text[i]));
-        /* C1 controls, and marks and overrides of direction: U+0080.., U+200E/F, U+202A.., U+2066.. */
+        /*
+         * C1 controls, and marks and overrides of direction: U+0080.., U+200E/F, U+202A.., U+2066..
+         */
         SNP_ASSERT(i + 1 >= shown.len || (unsigned char)text[i] != 0xc2 ||
                    (unsigned char)text[i + 1] >= 0xa0);
         SNP_ASSERT(i + 2 >= shown.len || memcmp(text + i, "\xe2\x80", 2) != 0 ||

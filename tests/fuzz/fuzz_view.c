@@ -25,9 +25,7 @@ struct streams {
 
 static void streams_take(struct streams *s)
 {
-    *s = (struct streams){
-        .saved = {stdout, stderr}
-    };
+    *s = (struct streams){.saved = {stdout, stderr}};
     stdout = open_memstream(&s->text[0], &s->len[0]);
     stderr = open_memstream(&s->text[1], &s->len[1]);
     SNP_ASSERT(stdout != NULL && stderr != NULL);

@@ -36,10 +36,8 @@ static void daemon_end(struct snp_link *link, const struct snp_err *err)
     (void)err;
 }
 
-static const struct snp_link_ops daemon_ops = {.body_max = BODY_MAX,
-                                               .queue_max = SENT_MAX,
-                                               .on_frame = daemon_frame,
-                                               .on_end = daemon_end};
+static const struct snp_link_ops daemon_ops = {
+    .body_max = BODY_MAX, .queue_max = SENT_MAX, .on_frame = daemon_frame, .on_end = daemon_end};
 
 struct world *world_new(void)
 {
@@ -62,8 +60,8 @@ struct world *world_new(void)
     }
     (void)snprintf(w->supervisor.state_dir, sizeof(w->supervisor.state_dir), "/nonexistent");
     (void)snprintf(w->supervisor.python, sizeof(w->supervisor.python), "/usr/bin/python3");
-    SNP_ASSERT(
-        snp_link_open(&w->supervisor.daemon, &w->loop, pair[0], &daemon_ops, NULL, &err) == 0);
+    SNP_ASSERT(snp_link_open(&w->supervisor.daemon, &w->loop, pair[0], &daemon_ops, NULL, &err) ==
+               0);
 
     s->supervisor = &w->supervisor;
     s->state = SNP_SANDBOX_READY;

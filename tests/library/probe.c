@@ -107,9 +107,8 @@ static void transfer(const char *argument)
     end(snipara_put(box, "files", "big", data, LEN, 0600));
     call = done(snipara_get(box, "files", "big", 0));
     got = snipara_data(call, &len);
-    (void)printf("%s\n", data != NULL && len == LEN && memcmp(got, data, LEN) == 0
-                             ? "the same"
-                             : "different");
+    (void)printf("%s\n", data != NULL && len == LEN && memcmp(got, data, LEN) == 0 ? "the same"
+                                                                                   : "different");
     snipara_free(call);
     call = done(snipara_list(box, "files", ""));
     (void)printf("%zu %s %lld %.0f\n", snipara_count(call, "entries"),
@@ -149,8 +148,8 @@ static void on_called(
     static const char answer[] = "{\"results\": [{\"response\": \"forty-two\"}]}";
 
     (void)ctx;
-    (void)printf("asked %u: %.*s; waiting here says %d\n", number, (int)len,
-                 (const char *)request, (int)snipara_wait(run, -1));
+    (void)printf("asked %u: %.*s; waiting here says %d\n", number, (int)len, (const char *)request,
+                 (int)snipara_wait(run, -1));
     snipara_free(snipara_answer(run, number, true, answer, strlen(answer)));
 }
 
@@ -164,11 +163,9 @@ static void callbacks(const char *argument)
                                      .input_len = 3, .output = on_output)));
     end(snipara_run(
         box,
-        SNIPARA_RUN(.code =
-                        "class H:\n    def _repr_html_(self): return '<b>1</b>'\ndisplay(H())",
+        SNIPARA_RUN(.code = "class H:\n    def _repr_html_(self): return '<b>1</b>'\ndisplay(H())",
                     .display = on_display)));
-    call =
-        done(snipara_run(box, SNIPARA_RUN(.code = "llm_query('what?')", .called = on_called)));
+    call = done(snipara_run(box, SNIPARA_RUN(.code = "llm_query('what?')", .called = on_called)));
     (void)printf("%s\n", snipara_text(call, "value", NULL));
     snipara_free(call);
 }
@@ -188,8 +185,7 @@ static void daemon_dies(const char *argument)
     (void)argument;
     end(snipara_run(box, SNIPARA_RUN(.session = "kept", .code = "x = 41")));
     end(snipara_request(box, "{\"method\": \"checkpoint\", \"session\": \"kept\"}", NULL, 0));
-    call = snipara_run(box,
-                       SNIPARA_RUN(.session = "kept", .code = "import time; time.sleep(600)"));
+    call = snipara_run(box, SNIPARA_RUN(.session = "kept", .code = "import time; time.sleep(600)"));
     snipara_on_done(call, on_end, what);
     while (snipara_wait(call, 500)) {
     }
@@ -202,15 +198,18 @@ static void daemon_dies(const char *argument)
     call = done(snipara_run(box, SNIPARA_RUN(.session = "kept", .code = "x + 1")));
     (void)printf("without recover: %s\n", snipara_call_error(call)->remedy_ways);
     snipara_free(call);
-    call = done(snipara_run(
-        box, SNIPARA_RUN(.session = "kept", .code = "x + 1", .recover = "checkpoint")));
+    call = done(
+        snipara_run(box, SNIPARA_RUN(.session = "kept", .code = "x + 1", .recover = "checkpoint")));
     (void)printf("afterwards: %s; children: %s\n", snipara_text(call, "value", NULL),
                  waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD ? "none" : "some");
     snipara_free(call);
     end(snipara_request(box, "{\"method\": \"shutdown\"}", NULL, 0));
 }
 
-/* More calls than are sent at once, in two sessions; the first of both, and the last, which waits to be sent, are endless. */
+/*
+ * More calls than are sent at once, in two sessions; the first of both, and the last, which waits
+ * to be sent, are endless.
+ */
 static void queue(const char *argument)
 {
     enum {
@@ -221,9 +220,9 @@ static void queue(const char *argument)
 
     (void)argument;
     for (unsigned i = 0; i <= LAST; i++) {
-        calls[i] = snipara_run(
-            box, SNIPARA_RUN(.session = i % 2 == 0 ? "even" : "odd",
-                             .code = i < 2 || i == LAST ? "while True: pass" : "1"));
+        calls[i] =
+            snipara_run(box, SNIPARA_RUN(.session = i % 2 == 0 ? "even" : "odd",
+                                         .code = i < 2 || i == LAST ? "while True: pass" : "1"));
     }
     snipara_interrupt(calls[LAST]);
     snipara_interrupt(calls[0]);
@@ -261,11 +260,11 @@ static void temporary(const char *argument)
 static void commands(const char *argument)
 {
     static const char *const lists[][4] = {
-        {"export",    "commands.snp", "commands"},
         {"export", "commands.snp", "commands"},
-        {"export",    "--help"},
+        {"export", "commands.snp", "commands"},
+        {"export", "--help"},
         {"exec", "1"},
-        {NULL   },
+        {NULL},
     };
 
     (void)argument;
@@ -460,8 +459,7 @@ static void on_tool(void *ctx,
         snipara_free(snipara_answer(run, number, true, large, sizeof(large)));
         return;
     }
-    snipara_free(
-        snipara_answer(run, number, strcmp(tool, "fails") != 0, "Oslo has 709037", 15));
+    snipara_free(snipara_answer(run, number, strcmp(tool, "fails") != 0, "Oslo has 709037", 15));
 }
 
 static const struct snipara_tool *const tools[] = {
@@ -596,22 +594,22 @@ static const struct {
     const char *name;
     void (*run)(const char *argument);
 } ways[] = {
-    {"errors",      errors     },
-    {"transfer",    transfer   },
-    {"callbacks",   callbacks  },
+    {"errors", errors},
+    {"transfer", transfer},
+    {"callbacks", callbacks},
     {"daemon_dies", daemon_dies},
-    {"queue",       queue      },
-    {"shut_down",   shut_down  },
-    {"temporary",   temporary  },
-    {"freed",       freed      },
-    {"hung_up",     hung_up    },
-    {"forked",      forked     },
-    {"left_open",   left_open  },
-    {"older",       older      },
-    {"ask",         ask        },
-    {"many",        many       },
-    {"settings",    settings   },
-    {"commands",    commands   },
+    {"queue", queue},
+    {"shut_down", shut_down},
+    {"temporary", temporary},
+    {"freed", freed},
+    {"hung_up", hung_up},
+    {"forked", forked},
+    {"left_open", left_open},
+    {"older", older},
+    {"ask", ask},
+    {"many", many},
+    {"settings", settings},
+    {"commands", commands},
 };
 
 int main(int argc, char **argv)

@@ -25,14 +25,14 @@ TEST(each_path_has_one_text_and_back)
         const char *path;
         const char *text;
     } rows[] = {
-        {"a/b c.txt",        "a/b c.txt"                           },
-        {"na\xc3\xafve",     "na\xc3\xafve"                        },
-        {"\xff",             "\xee\xbf\xbf"                        }, /* U+EFFF */
-        {"x\x80y",           "x\xee\xbe\x80y"                      }, /* U+EF80 */
-        {"\xc3",             "\xee\xbf\x83"                        },
-        {"\xee\xbe\x80",     "\xee\xbf\xae\xee\xbe\xbe\xee\xbe\x80"}, /* the character itself */
-        {"\xed\xa0\x80",     "\xee\xbf\xad\xee\xbe\xa0\xee\xbe\x80"}, /* a surrogate is no UTF-8 */
-        {"\xf0\x9f\x90\x8d", "\xf0\x9f\x90\x8d"                    },
+        {"a/b c.txt", "a/b c.txt"},
+        {"na\xc3\xafve", "na\xc3\xafve"},
+        {"\xff", "\xee\xbf\xbf"},     /* U+EFFF */
+        {"x\x80y", "x\xee\xbe\x80y"}, /* U+EF80 */
+        {"\xc3", "\xee\xbf\x83"},
+        {"\xee\xbe\x80", "\xee\xbf\xae\xee\xbe\xbe\xee\xbe\x80"}, /* the character itself */
+        {"\xed\xa0\x80", "\xee\xbf\xad\xee\xbe\xa0\xee\xbe\x80"}, /* a surrogate is no UTF-8 */
+        {"\xf0\x9f\x90\x8d", "\xf0\x9f\x90\x8d"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -86,8 +86,7 @@ struct stream {
     struct snp_buf bytes;
 };
 
-static void add_frame(
-    struct stream *s, uint8_t type, const char *head, const void *raw, size_t n)
+static void add_frame(struct stream *s, uint8_t type, const char *head, const void *raw, size_t n)
 {
     char header[16] = {0};
     uint32_t head_len = (uint32_t)strlen(head);
@@ -216,10 +215,7 @@ static int unpack(struct world *w, const struct stream *s)
 TEST(a_folder_comes_back_as_it_was_packed)
 {
     struct world w = open_world();
-    const struct timespec times[2] = {
-        {.tv_sec = 9          },
-        { .tv_sec = -5, .tv_nsec = 250000000}
-    };
+    const struct timespec times[2] = {{.tv_sec = 9}, {.tv_sec = -5, .tv_nsec = 250000000}};
     struct stat st;
     struct stream s;
     char target[32] = {0};
@@ -323,8 +319,7 @@ TEST(what_is_known_is_not_sent_again)
     whole = packed(&(struct snp_pack){.place = &w.place});
     first_key(&whole, key);
     (void)snprintf(known, sizeof(known), "other\n%s\n", key);
-    part =
-        packed(&(struct snp_pack){.place = &w.place, .known = known, .n_known = strlen(known)});
+    part = packed(&(struct snp_pack){.place = &w.place, .known = known, .n_known = strlen(known)});
     assert_true(part.bytes.len + 60 < whole.bytes.len);
     /* Whoever unpacks has nothing to fill in. */
     assert_int_equal(unpack(&w, &part), EBADMSG);
@@ -368,29 +363,22 @@ TEST(a_copy_is_packed_as_it_was)
 #define KEY_X     "5c7401c0ec22eeeeeaf06c6480b2cd11"
 #define KEY_EMPTY "99aa06d3014798d86001c324468d497f"
 
-#define HEAD(kind, name, more)                                                                 \
-    "{\"kind\":\"" kind "\",\"name\":\"" name "\",\"key\":\"\",\"size\":0,\"same\":false" more \
-    "}"
+#define HEAD(kind, name, more) \
+    "{\"kind\":\"" kind "\",\"name\":\"" name "\",\"key\":\"\",\"size\":0,\"same\":false" more "}"
 #define NESTED "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
-#define HEAD_X(name)                                            \
-    "{\"kind\":\"file\",\"name\":\"" name "\",\"key\":\"" KEY_X \
-    "\",\"size\":1,\"same\":false,"                             \
+#define HEAD_X(name)                                                                            \
+    "{\"kind\":\"file\",\"name\":\"" name "\",\"key\":\"" KEY_X "\",\"size\":1,\"same\":false," \
     "\"meta\":{\"mode\":420,\"mtime_ns\":1}}"
-#define HEAD_LINKED(name, linked)                               \
-    "{\"kind\":\"file\",\"name\":\"" name "\",\"key\":\"" KEY_X \
-    "\",\"size\":1,\"same\":false,"                             \
+#define HEAD_LINKED(name, linked)                                                               \
+    "{\"kind\":\"file\",\"name\":\"" name "\",\"key\":\"" KEY_X "\",\"size\":1,\"same\":false," \
     "\"meta\":{\"mode\":420,\"mtime_ns\":1,\"linked\":\"" linked "\"}}"
 
 /* Only what this stream made becomes a file of two names; all else is a file of its own. */
 TEST(a_file_is_linked_to_nothing_else)
 {
     static const char *const linked[] = {
-        HEAD_LINKED("zz", "out/x"),
-        HEAD_LINKED("zz", "../outside/x"),
-        HEAD_LINKED("zz", "out"),
-        HEAD_LINKED("zz", "plain"),
-        HEAD_LINKED("zz", "\\u0001\\u0001"),
-        HEAD_LINKED("zz", "zzz"),
+        HEAD_LINKED("zz", "out/x"), HEAD_LINKED("zz", "../outside/x"),   HEAD_LINKED("zz", "out"),
+        HEAD_LINKED("zz", "plain"), HEAD_LINKED("zz", "\\u0001\\u0001"), HEAD_LINKED("zz", "zzz"),
     };
     struct world w = open_world();
     nlink_t links = 0;
@@ -401,8 +389,8 @@ TEST(a_file_is_linked_to_nothing_else)
         snp_buf_init(&s.bytes, 1 << 20);
         add_frame(&s, SNP_BUNDLE_ITEM, HEAD_LINKED("first", "first"), "x", 1);
         add_frame(&s, SNP_BUNDLE_ITEM,
-                  HEAD("link", "out", ",\"meta\":{\"target\":\"../outside\",\"mtime_ns\":1}"),
-                  NULL, 0);
+                  HEAD("link", "out", ",\"meta\":{\"target\":\"../outside\",\"mtime_ns\":1}"), NULL,
+                  0);
         add_frame(&s, SNP_BUNDLE_ITEM, HEAD_X("plain"), "x", 1);
         add_frame(&s, SNP_BUNDLE_ITEM, HEAD_LINKED("second", "first"), "x", 1); /* control */
         add_frame(&s, SNP_BUNDLE_ITEM, linked[i], "x", 1);
@@ -436,8 +424,7 @@ TEST(a_hostile_archive_is_refused_and_touches_nothing_outside)
         HEAD("link", "zz", ",\"meta\":{\"target\":\"\"}"),
         HEAD("dir", "zz", ",\"meta\":{\"mode\":65535}"),
         HEAD("dir", "zz", ",\"meta\":{\"x\":" NESTED "}"),
-        "{\"kind\":\"file\",\"name\":\"zz\",\"key\":\"" KEY_EMPTY
-        "\",\"size\":1,\"same\":false}",
+        "{\"kind\":\"file\",\"name\":\"zz\",\"key\":\"" KEY_EMPTY "\",\"size\":1,\"same\":false}",
         "{\"kind\":\"dir\",\"name\":\"zz\",\"size\":99999999999999999999}",
         "{\"kind\":\"dir\",\"name\":\"zz\"} x",
         "{\"kind\":\"dir\",\"name\":\"zz\"",
@@ -452,8 +439,8 @@ TEST(a_hostile_archive_is_refused_and_touches_nothing_outside)
         bool has_data = strstr(heads[i], "\"size\":1") != NULL;
         snp_buf_init(&s.bytes, 1 << 20);
         add_frame(&s, SNP_BUNDLE_ITEM,
-                  HEAD("link", "out", ",\"meta\":{\"target\":\"../outside\",\"mtime_ns\":1}"),
-                  NULL, 0);
+                  HEAD("link", "out", ",\"meta\":{\"target\":\"../outside\",\"mtime_ns\":1}"), NULL,
+                  0);
         add_frame(&s, SNP_BUNDLE_ITEM, heads[i], "x", has_data ? 1 : 0);
         add_frame(&s, SNP_BUNDLE_END, "{\"part\":\"files\",\"items\":2}", NULL, 0);
         assert_int_equal(unpack(&w, &s), EBADMSG);
@@ -464,8 +451,7 @@ TEST(a_hostile_archive_is_refused_and_touches_nothing_outside)
     struct stream s = {0};
     snp_buf_init(&s.bytes, 1 << 20);
     add_frame(&s, SNP_BUNDLE_ITEM,
-              HEAD("link", "out", ",\"meta\":{\"target\":\"../outside\",\"mtime_ns\":1}"), NULL,
-              0);
+              HEAD("link", "out", ",\"meta\":{\"target\":\"../outside\",\"mtime_ns\":1}"), NULL, 0);
     add_frame(&s, SNP_BUNDLE_ITEM, HEAD_X("zz"), "x", 1);
     add_frame(&s, SNP_BUNDLE_END, "{\"part\":\"files\",\"items\":2}", NULL, 0);
     assert_int_equal(unpack(&w, &s), 0);
@@ -484,9 +470,7 @@ TEST(a_torn_or_padded_stream_is_refused)
     add_frame(&s, SNP_BUNDLE_DATA, "", "x", 1);
     add_frame(&s, SNP_BUNDLE_END, "{\"part\":\"files\",\"items\":1}", NULL, 0);
     for (size_t n = 0; n < s.bytes.len; n++) {
-        struct stream cut = {
-            .bytes = {.data = s.bytes.data, .len = n}
-        };
+        struct stream cut = {.bytes = {.data = s.bytes.data, .len = n}};
         assert_int_equal(unpack(&w, &cut), EBADMSG);
     }
     assert_int_equal(unpack(&w, &s), 0);

@@ -232,15 +232,15 @@ TEST(what_the_kernel_does_not_count_is_named)
         const char *cmdline;
         const char *says; /* NULL = all is counted */
     } rows[] = {
-        {1, tcp,   "quiet\n",                                 NULL      },
-        {1, "any", "quiet\n",                                 tcp       },
-        {1, tcp,   "quiet cgroup.memory=nokmem\n",            "nokmem"  },
-        {1, tcp,   "cgroup.memory=nosocket quiet\n",          NULL      },
-        {2, "any", "quiet\n",                                 NULL      },
-        {2, "any", "quiet cgroup.memory=nosocket,nokmem a\n", "nokmem"  },
-        {2, "any", "cgroup.memory=nosocket",                  "nosocket"},
-        {2, "any", "cgroup.memory=nobpf nosocket\n",          NULL      },
-        {0, "any", "cgroup.memory=nokmem\n",                  NULL      },
+        {1, tcp, "quiet\n", NULL},
+        {1, "any", "quiet\n", tcp},
+        {1, tcp, "quiet cgroup.memory=nokmem\n", "nokmem"},
+        {1, tcp, "cgroup.memory=nosocket quiet\n", NULL},
+        {2, "any", "quiet\n", NULL},
+        {2, "any", "quiet cgroup.memory=nosocket,nokmem a\n", "nokmem"},
+        {2, "any", "cgroup.memory=nosocket", "nosocket"},
+        {2, "any", "cgroup.memory=nobpf nosocket\n", NULL},
+        {0, "any", "cgroup.memory=nokmem\n", NULL},
     };
     struct place *p = *state;
     struct snp_err err;
@@ -270,17 +270,17 @@ TEST(a_host_swaps_when_its_table_has_a_line)
         const char *text;
         bool is_on;
     } tables[] = {
-        {"",                                                     false},
-        {"Filename\t\tType\n",                                   false},
-        {"Filename\t\tType\n/dev/vda2 partition 1048572 0 -2\n", true },
+        {"", false},
+        {"Filename\t\tType\n", false},
+        {"Filename\t\tType\n/dev/vda2 partition 1048572 0 -2\n", true},
     };
     struct place *p = *state;
     struct snp_err err;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(tables); i++) {
-        assert_int_equal(snp_file_write_atomic(p->registry, tables[i].text,
-                                               strlen(tables[i].text), 0600, &err),
-                         0);
+        assert_int_equal(
+            snp_file_write_atomic(p->registry, tables[i].text, strlen(tables[i].text), 0600, &err),
+            0);
         assert_int_equal(snp_swap_is_on(p->registry), tables[i].is_on);
     }
     assert_false(snp_swap_is_on("/nonexistent"));

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ends of one stream: bytes, descriptors and their ends go through it as if it were not there. */
+/*
+ * Two ends of one stream: bytes, descriptors and their ends go through it as if it were not there.
+ */
 #include "guest/channels.h"
 
 #include <fcntl.h>
@@ -37,8 +39,7 @@ static void add_socket(struct snp_channels *cs, int *ret_fd)
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     assert_int_equal(
-        snp_channels_add(cs, SNP_CHANNEL_INIT, pair[0], SNP_CHANNEL_READ | SNP_CHANNEL_WRITE),
-        0);
+        snp_channels_add(cs, SNP_CHANNEL_INIT, pair[0], SNP_CHANNEL_READ | SNP_CHANNEL_WRITE), 0);
     *ret_fd = pair[1];
 }
 
@@ -61,12 +62,10 @@ static void world_open(struct world *w)
     add_socket(w->outer, &w->init[0]);
     add_socket(w->inner, &w->init[1]);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    assert_int_equal(snp_channels_add(w->outer, SNP_CHANNEL_STDOUT, out[1], SNP_CHANNEL_WRITE),
-                     0);
+    assert_int_equal(snp_channels_add(w->outer, SNP_CHANNEL_STDOUT, out[1], SNP_CHANNEL_WRITE), 0);
     w->out[0] = out[0];
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    assert_int_equal(snp_channels_add(w->inner, SNP_CHANNEL_STDOUT, out[0], SNP_CHANNEL_READ),
-                     0);
+    assert_int_equal(snp_channels_add(w->inner, SNP_CHANNEL_STDOUT, out[0], SNP_CHANNEL_READ), 0);
     w->out[1] = out[1];
     assert_int_equal(snp_set_nonblock(w->out[0], true), 0);
     assert_int_equal(snp_set_nonblock(w->out[1], true), 0);
@@ -107,7 +106,10 @@ static void expect(struct world *w, int fd, const char *text)
     assert_string_equal(got, text);
 }
 
-/* Pass fd with a byte over a stream (its ends outside and inside), and receive what is there of it inside. */
+/*
+ * Pass fd with a byte over a stream (its ends outside and inside), and receive what is there of
+ * it inside.
+ */
 static int passed_over(struct world *w, const int stream[2], int fd)
 {
     int fds[SNP_FDS_MAX];
@@ -247,7 +249,10 @@ static void test_what_nobody_reads_holds_up_nothing_else(void **state)
     world_close(&w);
 }
 
-/* What is written inside to a pipe (its ends outside and inside) goes before what comes over the stream then. */
+/*
+ * What is written inside to a pipe (its ends outside and inside) goes before what comes over the
+ * stream then.
+ */
 static void goes_before(struct world *w, const int pipe_fd[2], const int stream[2])
 {
     static char bytes[BIG];
@@ -282,7 +287,9 @@ static void test_output_comes_before_what_was_said_after_it(void **state)
     world_close(&w);
 }
 
-/* As a copy of the interpreter saves: its answer follows what it wrote, and holds up nobody else's. */
+/*
+ * As a copy of the interpreter saves: its answer follows what it wrote, and holds up nobody else's.
+ */
 static void test_a_pipe_comes_before_what_who_passed_it_hears(void **state)
 {
     struct world w;
@@ -317,10 +324,10 @@ static void test_a_pipe_comes_before_what_who_passed_it_hears(void **state)
 static void test_what_is_no_frame_ends_the_stream(void **state)
 {
     const uint32_t frames[][3] = {
-        {1U << 20, 0,                  0 }, /* too long */
-        {0,        SNP_CHANNEL_STDOUT, 99}, /* of no type */
-        {0,        SNP_CHANNEL_INIT,   1 }, /* nobody inside passes descriptors */
-        {0,        SNP_CHANNEL_INIT,   2 }, /* taken, of no length */
+        {1U << 20, 0, 0},            /* too long */
+        {0, SNP_CHANNEL_STDOUT, 99}, /* of no type */
+        {0, SNP_CHANNEL_INIT, 1},    /* nobody inside passes descriptors */
+        {0, SNP_CHANNEL_INIT, 2},    /* taken, of no length */
     };
 
     (void)state;
@@ -338,10 +345,8 @@ static void test_what_is_no_frame_ends_the_stream(void **state)
         add_socket(cs, &fd);
         int out[2];
         assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-        assert_int_equal(snp_channels_add(cs, SNP_CHANNEL_STDOUT, out[1], SNP_CHANNEL_WRITE),
-                         0);
-        assert_int_equal(write(trunk[1], frames[i], sizeof(frames[i])),
-                         (ssize_t)sizeof(frames[i]));
+        assert_int_equal(snp_channels_add(cs, SNP_CHANNEL_STDOUT, out[1], SNP_CHANNEL_WRITE), 0);
+        assert_int_equal(write(trunk[1], frames[i], sizeof(frames[i])), (ssize_t)sizeof(frames[i]));
         for (int k = 0; k < 4 && r == 0; k++) {
             r = snp_channels_step(cs, 0);
         }

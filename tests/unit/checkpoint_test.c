@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints through pipes: round trips, contents stored once, streams that are torn or hostile. */
+/*
+ * Checkpoints through pipes: round trips, contents stored once, streams that are torn or hostile.
+ */
 #include "store/checkpoint.h"
 
 #include <errno.h>
@@ -69,8 +71,8 @@ static unsigned count_files(const struct rig *rig)
     char answer[16] = "";
     int fds[2];
 
-    (void)snprintf(command, sizeof(command),
-                   "find %s/journal/blobs -mindepth 2 -type f | wc -l", rig->dir);
+    (void)snprintf(command, sizeof(command), "find %s/journal/blobs -mindepth 2 -type f | wc -l",
+                   rig->dir);
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -115,8 +117,7 @@ TEST(what_is_saved_is_loaded_again)
     assert_int_equal(t.report.cell, 7);
     assert_string_equal(
         t.lost, "[{\"name\":\"sock\",\"type\":\"socket\",\"reason\":\"an open connection\"}]");
-    assert_true(t.report.written_bytes < sizeof(big) &&
-                t.report.written_bytes > sizeof(big) / 2);
+    assert_true(t.report.written_bytes < sizeof(big) && t.report.written_bytes > sizeof(big) / 2);
     rig_reopen(&rig);
     tx = rig_enter(&rig);
     assert_int_equal(snp_journal_checkpoint_get(tx, newest(tx), &row, &err), 0);
@@ -720,40 +721,38 @@ static const struct {
     const char *data;
     enum snp_code code;
 } hostile[] = {
-    {HEAD("file",  "a",                    "k",                                       "3"), "abcd", SNP_E_PEER}, /* longer than it says */
-    {HEAD("file",      "a",                  "k",                                                           "5"), "abcd", SNP_E_PEER}, /* shorter */
-    {HEAD("file",    "a",      "k","-1"), "", SNP_E_PEER},
-    {HEAD("file",  "a",                        "k",                                                       "1.5"), "a", SNP_E_PEER},
-    {HEAD("file",         "a",                     "k",                                                                            "20000000"), "", SNP_E_LIMIT},
-    {HEAD("file",            "a",                        "k",                                                             "9223372036854775807"), "", SNP_E_LIMIT},
-    {HEAD("vars",      "a",                         "k",  "0"), "", SNP_E_PEER}, /* in the other part */
-    {HEAD("device",  "a",             "k",                               "0"), "", SNP_E_PEER},
-    {HEAD("dir",          "a",                     "",                                                              "3"), "abc", SNP_E_PEER},
-    {HEAD("file","","k","0"), "", SNP_E_PEER},
-    {HEAD("file", "/etc/passwd",                       "k",                                                      "0"), "", SNP_E_PEER},
-    {HEAD("file",         "..",   "k",                                         "0"), "", SNP_E_PEER},
-    {HEAD("file",            "a/../../b",                      "k",                                                           "0"), "", SNP_E_PEER},
-    {HEAD("file",        "a//b",                            "k",                             "0"), "", SNP_E_PEER},
-    {HEAD("file",   "a/",             "k",                                "0"), "", SNP_E_PEER},
-    {HEAD("file",       "./a",                   "k",                                                            "0"), "", SNP_E_PEER},
-    {HEAD("file",             "a\\u0000b",                                       "k",                                                                                                                            "0"), "", SNP_E_PEER},
-    {HEAD("file",  "a\\udc80",                        "k",                                                       "0"), "", SNP_E_PEER},
-    {HEAD("file",         "a",     "","0"), "", SNP_E_PEER},
-    {HEAD("file",            "a",                        "k k",                                                     "0"), "", SNP_E_PEER},
-    {HEAD("file",        "a",                            "../k",                   "0"), "", SNP_E_PEER},
-    {HEAD(
-         "file",  "a",  "01234567890123456789012345678901234567890123456789012345678901234",                   "0"),
+    {HEAD("file", "a", "k", "3"), "abcd", SNP_E_PEER}, /* longer than it says */
+    {HEAD("file", "a", "k", "5"), "abcd", SNP_E_PEER}, /* shorter */
+    {HEAD("file", "a", "k", "-1"), "", SNP_E_PEER},
+    {HEAD("file", "a", "k", "1.5"), "a", SNP_E_PEER},
+    {HEAD("file", "a", "k", "20000000"), "", SNP_E_LIMIT},
+    {HEAD("file", "a", "k", "9223372036854775807"), "", SNP_E_LIMIT},
+    {HEAD("vars", "a", "k", "0"), "", SNP_E_PEER}, /* in the other part */
+    {HEAD("device", "a", "k", "0"), "", SNP_E_PEER},
+    {HEAD("dir", "a", "", "3"), "abc", SNP_E_PEER},
+    {HEAD("file", "", "k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "/etc/passwd", "k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "..", "k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "a/../../b", "k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "a//b", "k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "a/", "k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "./a", "k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "a\\u0000b", "k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "a\\udc80", "k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "a", "", "0"), "", SNP_E_PEER},
+    {HEAD("file", "a", "k k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "a", "../k", "0"), "", SNP_E_PEER},
+    {HEAD("file", "a", "01234567890123456789012345678901234567890123456789012345678901234", "0"),
      "", SNP_E_PEER},
-    {HEAD("file",          "first",                      "k",                                                               "0"), "", SNP_E_PEER}, /* a second one of that name */
-    {"{\"kind\":\"file\",\"name\":\"a\",\"key\":\"k\",\"size\":0,\"same\":false}","",
+    {HEAD("file", "first", "k", "0"), "", SNP_E_PEER}, /* a second one of that name */
+    {"{\"kind\":\"file\",\"name\":\"a\",\"key\":\"k\",\"size\":0,\"same\":false}", "", SNP_E_PEER},
+    {"{\"kind\":\"file\",\"name\":\"a\",\"key\":\"k\",\"size\":0,\"same\":false,\"meta\":[]}", "",
      SNP_E_PEER},
-    {"{\"kind\":\"file\",\"name\":\"a\",\"key\":\"k\",\"size\":0,\"same\":false,\"meta\":[]}",
-     "",                        SNP_E_PEER                                                      },
-    {"{\"kind\":\"file\",\"name\":\"a\",\"name\":\"b\",\"key\":\"k\",\"size\":0,\"meta\":{}}",
-     "",               SNP_E_PEER                      },
-    {"[]",            "",                        SNP_E_PEER                                                     },
-    {"{",        "",                            SNP_E_PEER},
-    {"",  "", SNP_E_PEER},
+    {"{\"kind\":\"file\",\"name\":\"a\",\"name\":\"b\",\"key\":\"k\",\"size\":0,\"meta\":{}}", "",
+     SNP_E_PEER},
+    {"[]", "", SNP_E_PEER},
+    {"{", "", SNP_E_PEER},
+    {"", "", SNP_E_PEER},
 };
 
 TEST(what_breaks_a_rule_ends_the_stream)
@@ -771,8 +770,7 @@ TEST(what_breaks_a_rule_ends_the_stream)
         bundle_add(&b, SNP_ITEM_VARS, "/", "k", "xyz", 3);
         bundle_end_part(&b, SNP_STREAM_VARS);
         bundle_add(&b, SNP_ITEM_FILE, "first", "k", "xyz", 3);
-        bundle_raw(&b, SNP_STREAM_ITEM, hostile[i].head, hostile[i].data,
-                   strlen(hostile[i].data));
+        bundle_raw(&b, SNP_STREAM_ITEM, hostile[i].head, hostile[i].data, strlen(hostile[i].data));
         bundle_end_part(&b, SNP_STREAM_FILES);
         bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
         if (t.err.code != hostile[i].code) {

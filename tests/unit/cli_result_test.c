@@ -28,23 +28,21 @@ TEST(output_and_displays_are_put_together)
     assert_int_equal(send_event(&view, "{\"event\": \"stdout\"}", "he\xc3", 3), 0);
     assert_int_equal(send_event(&view, "{\"event\": \"stdout\"}", "\xa4", 1), 0);
     assert_int_equal(
-        send_event(&view, "{\"event\": \"gap\", \"stream\": \"stdout\", \"omitted_chars\": 12}",
-                   "", 0),
+        send_event(&view, "{\"event\": \"gap\", \"stream\": \"stdout\", \"omitted_chars\": 12}", "",
+                   0),
         0);
     assert_int_equal(send_event(&view, "{\"event\": \"stdout\"}", "tail", 4), 0);
     assert_int_equal(send_event(&view, "{\"event\": \"stderr\"}", "\xff", 1), 0);
     assert_int_equal(
-        send_event(
-            &view,
-            "{\"event\": \"display\", \"mime\": [[\"text/plain\", 1], [\"image/png\", 2]]}",
-            "t\x01\x02", 3),
+        send_event(&view,
+                   "{\"event\": \"display\", \"mime\": [[\"text/plain\", 1], [\"image/png\", 2]]}",
+                   "t\x01\x02", 3),
         0);
     snp_autojson json_t *result = snp_view_result(&view, head);
     assert_non_null(result);
-    assert_string_equal(
-        snp_json_str(result, "stdout", ""),
-        "he\xc3\xa4\n... (12 characters omitted; full text: snipara-sandbox output "
-        "h1) ...\ntail");
+    assert_string_equal(snp_json_str(result, "stdout", ""),
+                        "he\xc3\xa4\n... (12 characters omitted; full text: snipara-sandbox output "
+                        "h1) ...\ntail");
     assert_string_equal(snp_json_str(result, "stderr", ""), "\xef\xbf\xbd");
     const json_t *display = json_array_get(json_object_get(result, "displays"), 0);
     assert_string_equal(snp_json_str(display, "text/plain", ""), "t");
@@ -77,10 +75,9 @@ TEST(displays_are_saved_byte_for_byte)
     assert_non_null(mkdtemp(dir));
     snp_view_init(&view, false, dir);
     assert_int_equal(
-        send_event(
-            &view,
-            "{\"event\": \"display\", \"mime\": [[\"text/plain\", 1], [\"image/png\", 4]]}",
-            "t\x89PN\0", 5),
+        send_event(&view,
+                   "{\"event\": \"display\", \"mime\": [[\"text/plain\", 1], [\"image/png\", 4]]}",
+                   "t\x89PN\0", 5),
         0);
     assert_int_equal(snp_view_save(&view, head, &err), 0);
     snp_autofree char *path = snp_format("%s/cell7-1.png", dir);
@@ -100,8 +97,8 @@ TEST(what_is_told_of_an_error_steers_no_terminal)
     FILE *saved = stderr;
     snp_autofree char *text = NULL;
     size_t len = 0;
-    snp_autojson json_t *head = json_pack("{s:s, s:{s:s, s:s}}", "status", "error", "error",
-                                          "type", "\x1b]0;x\x07", "message", "m\x1b[2J");
+    snp_autojson json_t *head = json_pack("{s:s, s:{s:s, s:s}}", "status", "error", "error", "type",
+                                          "\x1b]0;x\x07", "message", "m\x1b[2J");
 
     snp_view_init(&view, false, NULL);
     stderr = open_memstream(&text, &len);
@@ -121,23 +118,23 @@ TEST(exit_statuses_follow_the_result)
         enum snp_exit_of of;
         int status;
     } rows[] = {
-        {"{\"status\": \"ok\", \"exit_code\": null}",                           SNP_EXIT_OF_PYTHON,      0  },
-        {"{\"status\": \"ok\", \"exit_code\": 3}",                              SNP_EXIT_OF_PYTHON,      0  },
-        {"{\"status\": \"ok\", \"exit_code\": 3}",                              SNP_EXIT_OF_SHELL_LINES, 3  },
-        {"{\"status\": \"error\", \"exit_code\": 3}",                           SNP_EXIT_OF_PYTHON,      3  },
-        {"{\"status\": \"error\", \"exit_code\": -1}",                          SNP_EXIT_OF_PYTHON,      255},
-        {"{\"status\": \"error\", \"exit_code\": 256}",                         SNP_EXIT_OF_PYTHON,      1  },
-        {"{\"status\": \"killed\", \"exit_code\": 70}",                         SNP_EXIT_OF_PYTHON,      1  },
-        {"{\"status\": \"timeout\"}",                                           SNP_EXIT_OF_PYTHON,      1  },
-        {"{\"status\": \"ok\", \"exit_code\": 0}",                              SNP_EXIT_OF_COMMAND,     0  },
-        {"{\"status\": \"error\", \"exit_code\": 3}",                           SNP_EXIT_OF_COMMAND,     3  },
-        {"{\"status\": \"error\", \"exit_code\": 255}",                         SNP_EXIT_OF_COMMAND,     255},
-        {"{\"status\": \"timeout\", \"signal\": \"SIGKILL\"}",                  SNP_EXIT_OF_COMMAND,     124},
-        {"{\"status\": \"killed\", \"signal\": \"SIGSEGV\"}",                   SNP_EXIT_OF_COMMAND,     139},
-        {"{\"status\": \"oom\", \"exit_code\": null, \"signal\": \"SIGKILL\"}",
-         SNP_EXIT_OF_COMMAND,                                                                            137},
-        {"{\"status\": \"limit\", \"exit_code\": 0}",                           SNP_EXIT_OF_COMMAND,     1  },
-        {"{\"status\": \"killed\", \"signal\": \"SIGNONE\"}",                   SNP_EXIT_OF_COMMAND,     1  },
+        {"{\"status\": \"ok\", \"exit_code\": null}", SNP_EXIT_OF_PYTHON, 0},
+        {"{\"status\": \"ok\", \"exit_code\": 3}", SNP_EXIT_OF_PYTHON, 0},
+        {"{\"status\": \"ok\", \"exit_code\": 3}", SNP_EXIT_OF_SHELL_LINES, 3},
+        {"{\"status\": \"error\", \"exit_code\": 3}", SNP_EXIT_OF_PYTHON, 3},
+        {"{\"status\": \"error\", \"exit_code\": -1}", SNP_EXIT_OF_PYTHON, 255},
+        {"{\"status\": \"error\", \"exit_code\": 256}", SNP_EXIT_OF_PYTHON, 1},
+        {"{\"status\": \"killed\", \"exit_code\": 70}", SNP_EXIT_OF_PYTHON, 1},
+        {"{\"status\": \"timeout\"}", SNP_EXIT_OF_PYTHON, 1},
+        {"{\"status\": \"ok\", \"exit_code\": 0}", SNP_EXIT_OF_COMMAND, 0},
+        {"{\"status\": \"error\", \"exit_code\": 3}", SNP_EXIT_OF_COMMAND, 3},
+        {"{\"status\": \"error\", \"exit_code\": 255}", SNP_EXIT_OF_COMMAND, 255},
+        {"{\"status\": \"timeout\", \"signal\": \"SIGKILL\"}", SNP_EXIT_OF_COMMAND, 124},
+        {"{\"status\": \"killed\", \"signal\": \"SIGSEGV\"}", SNP_EXIT_OF_COMMAND, 139},
+        {"{\"status\": \"oom\", \"exit_code\": null, \"signal\": \"SIGKILL\"}", SNP_EXIT_OF_COMMAND,
+         137},
+        {"{\"status\": \"limit\", \"exit_code\": 0}", SNP_EXIT_OF_COMMAND, 1},
+        {"{\"status\": \"killed\", \"signal\": \"SIGNONE\"}", SNP_EXIT_OF_COMMAND, 1},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         snp_autojson json_t *head = json_loads(rows[i].head, 0, NULL);
@@ -148,19 +145,18 @@ TEST(exit_statuses_follow_the_result)
 TEST(base64_is_that_of_the_rfc)
 {
     static const char *const rows[][2] = {
-        {"",       ""        },
-        {"f",      "Zg=="    },
-        {"fo",     "Zm8="    },
-        {"foo",    "Zm9v"    },
-        {"foob",   "Zm9vYg=="},
-        {"fooba",  "Zm9vYmE="},
+        {"", ""},
+        {"f", "Zg=="},
+        {"fo", "Zm8="},
+        {"foo", "Zm9v"},
+        {"foob", "Zm9vYg=="},
+        {"fooba", "Zm9vYmE="},
         {"foobar", "Zm9vYmFy"},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         size_t n = 0;
         snp_autofree char *text = snp_base64(rows[i][0], strlen(rows[i][0]));
-        snp_autofree unsigned char *back =
-            snp_base64_decode(rows[i][1], strlen(rows[i][1]), &n);
+        snp_autofree unsigned char *back = snp_base64_decode(rows[i][1], strlen(rows[i][1]), &n);
         assert_string_equal(text, rows[i][1]);
         assert_int_equal(n, strlen(rows[i][0]));
         assert_memory_equal(back, rows[i][0], n);

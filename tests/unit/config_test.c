@@ -38,8 +38,7 @@ static const char *path_of(const struct fixture *fix, const char *name)
 static void put(const struct fixture *fix, const char *name, const char *text)
 {
     struct snp_err err;
-    assert_int_equal(snp_file_write_atomic(path_of(fix, name), text, strlen(text), 0600, &err),
-                     0);
+    assert_int_equal(snp_file_write_atomic(path_of(fix, name), text, strlen(text), 0600, &err), 0);
 }
 
 static void make_dir(const struct fixture *fix, const char *name)
@@ -179,9 +178,9 @@ TEST(every_key_has_both_prefixes_and_a_name_of_its_own)
 }
 
 /*
- * Every pair of sources: bits of a number say which of them hold the key, the strongest
- * must win. Model "s0" comes from the weakest source, "s5" from the strongest. A .env that nobody has
- * trusted overrides no variable of the process, by none of its names.
+ * Every pair of sources: bits of a number say which of them hold the key, the strongest must win.
+ * Model "s0" comes from the weakest source, "s5" from the strongest. A .env that nobody has trusted
+ * overrides no variable of the process, by none of its names.
  */
 TEST(precedence_holds_for_every_combination_of_sources)
 {
@@ -231,8 +230,8 @@ TEST(every_value_knows_its_source)
     put(&fix, ".env", "RLM_TEMPLATE=data\n");
     fix.vars[0] = "SNIPARA_SANDBOX_MEMORY=1g";
     snp_autoconfig struct snp_config *config = load(&fix);
-    assert_int_equal(
-        snp_config_set(config, SNP_KEY_OF_LIMIT(SNP_LIMIT_CPUS), "2", "--cpus", &err), 0);
+    assert_int_equal(snp_config_set(config, SNP_KEY_OF_LIMIT(SNP_LIMIT_CPUS), "2", "--cpus", &err),
+                     0);
     char expected[PATH_BYTES + 8];
     assert_string_equal(snp_config_source(config, SNP_KEY_MODEL),
                         path_of(&fix, "snipara-sandbox.toml"));
@@ -257,11 +256,11 @@ TEST(lists_of_the_environment_are_comma_lists_or_json)
         size_t n;
         const char *second;
     } cases[] = {
-        {"SNIPARA_SANDBOX_ALLOWED_PATHS=/a,/b",              2, "/b"         },
-        {"RLM_ALLOWED_PATHS= /a , /with blank ,",            2, "/with blank"},
-        {"SNIPARA_SANDBOX_ALLOWED_PATHS=[\"/a\", \"/c,d\"]", 2, "/c,d"       },
-        {"SNIPARA_SANDBOX_ALLOWED_PATHS=/only",              1, NULL         },
-        {"SNIPARA_SANDBOX_ALLOWED_PATHS=",                   0, NULL         },
+        {"SNIPARA_SANDBOX_ALLOWED_PATHS=/a,/b", 2, "/b"},
+        {"RLM_ALLOWED_PATHS= /a , /with blank ,", 2, "/with blank"},
+        {"SNIPARA_SANDBOX_ALLOWED_PATHS=[\"/a\", \"/c,d\"]", 2, "/c,d"},
+        {"SNIPARA_SANDBOX_ALLOWED_PATHS=/only", 1, NULL},
+        {"SNIPARA_SANDBOX_ALLOWED_PATHS=", 0, NULL},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         struct fixture fix;
@@ -275,8 +274,8 @@ TEST(lists_of_the_environment_are_comma_lists_or_json)
             assert_string_equal(items[1], cases[i].second);
             assert_null(items[2]);
         }
-        assert_int_equal(
-            snp_config_list(config, SNP_KEY_DOCKER_WORKSPACE_INSTALL_EXTRAS, &items), 3);
+        assert_int_equal(snp_config_list(config, SNP_KEY_DOCKER_WORKSPACE_INSTALL_EXTRAS, &items),
+                         3);
         assert_string_equal(items[2], "rich");
         end(&fix);
     }
@@ -286,8 +285,7 @@ TEST(wrong_types_in_the_environment_name_key_source_and_expectation)
 {
     refused_env("SNIPARA_SANDBOX_MAX_DEPTH=deep", "max_depth from SNIPARA_SANDBOX_MAX_DEPTH: ",
                 "expected a whole number, got 'deep'");
-    refused_env("RLM_TEMPERATURE=hot",
-                "temperature from RLM_TEMPERATURE: ", "expected a number");
+    refused_env("RLM_TEMPERATURE=hot", "temperature from RLM_TEMPERATURE: ", "expected a number");
     refused_env("RLM_VERBOSE=maybe", "verbose from RLM_VERBOSE: ", "expected true or false");
     refused_env("SNIPARA_SANDBOX_BACKEND=bard", "expected one of litellm, openai, anthropic",
                 "'bard'");
@@ -311,8 +309,7 @@ TEST(wrong_types_in_the_file_name_key_file_and_expectation)
     refused_file("allowed_paths = 7", "allowed_paths in /tmp/", "expected a list of texts");
     refused_file("allowed_paths = [\"a\", 7]", "allowed_paths in /tmp/", "item 2 is 7");
     refused_file("log_dir = 2024-01-01", "log_dir in /tmp/", "got a date");
-    refused_file("temperature = inf", "temperature in /tmp/",
-                 "got a date, time, infinity or NaN");
+    refused_file("temperature = inf", "temperature in /tmp/", "got a date, time, infinity or NaN");
     refused_file("memory = true", "memory in /tmp/", "got true");
     refused_file("model = \"a\\u0000b\"", "model in /tmp/", "NUL");
 }
@@ -320,8 +317,7 @@ TEST(wrong_types_in_the_file_name_key_file_and_expectation)
 TEST(out_of_range_names_the_range)
 {
     refused_env("SNIPARA_SANDBOX_MAX_DEPTH=0", "max_depth", "1 to 10000");
-    refused_env("RLM_SUB_CALLS_BUDGET_INHERITANCE=1.5", "sub_calls_budget_inheritance",
-                "0 to 1");
+    refused_env("RLM_SUB_CALLS_BUDGET_INHERITANCE=1.5", "sub_calls_budget_inheritance", "0 to 1");
     refused_env("SNIPARA_SANDBOX_TIMEOUT=601", "SNIPARA_SANDBOX_TIMEOUT", "0.05 s to 600 s");
     refused_file("memory = \"1k\"", "memory in /tmp/", "16 MiB to 1 TiB");
     refused_file("processes = -1", "processes in /tmp/", "whole number");
@@ -367,8 +363,7 @@ TEST(numbers_and_booleans_may_be_written_as_text)
     assert_int_equal(limits.value[SNP_LIMIT_WALL], 1500);
     assert_int_equal(limits.value[SNP_LIMIT_MEMORY], 33554432);
     assert_int_equal(limits.value[SNP_LIMIT_CPUS], 500);
-    assert_int_equal(snp_config_list(config, SNP_KEY_DOCKER_WORKSPACE_INSTALL_EXTRAS, &items),
-                     3);
+    assert_int_equal(snp_config_list(config, SNP_KEY_DOCKER_WORKSPACE_INSTALL_EXTRAS, &items), 3);
     end(&fix);
 }
 
@@ -386,8 +381,7 @@ TEST(files_and_tables_are_found_in_the_documented_order)
     assert_string_equal(snp_config_str(config, SNP_KEY_MODEL), "old table");
     snp_config_free(config);
 
-    put(&fix, "snipara-sandbox.toml",
-        "[rlm]\nmodel = \"a\"\n[snipara_sandbox]\nmodel = \"b\"\n");
+    put(&fix, "snipara-sandbox.toml", "[rlm]\nmodel = \"a\"\n[snipara_sandbox]\nmodel = \"b\"\n");
     config = load(&fix);
     assert_string_equal(snp_config_str(config, SNP_KEY_MODEL), "b");
     snp_config_free(config);
@@ -432,8 +426,7 @@ TEST(unknown_keys_are_passed_over_with_a_warning)
     assert_string_equal(snp_config_str(config, SNP_KEY_MODEL), "gpt-4o-mini");
     assert_int_equal(snp_config_warnings(config, &lines), 2);
     bool first = strstr(lines[0], "modle") != NULL;
-    assert_true(
-        snp_has_suffix(lines[first ? 0 : 1], "unknown key 'modle'; did you mean model?"));
+    assert_true(snp_has_suffix(lines[first ? 0 : 1], "unknown key 'modle'; did you mean model?"));
     assert_true(snp_has_suffix(lines[first ? 1 : 0], "unknown key 'qqqqqqqqqqqqqqq'"));
     snp_config_free(config);
     put(&fix, "snipara-sandbox.toml", "model = \"x\"\n");
@@ -549,37 +542,37 @@ TEST(untrusted_files_widen_nothing)
         enum snp_config_key key;
         bool is_used;
     } cases[] = {
-        {"model = \"anthropic/claude-x\"",       SNP_KEY_MODEL,                          true },
-        {"model = \"replay/answers\"",           SNP_KEY_MODEL,                          false},
-        {"model = \"ollama_chat/llama\"",        SNP_KEY_MODEL,                          false},
-        {"model = \"nobody/llama\"",             SNP_KEY_MODEL,                          false},
-        {"model = \"mistral-large\"",            SNP_KEY_MODEL,                          true },
-        {"max_subcalls = 0",                     SNP_KEY_MAX_SUBCALLS,                   false},
-        {"tool_budget = 0",                      SNP_KEY_TOOL_BUDGET,                    false},
-        {"sub_calls_max_per_turn = 0",           SNP_KEY_SUB_CALLS_MAX_PER_TURN,         true },
-        {"backend = \"litellm\"",                SNP_KEY_BACKEND,                        true },
-        {"backend = \"anthropic\"",              SNP_KEY_BACKEND,                        false},
-        {"environment = \"local\"",              SNP_KEY_ENVIRONMENT,                    false},
-        {"environment = \"native\"",             SNP_KEY_ENVIRONMENT,                    true },
-        {"docker_memory = \"513m\"",             SNP_KEY_DOCKER_MEMORY,                  false},
-        {"docker_memory = \"64m\"",              SNP_KEY_DOCKER_MEMORY,                  true },
-        {"memory = \"20g\"",                     SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY),     false},
-        {"token_budget = 400001",                SNP_KEY_TOKEN_BUDGET,                   false},
-        {"token_budget = 399999",                SNP_KEY_TOKEN_BUDGET,                   true },
+        {"model = \"anthropic/claude-x\"", SNP_KEY_MODEL, true},
+        {"model = \"replay/answers\"", SNP_KEY_MODEL, false},
+        {"model = \"ollama_chat/llama\"", SNP_KEY_MODEL, false},
+        {"model = \"nobody/llama\"", SNP_KEY_MODEL, false},
+        {"model = \"mistral-large\"", SNP_KEY_MODEL, true},
+        {"max_subcalls = 0", SNP_KEY_MAX_SUBCALLS, false},
+        {"tool_budget = 0", SNP_KEY_TOOL_BUDGET, false},
+        {"sub_calls_max_per_turn = 0", SNP_KEY_SUB_CALLS_MAX_PER_TURN, true},
+        {"backend = \"litellm\"", SNP_KEY_BACKEND, true},
+        {"backend = \"anthropic\"", SNP_KEY_BACKEND, false},
+        {"environment = \"local\"", SNP_KEY_ENVIRONMENT, false},
+        {"environment = \"native\"", SNP_KEY_ENVIRONMENT, true},
+        {"docker_memory = \"513m\"", SNP_KEY_DOCKER_MEMORY, false},
+        {"docker_memory = \"64m\"", SNP_KEY_DOCKER_MEMORY, true},
+        {"memory = \"20g\"", SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY), false},
+        {"token_budget = 400001", SNP_KEY_TOKEN_BUDGET, false},
+        {"token_budget = 399999", SNP_KEY_TOKEN_BUDGET, true},
         {"sub_calls_max_cost_per_session = 1.1", SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION, false},
-        {"transaction = false",                  SNP_KEY_TRANSACTION,                    false},
-        {"require_exact = true",                 SNP_KEY_REQUIRE_EXACT,                  true },
-        {"checkpoint = \"cell\"",                SNP_KEY_CHECKPOINT,                     true },
-        {"checkpoint = \"off\"",                 SNP_KEY_CHECKPOINT,                     false},
-        {"log_dir = \"a/..b\"",                  SNP_KEY_LOG_DIR,                        true },
-        {"log_dir = \"a/../../b\"",              SNP_KEY_LOG_DIR,                        false},
-        {"log_dir = \"/tmp/b\"",                 SNP_KEY_LOG_DIR,                        false},
-        {"base_url = \"http://x\"",              SNP_KEY_BASE_URL,                       false},
-        {"record_file = \"r\"",                  SNP_KEY_RECORD_FILE,                    false},
-        {"context_embeddings = \"openai/e\"",    SNP_KEY_CONTEXT_EMBEDDINGS,             false},
-        {"price_file = \"r\"",                   SNP_KEY_PRICE_FILE,                     false},
-        {"api_key = \"sk\"",                     SNP_KEY_API_KEY,                        false},
-        {"snipara_base_url = \"http://x\"",      SNP_KEY_SNIPARA_BASE_URL,               false},
+        {"transaction = false", SNP_KEY_TRANSACTION, false},
+        {"require_exact = true", SNP_KEY_REQUIRE_EXACT, true},
+        {"checkpoint = \"cell\"", SNP_KEY_CHECKPOINT, true},
+        {"checkpoint = \"off\"", SNP_KEY_CHECKPOINT, false},
+        {"log_dir = \"a/..b\"", SNP_KEY_LOG_DIR, true},
+        {"log_dir = \"a/../../b\"", SNP_KEY_LOG_DIR, false},
+        {"log_dir = \"/tmp/b\"", SNP_KEY_LOG_DIR, false},
+        {"base_url = \"http://x\"", SNP_KEY_BASE_URL, false},
+        {"record_file = \"r\"", SNP_KEY_RECORD_FILE, false},
+        {"context_embeddings = \"openai/e\"", SNP_KEY_CONTEXT_EMBEDDINGS, false},
+        {"price_file = \"r\"", SNP_KEY_PRICE_FILE, false},
+        {"api_key = \"sk\"", SNP_KEY_API_KEY, false},
+        {"snipara_base_url = \"http://x\"", SNP_KEY_SNIPARA_BASE_URL, false},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         struct fixture fix;
@@ -656,15 +649,15 @@ TEST(an_untrusted_dotenv_takes_back_nothing_of_a_trusted_file)
         bool is_used;
     } cases[] = {
         {"require_exact = true", "SNIPARA_SANDBOX_REQUIRE_EXACT=false", SNP_KEY_REQUIRE_EXACT,
-         false                                                                                                   },
-        {"model = \"ollama/x\"", "SNIPARA_SANDBOX_MODEL=gpt-4o",        SNP_KEY_MODEL,                      false},
-        {"memory = \"128m\"",    "SNIPARA_SANDBOX_MEMORY=256m",         SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY),
-         false                                                                                                   },
-        {"memory = \"128m\"",    "SNIPARA_SANDBOX_DOCKER_MEMORY=256m",
-         SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY),                                                                false},
-        {"memory = \"128m\"",    "SNIPARA_SANDBOX_DOCKER_MEMORY=64m",
-         SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY),                                                                true },
-        {"max_depth = 3",        "RLM_MAX_DEPTH=2",                     SNP_KEY_MAX_DEPTH,                  true },
+         false},
+        {"model = \"ollama/x\"", "SNIPARA_SANDBOX_MODEL=gpt-4o", SNP_KEY_MODEL, false},
+        {"memory = \"128m\"", "SNIPARA_SANDBOX_MEMORY=256m", SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY),
+         false},
+        {"memory = \"128m\"", "SNIPARA_SANDBOX_DOCKER_MEMORY=256m",
+         SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY), false},
+        {"memory = \"128m\"", "SNIPARA_SANDBOX_DOCKER_MEMORY=64m",
+         SNP_KEY_OF_LIMIT(SNP_LIMIT_MEMORY), true},
+        {"max_depth = 3", "RLM_MAX_DEPTH=2", SNP_KEY_MAX_DEPTH, true},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         struct fixture fix;
@@ -711,29 +704,28 @@ TEST(dotenv_lines_are_read_as_a_shell_would)
         const char *name;
         const char *value;
     } expected[] = {
-        {"PLAIN",    "value"          },
-        {"EXPORTED", "yes"            },
-        {"SINGLE",   "a # $b \"c\""   },
-        {"DOUBLE",   "a \"b\" \\n # c"},
-        {"EQUALS",   "a=b=c"          },
-        {"HASH",     "a#b"            },
-        {"EMPTY",    ""               },
-        {"BLANKS",   "a b"            },
-        {"JOINED",   "ab cd"          },
-        {"ESCAPED",  "a #b"           },
-        {"TWICE",    "2"              },
-        {"LAST",     "no newline"     },
+        {"PLAIN", "value"},
+        {"EXPORTED", "yes"},
+        {"SINGLE", "a # $b \"c\""},
+        {"DOUBLE", "a \"b\" \\n # c"},
+        {"EQUALS", "a=b=c"},
+        {"HASH", "a#b"},
+        {"EMPTY", ""},
+        {"BLANKS", "a b"},
+        {"JOINED", "ab cd"},
+        {"ESCAPED", "a #b"},
+        {"TWICE", "2"},
+        {"LAST", "no newline"},
     };
     unsigned warned = 0;
     struct snp_err err;
     snp_autojson json_t *vars = NULL;
-    assert_int_equal(
-        snp_dotenv_parse(text, sizeof(text) - 1, count_warning, &warned, &vars, &err), 0);
+    assert_int_equal(snp_dotenv_parse(text, sizeof(text) - 1, count_warning, &warned, &vars, &err),
+                     0);
     assert_int_equal(warned, 0);
     assert_int_equal(json_object_size(vars), SNP_ARRAY_LEN(expected));
     for (size_t i = 0; i < SNP_ARRAY_LEN(expected); i++) {
-        assert_string_equal(snp_json_str(vars, expected[i].name, "(absent)"),
-                            expected[i].value);
+        assert_string_equal(snp_json_str(vars, expected[i].name, "(absent)"), expected[i].value);
     }
 }
 
@@ -743,8 +735,8 @@ TEST(dotenv_lines_that_make_no_sense_are_skipped_and_counted)
     unsigned warned = 0;
     struct snp_err err;
     snp_autojson json_t *vars = NULL;
-    assert_int_equal(
-        snp_dotenv_parse(text, sizeof(text) - 1, count_warning, &warned, &vars, &err), 0);
+    assert_int_equal(snp_dotenv_parse(text, sizeof(text) - 1, count_warning, &warned, &vars, &err),
+                     0);
     assert_int_equal(warned, 103040506);
     assert_int_equal(json_object_size(vars), 1);
     assert_string_equal(snp_json_str(vars, "GOOD", ""), "1");
@@ -758,8 +750,8 @@ TEST(toml_becomes_json_of_the_same_shape)
     snp_autojson json_t *document = NULL;
     assert_int_equal(snp_toml_parse(text, sizeof(text) - 1, &document, &fault), 0);
     snp_autojson json_t *expected =
-        json_pack("{s:i, s:f, s:b, s:s, s:n, s:[i, [s]], s:{s:{s:s}}}", "i", -5, "f", 0.5, "b",
-                  1, "s", "\xc3\xa9", "d", "a", 1, "x", "t", "u", "v", "w");
+        json_pack("{s:i, s:f, s:b, s:s, s:n, s:[i, [s]], s:{s:{s:s}}}", "i", -5, "f", 0.5, "b", 1,
+                  "s", "\xc3\xa9", "d", "a", 1, "x", "t", "u", "v", "w");
     assert_int_equal(json_equal(document, expected), 1);
 }
 

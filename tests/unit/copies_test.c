@@ -128,10 +128,7 @@ static unsigned copies(struct world *w)
 TEST(restore_undoes_every_kind_of_change)
 {
     struct world w = open_world();
-    const struct timespec old[2] = {
-        {.tv_sec = 1000},
-        { .tv_sec = 1000,  .tv_nsec = 7}
-    };
+    const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000, .tv_nsec = 7}};
     struct stat st;
     char target[16] = {0};
 
@@ -317,16 +314,16 @@ TEST(what_is_over_the_limit_is_not_made_and_leaves_nothing)
         (void)snprintf(name, sizeof(name), "f%d", i);
         put(w.view, name, "0123456789");
     }
-    assert_int_equal(snp_copies_take(w.copies, 1,
-                                     &(struct snp_copy_most){
-                                         .bytes = 1 << 20, .new_bytes = 1 << 20, .files = 29},
-                                     &kept),
-                     0);
-    assert_int_equal(kept.flags, SNP_KEEP_OVER);
     assert_int_equal(
         snp_copies_take(
             w.copies, 1,
-            &(struct snp_copy_most){.bytes = 299, .new_bytes = 1 << 20, .files = 30}, &kept),
+            &(struct snp_copy_most){.bytes = 1 << 20, .new_bytes = 1 << 20, .files = 29}, &kept),
+        0);
+    assert_int_equal(kept.flags, SNP_KEEP_OVER);
+    assert_int_equal(
+        snp_copies_take(w.copies, 1,
+                        &(struct snp_copy_most){.bytes = 299, .new_bytes = 1 << 20, .files = 30},
+                        &kept),
         0);
     assert_int_equal(kept.flags, SNP_KEEP_OVER);
     assert_null(snp_copies_find(w.copies, 1));

@@ -14,8 +14,8 @@ enum {
 /* A request with one member replaced (NULL = none); value in JSON. */
 static json_t *request(const char *member, const char *value)
 {
-    json_t *head = json_pack("{s:s, s:s, s:s, s:i}", "method", "exec", "kind", "python",
-                             "session", "s", "code_len", RAW_LEN);
+    json_t *head = json_pack("{s:s, s:s, s:s, s:i}", "method", "exec", "kind", "python", "session",
+                             "s", "code_len", RAW_LEN);
     if (member != NULL) {
         json_t *parsed = json_loads(value, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
         assert_non_null(parsed);
@@ -55,8 +55,7 @@ TEST(explicit_limits_win_over_defaults)
     struct snp_err err;
     snp_autojson json_t *head =
         request("defaults", "{\"processes\": 8, \"open_files\": 99, \"template\": \"plot\"}");
-    assert_int_equal(json_object_set_new(head, "limits", json_pack("{s:i}", "processes", 9)),
-                     0);
+    assert_int_equal(json_object_set_new(head, "limits", json_pack("{s:i}", "processes", 9)), 0);
     assert_int_equal(snp_exec_spec_read(head, RAW_LEN, &spec, &err), 0);
     assert_int_equal(spec.limits.value[SNP_LIMIT_PROCESSES], 9);
     assert_int_equal(spec.limits.value[SNP_LIMIT_OPEN_FILES], 99);
@@ -71,28 +70,28 @@ TEST(bad_members_are_refused_by_name)
         const char *value;
         const char *says;
     } rows[] = {
-        {"session",  "5",                          "'session' must be"       },
-        {"session",  "\"-x\"",                     "cannot start with"       },
-        {"session",  "\"a\\u0000b\"",              "NUL"                     },
-        {"kind",     "\"ruby\"",                   "not 'ruby'"              },
-        {"kind",     "\"command\"",                "'argv'"                  },
-        {"argv",     "[1]",                        "argv[0] must be a string"},
-        {"argv",     "{}",                         "'argv' must be an array" },
-        {"code_len", "11",                         "'code_len' is 11"        },
-        {"code_len", "9",                          "'stdin' is false"        },
-        {"code_len", "-1",                         "cannot be negative"      },
-        {"tier",     "\"../vm\"",                  "valid tier name"         },
-        {"template", "\"../big\"",                 "template's name"         },
-        {"limits",   "{\"procesess\": 1}",         "limits"                  },
-        {"limits",   "{\"processes\": 99999999}",  "exec: limits: "          },
-        {"defaults", "{\"template\": 1}",          "template"                },
-        {"defaults", "{\"template\": \"../big\"}", "template's name"         },
-        {"env",      "{\"A B\": \"x\"}",           "'A B'"                   },
-        {"env",      "{\"A\": 1}",                 "variable A"              },
-        {"env",      "{\"A\": \"x\\u0000y\"}",     "variable A"              },
-        {"stream",   "1",                          "'stream' must be"        },
-        {"limitz",   "{}",                         "did you mean 'limits'"   },
-        {"project",  "[]",                         "'project' must be"       },
+        {"session", "5", "'session' must be"},
+        {"session", "\"-x\"", "cannot start with"},
+        {"session", "\"a\\u0000b\"", "NUL"},
+        {"kind", "\"ruby\"", "not 'ruby'"},
+        {"kind", "\"command\"", "'argv'"},
+        {"argv", "[1]", "argv[0] must be a string"},
+        {"argv", "{}", "'argv' must be an array"},
+        {"code_len", "11", "'code_len' is 11"},
+        {"code_len", "9", "'stdin' is false"},
+        {"code_len", "-1", "cannot be negative"},
+        {"tier", "\"../vm\"", "valid tier name"},
+        {"template", "\"../big\"", "template's name"},
+        {"limits", "{\"procesess\": 1}", "limits"},
+        {"limits", "{\"processes\": 99999999}", "exec: limits: "},
+        {"defaults", "{\"template\": 1}", "template"},
+        {"defaults", "{\"template\": \"../big\"}", "template's name"},
+        {"env", "{\"A B\": \"x\"}", "'A B'"},
+        {"env", "{\"A\": 1}", "variable A"},
+        {"env", "{\"A\": \"x\\u0000y\"}", "variable A"},
+        {"stream", "1", "'stream' must be"},
+        {"limitz", "{}", "did you mean 'limits'"},
+        {"project", "[]", "'project' must be"},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         struct snp_exec_spec spec = {0};
@@ -106,7 +105,10 @@ TEST(bad_members_are_refused_by_name)
     }
 }
 
-/* Does such a request fit a session of template base, project /p, A=1 and default limits? *ret_kept: what it names in vain. */
+/*
+ * Does such a request fit a session of template base, project /p, A=1 and default limits?
+ * *ret_kept: what it names in vain.
+ */
 static int fits_but(const char *member,
                     const char *value,
                     uint64_t *ret_wall_ms,
@@ -127,10 +129,7 @@ static int fits_but(const char *member,
     return r;
 }
 
-static int fits(const char *member,
-                const char *value,
-                uint64_t *ret_wall_ms,
-                struct snp_err *err)
+static int fits(const char *member, const char *value, uint64_t *ret_wall_ms, struct snp_err *err)
 {
     snp_autojson json_t *kept = NULL;
     return fits_but(member, value, ret_wall_ms, &kept, err);
@@ -143,23 +142,23 @@ TEST(a_session_keeps_its_policy)
         const char *value;
         int code;
     } rows[] = {
-        {NULL,       NULL,                  0            },
-        {"template", "\"base\"",            0            },
-        {"template", "\"data\"",            SNP_E_INVALID},
-        {"project",  "\"/p\"",              0            },
-        {"project",  "\"/q\"",              SNP_E_INVALID},
-        {"limits",   "{\"processes\": 64}", 0            },
-        {"limits",   "{\"processes\": 65}", SNP_E_INVALID},
-        {"defaults", "{\"processes\": 65}", 0            },
-        {"env",      "{\"A\": \"1\"}",      0            },
-        {"env",      "{\"A\": \"2\"}",      SNP_E_INVALID},
-        {"env",      "{\"B\": \"1\"}",      SNP_E_INVALID},
-        {"tier",     "\"auto\"",            0            },
-        {"tier",     "\"docker\"",          SNP_E_INVALID},
-        {"rootfs",   "\"/r\"",              SNP_E_INVALID},
-        {"rootfs",   "\"##/run/a.sock\"",   0            },
-        {"network",  "true",                SNP_E_INVALID},
-        {"network",  "false",               0            },
+        {NULL, NULL, 0},
+        {"template", "\"base\"", 0},
+        {"template", "\"data\"", SNP_E_INVALID},
+        {"project", "\"/p\"", 0},
+        {"project", "\"/q\"", SNP_E_INVALID},
+        {"limits", "{\"processes\": 64}", 0},
+        {"limits", "{\"processes\": 65}", SNP_E_INVALID},
+        {"defaults", "{\"processes\": 65}", 0},
+        {"env", "{\"A\": \"1\"}", 0},
+        {"env", "{\"A\": \"2\"}", SNP_E_INVALID},
+        {"env", "{\"B\": \"1\"}", SNP_E_INVALID},
+        {"tier", "\"auto\"", 0},
+        {"tier", "\"docker\"", SNP_E_INVALID},
+        {"rootfs", "\"/r\"", SNP_E_INVALID},
+        {"rootfs", "\"##/run/a.sock\"", 0},
+        {"network", "true", SNP_E_INVALID},
+        {"network", "false", 0},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         struct snp_err err = {0};
@@ -176,23 +175,24 @@ TEST(configured_settings_that_an_open_session_does_not_have_are_listed)
         const char *setting; /* NULL: none */
         const char *asked;
     } rows[] = {
-        {"{\"template\": \"data\"}",                                                 NULL,       NULL    }, /* a built-in default */
-        {"{\"configured\": [\"memory\"]}",                                           NULL,       NULL    },
-        {"{\"configured\": [\"template\"], \"template\": \"base\"}",                 NULL,       NULL    },
-        {"{\"configured\": [\"template\"], \"template\": \"data\"}",                 "template", "data"  },
-        {"{\"configured\": [\"project\"], \"project\": \"/q\"}",                     "project",  "/q"    },
-        {"{\"configured\": [\"tier\"], \"tier\": \"auto\"}",                         NULL,       NULL    },
+        {"{\"template\": \"data\"}", NULL, NULL}, /* a built-in default */
+        {"{\"configured\": [\"memory\"]}", NULL, NULL},
+        {"{\"configured\": [\"template\"], \"template\": \"base\"}", NULL, NULL},
+        {"{\"configured\": [\"template\"], \"template\": \"data\"}", "template", "data"},
+        {"{\"configured\": [\"project\"], \"project\": \"/q\"}", "project", "/q"},
+        {"{\"configured\": [\"tier\"], \"tier\": \"auto\"}", NULL, NULL},
         {"{\"configured\": [\"tier\", \"rootfs\", \"network\"], \"tier\": \"docker\","
-         " \"rootfs\": \"i##/s\", \"network\": true}",                      "tier",     "docker"},
+         " \"rootfs\": \"i##/s\", \"network\": true}",
+         "tier", "docker"},
         {"{\"configured\": [\"rootfs\"], \"tier\": \"native\", \"rootfs\": \"/r\"}", "rootfs",
-         "/r"                                                                                            },
-        {"{\"tier\": \"native\", \"rootfs\": \"i##/s\"}",                            "engine",   "/s"    },
-        {"{\"configured\": [\"network\"], \"tier\": \"native\"}",                    NULL,       NULL    },
+         "/r"},
+        {"{\"tier\": \"native\", \"rootfs\": \"i##/s\"}", "engine", "/s"},
+        {"{\"configured\": [\"network\"], \"tier\": \"native\"}", NULL, NULL},
         {"{\"configured\": [\"network\"], \"tier\": \"native\", \"network\": true}", "network",
-         "the engine's"                                                                                  },
-        {"{\"configured\": [\"memory\"], \"memory_bytes\": 1073741824}",             "memory",   "1 GiB" },
-        {"{\"configured\": [\"timeout\"], \"timeout_ms\": 5000}",                    "timeout",  "5 s"   },
-        {"{\"configured\": 5}",                                                      NULL,       NULL    },
+         "the engine's"},
+        {"{\"configured\": [\"memory\"], \"memory_bytes\": 1073741824}", "memory", "1 GiB"},
+        {"{\"configured\": [\"timeout\"], \"timeout_ms\": 5000}", "timeout", "5 s"},
+        {"{\"configured\": 5}", NULL, NULL},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         snp_autojson json_t *kept = NULL;

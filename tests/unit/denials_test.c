@@ -30,8 +30,7 @@ TEST(equal_ones_are_counted)
     }
     assert_int_equal(json_array_size(denials.list), 1);
     assert_int_equal(snp_json_int(json_array_get(denials.list, 0), "count", 0), 1000);
-    assert_string_equal(snp_json_str(json_array_get(denials.list, 0), "object", ""),
-                        "10.0.0.1");
+    assert_string_equal(snp_json_str(json_array_get(denials.list, 0), "object", ""), "10.0.0.1");
     assert_int_equal(denials.dropped, 0);
     snp_denials_done(&denials);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that the supervisor makes for a caller: what it takes by the caller's number may be another's when the caller
- * was killed and its number given away meanwhile. That race is made here: the call is received, its caller killed,
- * and its number replaced by that of a bystander, who has the same descriptors and memory.
+ * Calls that the supervisor makes for a caller: what it takes by the caller's number may be
+ * another's when the caller was killed and its number given away meanwhile. That race is made here:
+ * the call is received, its caller killed, and its number replaced by that of a bystander, who has
+ * the same descriptors and memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,8 +89,7 @@ static void top_start(struct world *world)
         }
         sleep_long();
     }
-    assert_int_equal(read(told[0], &world->victim, sizeof(world->victim)),
-                     sizeof(world->victim));
+    assert_int_equal(read(told[0], &world->victim, sizeof(world->victim)), sizeof(world->victim));
     world->victim_fd = (int)syscall(SYS_pidfd_open, world->victim, 0);
     assert_true(world->victim_fd >= 0);
     (void)close(told[0]);
@@ -190,8 +190,8 @@ static void stop(pid_t pid)
 }
 
 /*
- * What the supervisor answers to a call that a bystander seems to have made: 0 or -errno. is_over: its caller was
- * killed after it was received, so the bystander's is what was the caller's number.
+ * What the supervisor answers to a call that a bystander seems to have made: 0 or -errno. is_over:
+ * its caller was killed after it was received, so the bystander's is what was the caller's number.
  */
 static int answer_of(const struct world *world,
                      const struct snp_emulated *table,
@@ -222,8 +222,7 @@ static int answer_of(const struct world *world,
     req.pid = (uint32_t)bystander;
     resp.id = req.id;
     assert_true(snp_emulate(
-        table,
-        &(struct snp_asked){.sandbox = world->sandbox, .listener_fd = listener, .req = &req},
+        table, &(struct snp_asked){.sandbox = world->sandbox, .listener_fd = listener, .req = &req},
         &resp));
     assert_int_equal(resp.flags, 0); /* it was made here, not left to the kernel */
     if (!is_over) {
@@ -255,14 +254,14 @@ TEST(what_was_taken_by_the_number_of_a_caller_that_is_gone_is_not_used)
             const char *call;
             uint64_t args[ARGS];
         } rows[] = {
-            {snp_native_calls, "kill",              {(uint64_t)-1, SIGKILL}                },
-            {snp_native_calls, "pidfd_send_signal", {(uint64_t)world.victim_fd, SIGKILL}   },
-            {snp_local_calls,  "kill",              {(uint64_t)world.victim, SIGKILL}      },
-            {snp_local_calls,  "fchmod",            {(uint64_t)world.file_fd, MODE_AFTER}  },
-            {snp_local_calls,  "fchmodat",          {cwd, path, MODE_AFTER}                },
-            {snp_local_calls,  "utimensat",         {cwd, path, (uint64_t)(uintptr_t)times}},
+            {snp_native_calls, "kill", {(uint64_t)-1, SIGKILL}},
+            {snp_native_calls, "pidfd_send_signal", {(uint64_t)world.victim_fd, SIGKILL}},
+            {snp_local_calls, "kill", {(uint64_t)world.victim, SIGKILL}},
+            {snp_local_calls, "fchmod", {(uint64_t)world.file_fd, MODE_AFTER}},
+            {snp_local_calls, "fchmodat", {cwd, path, MODE_AFTER}},
+            {snp_local_calls, "utimensat", {cwd, path, (uint64_t)(uintptr_t)times}},
 #ifdef SYS_chmod
-            {snp_local_calls,  "chmod",             {path, MODE_AFTER}                     },
+            {snp_local_calls, "chmod", {path, MODE_AFTER}},
 #endif
         };
         struct asking asking = {0};

@@ -24,8 +24,7 @@ TEST(remedy_names_are_unique_and_come_back)
 {
     for (int kind = 1; kind < SNP_REMEDY_KINDS; kind++) {
         assert_string_not_equal(snp_remedy_name((enum snp_remedy_kind)kind), "");
-        assert_int_equal(snp_remedy_from_name(snp_remedy_name((enum snp_remedy_kind)kind)),
-                         kind);
+        assert_int_equal(snp_remedy_from_name(snp_remedy_name((enum snp_remedy_kind)kind)), kind);
     }
     assert_string_equal(snp_remedy_name((enum snp_remedy_kind)SNP_REMEDY_KINDS), "");
     assert_string_equal(snp_remedy_name((enum snp_remedy_kind) - 1), "");
@@ -48,8 +47,7 @@ TEST(a_new_report_has_no_way_out_of_an_older_one)
     assert_int_equal(err.remedy.kind, SNP_REMEDY_NONE);
     assert_string_equal(err.object, "");
     assert_string_equal(err.limit, "");
-    assert_int_equal(snp_fail_with(NULL, SNP_E_LIMIT, SNP_REMEDY_FORCE, NULL, 0, "x"),
-                     SNP_E_LIMIT);
+    assert_int_equal(snp_fail_with(NULL, SNP_E_LIMIT, SNP_REMEDY_FORCE, NULL, 0, "x"), SNP_E_LIMIT);
 }
 
 TEST(unknown_codes_and_names_are_internal)

@@ -131,10 +131,8 @@ TEST(what_is_not_a_file_is_refused_at_once)
     assert_int_equal(snp_file_read(in(&folder, "fifo"), 10, &text, NULL, &err), SNP_E_INVALID);
     assert_int_equal(snp_file_read(folder.path, 10, &text, NULL, &err), SNP_E_INVALID);
     assert_int_equal(snp_file_read("/dev/zero", 10, &text, NULL, &err), SNP_E_INVALID);
-    assert_int_equal(snp_file_read(in(&folder, "none"), 10, &text, NULL, &err),
-                     SNP_E_NOT_FOUND);
-    assert_int_equal(snp_file_read(in(&folder, "fifo/x"), 10, &text, NULL, &err),
-                     SNP_E_NOT_FOUND);
+    assert_int_equal(snp_file_read(in(&folder, "none"), 10, &text, NULL, &err), SNP_E_NOT_FOUND);
+    assert_int_equal(snp_file_read(in(&folder, "fifo/x"), 10, &text, NULL, &err), SNP_E_NOT_FOUND);
     assert_null(text);
     assert_int_equal(unlink(in(&folder, "fifo")), 0);
     folder_done(&folder);

@@ -60,8 +60,7 @@ TEST(a_frame_cut_anywhere_waits_for_the_rest)
         if (!has) {
             assert_int_equal(size, 99);
             assert_null(frame.head);
-            assert_int_equal(snp_buf_add(&part, snp_buf_bytes(&whole) + cut, whole.len - cut),
-                             0);
+            assert_int_equal(snp_buf_add(&part, snp_buf_bytes(&whole) + cut, whole.len - cut), 0);
             assert_int_equal(peek(&part, &frame, &size, &has), 0);
             assert_true(has);
         }
@@ -119,22 +118,22 @@ TEST(bad_headers_are_refused_before_the_body_comes)
         size_t body_max;
         int code;
     } cases[] = {
-        {{0, 0, 0, 0, {0}},                                       SNP_FRAME_BODY_MAX, 0         },
-        {{100, 1, 100, 1, {0}},                                   100,                0         },
-        {{101, 1, 0, 1, {0}},                                     100,                SNP_E_PEER},
-        {{100, 1, 101, 1, {0}},                                   1000,               SNP_E_PEER},
-        {{0, 1, 1, 1, {0}},                                       1000,               SNP_E_PEER},
-        {{SNP_FRAME_BODY_MAX, 1, 0, 1, {0}},                      SIZE_MAX,           0         },
-        {{SNP_FRAME_BODY_MAX + 1, 1, 0, 1, {0}},                  SIZE_MAX,           SNP_E_PEER},
-        {{SNP_FRAME_BODY_MAX, 1, SNP_FRAME_HEAD_MAX, 1, {0}},     SIZE_MAX,           0         },
-        {{SNP_FRAME_BODY_MAX, 1, SNP_FRAME_HEAD_MAX + 1, 1, {0}}, SIZE_MAX,           SNP_E_PEER},
-        {{UINT32_MAX, 1, 0, 1, {0}},                              SIZE_MAX,           SNP_E_PEER},
-        {{UINT32_MAX, 1, UINT32_MAX, 1, {0}},                     SIZE_MAX,           SNP_E_PEER},
-        {{10, 1, UINT32_MAX, 1, {0}},                             SIZE_MAX,           SNP_E_PEER},
-        {{10, 1, 2, 1, {1, 0, 0}},                                SIZE_MAX,           SNP_E_PEER},
-        {{10, 1, 2, 1, {0, 1, 0}},                                SIZE_MAX,           SNP_E_PEER},
-        {{10, 1, 2, 1, {0, 0, 128}},                              SIZE_MAX,           SNP_E_PEER},
-        {{1, 1, 0, 1, {0}},                                       0,                  SNP_E_PEER},
+        {{0, 0, 0, 0, {0}}, SNP_FRAME_BODY_MAX, 0},
+        {{100, 1, 100, 1, {0}}, 100, 0},
+        {{101, 1, 0, 1, {0}}, 100, SNP_E_PEER},
+        {{100, 1, 101, 1, {0}}, 1000, SNP_E_PEER},
+        {{0, 1, 1, 1, {0}}, 1000, SNP_E_PEER},
+        {{SNP_FRAME_BODY_MAX, 1, 0, 1, {0}}, SIZE_MAX, 0},
+        {{SNP_FRAME_BODY_MAX + 1, 1, 0, 1, {0}}, SIZE_MAX, SNP_E_PEER},
+        {{SNP_FRAME_BODY_MAX, 1, SNP_FRAME_HEAD_MAX, 1, {0}}, SIZE_MAX, 0},
+        {{SNP_FRAME_BODY_MAX, 1, SNP_FRAME_HEAD_MAX + 1, 1, {0}}, SIZE_MAX, SNP_E_PEER},
+        {{UINT32_MAX, 1, 0, 1, {0}}, SIZE_MAX, SNP_E_PEER},
+        {{UINT32_MAX, 1, UINT32_MAX, 1, {0}}, SIZE_MAX, SNP_E_PEER},
+        {{10, 1, UINT32_MAX, 1, {0}}, SIZE_MAX, SNP_E_PEER},
+        {{10, 1, 2, 1, {1, 0, 0}}, SIZE_MAX, SNP_E_PEER},
+        {{10, 1, 2, 1, {0, 1, 0}}, SIZE_MAX, SNP_E_PEER},
+        {{10, 1, 2, 1, {0, 0, 128}}, SIZE_MAX, SNP_E_PEER},
+        {{1, 1, 0, 1, {0}}, 0, SNP_E_PEER},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         bool has = true;

@@ -34,11 +34,8 @@ static void hashed_in(struct snp_hasher *hasher, const char *bytes, const size_t
 static void in_all_ways(struct snp_hasher *hasher)
 {
     static const size_t ways[][3] = {
-        {SMALL, SMALL, SMALL},
-        {LARGE, LARGE, LARGE},
-        {LARGE, SMALL, LARGE},
-        {SMALL, LARGE, 1    },
-        {TOTAL, TOTAL, TOTAL},
+        {SMALL, SMALL, SMALL}, {LARGE, LARGE, LARGE}, {LARGE, SMALL, LARGE},
+        {SMALL, LARGE, 1},     {TOTAL, TOTAL, TOTAL},
     };
     char *bytes = malloc(TOTAL);
 

@@ -98,8 +98,7 @@ static void server_init(struct server *server, const char *reply)
     server->listener.data = server;
     assert_int_equal(uv_ip4_addr("127.0.0.1", 0, &address), 0);
     assert_int_equal(uv_tcp_bind(&server->listener, (struct sockaddr *)&address, 0), 0);
-    assert_int_equal(uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len),
-                     0);
+    assert_int_equal(uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len), 0);
     assert_int_equal(uv_listen((uv_stream_t *)&server->listener, MANY, on_connection), 0);
     (void)snprintf(server->url, sizeof(server->url), "http://127.0.0.1:%u/x?y=1",
                    ntohs(address.sin_port));
@@ -265,11 +264,11 @@ TEST(failures_have_codes)
         uint64_t idle_ms;
         enum snp_code code;
     } rows[] = {
-        {"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello", 0, 0,       SNP_E_PEER   },
-        {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",  4, 0,       SNP_E_LIMIT  },
+        {"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello", 0, 0, SNP_E_PEER},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 4, 0, SNP_E_LIMIT},
         {"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello", 0, IDLE_MS, SNP_E_TIMEOUT},
-        {"nonsense\r\n\r\n",                                   0, 0,       SNP_E_PEER   },
-        {"",                                                   0, 0,       SNP_E_PEER   },
+        {"nonsense\r\n\r\n", 0, 0, SNP_E_PEER},
+        {"", 0, 0, SNP_E_PEER},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -427,18 +426,20 @@ TEST(event_streams_are_read_in_any_pieces)
         const char *text;
         const char *events;
     } rows[] = {
-        {"data: a\n\n",                                                    "[message|a||0]"              },
+        {"data: a\n\n", "[message|a||0]"},
         {"\xef\xbb\xbf"
-         "data: a\n\n",                                           "[message|a||0]"              },
+         "data: a\n\n",
+         "[message|a||0]"},
         {"\xef\xbb"
-         "data: a\n\ndata:b\n\n",                                 "[message|b||0]"              },
-        {"data: a\r\rdata:b\r\n\r\n",                                      "[message|a||0][message|b||0]"},
+         "data: a\n\ndata:b\n\n",
+         "[message|b||0]"},
+        {"data: a\r\rdata:b\r\n\r\n", "[message|a||0][message|b||0]"},
         {"event: x\nid: 7\ndata: a\ndata:  b\ndata\n\ndata: c\n\n",
-         "[x|a\n b\n|7|0][message|c|7|0]"                                                                },
-        {": comment\nretry: 50\nretry: +6\nretry:\nfoo: bar\ndata: a\n\n", "[message|a||50]"             },
-        {"data:\n\n",                                                      "[message|||0]"               },
-        {"event: lost\n\ndata: a\n\n",                                     "[message|a||0]"              },
-        {"data: cut off\n",                                                ""                            },
+         "[x|a\n b\n|7|0][message|c|7|0]"},
+        {": comment\nretry: 50\nretry: +6\nretry:\nfoo: bar\ndata: a\n\n", "[message|a||50]"},
+        {"data:\n\n", "[message|||0]"},
+        {"event: lost\n\ndata: a\n\n", "[message|a||0]"},
+        {"data: cut off\n", ""},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP transport's parts without a network: the token, sessions, streams and what bounds them. */
+/*
+ * The HTTP transport's parts without a network: the token, sessions, streams and what bounds them.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@
 
 static const char key[] = "0123456789abcdef0123456789abcdef";
 
-/* The token -------------------------------------------------------------------------------------- */
+/* The token ------------------------------------------------------------------------------------ */
 
 TEST(token_is_made_once_and_only_for_us)
 {
@@ -49,8 +51,7 @@ TEST(token_is_made_once_and_only_for_us)
 
 TEST(token_without_entropy_is_refused)
 {
-    static const char *const bad[] = {"", "short\n",
-                                      "two words and more than thirty-two chars\n"};
+    static const char *const bad[] = {"", "short\n", "two words and more than thirty-two chars\n"};
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(bad); i++) {
         char path[] = "/tmp/httpd_test.XXXXXX";
@@ -73,7 +74,7 @@ TEST(token_is_compared_whole)
     assert_false(snp_httpd_token_equal(key, "0123456789abcdef0123456789abcdex", strlen(key)));
 }
 
-/* Heads ------------------------------------------------------------------------------------------ */
+/* Heads ---------------------------------------------------------------------------------------- */
 
 TEST(framing_that_is_read_differently_is_refused)
 {
@@ -83,13 +84,9 @@ TEST(framing_that_is_read_differently_is_refused)
         bool is_old;
         unsigned status;
     } rows[] = {
-        {"40", NULL,       false, 0  },
-        {"40", NULL,       true,  0  },
-        {NULL, "chunked",  false, 0  },
-        {NULL, "chunked",  true,  400},
-        {NULL, "identity", false, 400},
-        {"40", "chunked",  false, 400},
-        {"+4", NULL,       false, 400},
+        {"40", NULL, false, 0},       {"40", NULL, true, 0},          {NULL, "chunked", false, 0},
+        {NULL, "chunked", true, 400}, {NULL, "identity", false, 400}, {"40", "chunked", false, 400},
+        {"+4", NULL, false, 400},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -107,7 +104,7 @@ TEST(framing_that_is_read_differently_is_refused)
     }
 }
 
-/* Sessions --------------------------------------------------------------------------------------- */
+/* Sessions ------------------------------------------------------------------------------------- */
 
 TEST(sessions_are_bounded_and_known_again)
 {
@@ -135,7 +132,7 @@ TEST(sessions_are_bounded_and_known_again)
     snp_httpd_sessions_done(&others);
 }
 
-/* Streams ---------------------------------------------------------------------------------------- */
+/* Streams -------------------------------------------------------------------------------------- */
 
 struct world {
     uv_loop_t loop;
@@ -168,16 +165,12 @@ static void run_wait(struct snp_mcp_call *call)
     call->cancel = on_cancel;
 }
 
-static const struct snp_mcp_method methods[] = {
-    {"wait", SNP_IN_BOTH, false, run_wait}
-};
+static const struct snp_mcp_method methods[] = {{"wait", SNP_IN_BOTH, false, run_wait}};
 
 static void world_open(struct world *world)
 {
-    *world = (struct world){
-        .service = {.methods = methods, .n_methods = 1},
-          .streams = {.wake = on_wake                 }
-    };
+    *world = (struct world){.service = {.methods = methods, .n_methods = 1},
+                            .streams = {.wake = on_wake}};
     assert_int_equal(uv_loop_init(&world->loop), 0);
     snp_mcp_hub_init(&world->hub, &world->loop, &world->service);
     snp_httpd_sessions_init(&world->sessions, key);
@@ -197,9 +190,8 @@ static void world_close(struct world *world)
 
 static struct snp_httpd_stream *begin(struct world *world, bool has_session, bool is_modern)
 {
-    static const char request[] =
-        "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"wait\",\"params\":{"
-        "\"_meta\":{\"progressToken\":1}}}";
+    static const char request[] = "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"wait\",\"params\":{"
+                                  "\"_meta\":{\"progressToken\":1}}}";
     const struct snp_httpd_stream_spec spec = {.session = has_session ? world->session : NULL,
                                                .is_modern = is_modern,
                                                .takes = SNP_HTTPD_TAKES_BOTH,
@@ -224,8 +216,7 @@ TEST(progress_is_left_out_for_who_does_not_read)
         world_open(&world);
         stream = begin(&world, has_session, false);
         for (int i = 1; i < 100000; i++) {
-            snp_mcp_progress(waiting, i, 0, "a line of some length that says how it goes",
-                             NULL);
+            snp_mcp_progress(waiting, i, 0, "a line of some length that says how it goes", NULL);
         }
         assert_true(stream->log.len < SNP_MCP_HTTP_PENDING_MAX + 1024);
         snp_mcp_answer(waiting, json_object()); /* which it is told all the same */

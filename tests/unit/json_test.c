@@ -82,8 +82,7 @@ TEST(a_text_cut_anywhere_is_refused)
     struct snp_err err;
     for (size_t n = 1; n < sizeof(text) - 1; n++) {
         json_t *object = NULL;
-        snp_autofree char *copy =
-            malloc(n); /* exact, so that a sanitizer sees a read past it */
+        snp_autofree char *copy = malloc(n); /* exact, so that a sanitizer sees a read past it */
         assert_non_null(copy);
         memcpy(copy, text, n);
         assert_int_equal(snp_json_parse(copy, n, &object, &err), SNP_E_INVALID);
@@ -152,8 +151,7 @@ TEST(members_of_another_type_read_as_the_fallback)
 TEST(whole_range_of_integers_survives)
 {
     snp_autojson json_t *object = NULL;
-    assert_int_equal(parse("{\"a\":-9223372036854775808,\"b\":9223372036854775807}", &object),
-                     0);
+    assert_int_equal(parse("{\"a\":-9223372036854775808,\"b\":9223372036854775807}", &object), 0);
     assert_true(snp_json_int(object, "a", 0) == INT64_MIN);
     assert_true(snp_json_int(object, "b", 0) == INT64_MAX);
     snp_autofree char *text = snp_json_text(object);
@@ -167,10 +165,10 @@ TEST(bytes_become_text)
         size_t n;
         const char *text;
     } cases[] = {
-        {NULL,         0, "\"\""                     },
-        {"a\xFF\0b",   4, "\"a\xEF\xBF\xBD\\u0000b\""},
-        {"\xC3\xA9\n", 3, "\"\xC3\xA9\\n\""          },
-        {"\xE2\x82",   2, "\"\xEF\xBF\xBD\""         },
+        {NULL, 0, "\"\""},
+        {"a\xFF\0b", 4, "\"a\xEF\xBF\xBD\\u0000b\""},
+        {"\xC3\xA9\n", 3, "\"\xC3\xA9\\n\""},
+        {"\xE2\x82", 2, "\"\xEF\xBF\xBD\""},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         snp_autojson json_t *value = snp_json_bytes(cases[i].bytes, cases[i].n);
@@ -229,14 +227,13 @@ TEST(odd_codes_and_numbers_of_a_peer_are_tamed)
 {
     struct snp_err err;
     snp_autojson json_t *unknown = NULL;
-    assert_int_equal(parse("{\"code\":\"what\",\"message\":\"a\\nb\",\"errno\":5}", &unknown),
-                     0);
+    assert_int_equal(parse("{\"code\":\"what\",\"message\":\"a\\nb\",\"errno\":5}", &unknown), 0);
     assert_int_equal(snp_json_to_err(unknown, &err), SNP_E_INTERNAL);
     assert_int_equal(err.sys_errno, 0);
     assert_string_equal(err.msg, "a b");
     snp_autojson json_t *huge = NULL;
-    assert_int_equal(
-        parse("{\"code\":\"system\",\"message\":\"m\",\"errno\":4294967298}", &huge), 0);
+    assert_int_equal(parse("{\"code\":\"system\",\"message\":\"m\",\"errno\":4294967298}", &huge),
+                     0);
     assert_int_equal(snp_json_to_err(huge, &err), SNP_E_SYS);
     assert_int_equal(err.sys_errno, 0);
     snp_autojson json_t *odd = NULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of a session's life has no holes: nothing is left unsaid, out of reach or without an end. */
+/*
+ * The table of a session's life has no holes: nothing is left unsaid, out of reach or without
+ * an end.
+ */
 #include "daemon/session/life.h"
 
 #include <string.h>
@@ -48,20 +51,13 @@ static const struct {
     enum snp_session_event event;
     const char *next;
 } pairs[] = {
-    {SNP_EV_OPENED,      "i!!!!!!!!!"},
-    {SNP_EV_CELL,        "!r!!!!p!!!"},
-    {SNP_EV_CELL_ENDED,  "!!i!!-!w!!"},
-    {SNP_EV_SAVE,        "!s--------"},
-    {SNP_EV_SAVED,       "!--i------"},
-    {SNP_EV_LEAVE,       "!h!!!!h!h!"},
-    {SNP_EV_CLEAR,       "!hh!!hhh!!"},
-    {SNP_EV_LOST,        "!aaa-!----"},
-    {SNP_EV_RESTED,      "!!!!a-a!a-"},
-    {SNP_EV_WAKE,        "!!!!!w!!!!"},
-    {SNP_EV_AWAKE,       "!!!!!!i!!!"},
-    {SNP_EV_ROLL_BACK,   "!b!!!b!!-!"},
-    {SNP_EV_ROLLED_BACK, "!!!!!!!!i!"},
-    {SNP_EV_DESTROY,     "ccccccccc!"},
+    {SNP_EV_OPENED, "i!!!!!!!!!"},      {SNP_EV_CELL, "!r!!!!p!!!"},
+    {SNP_EV_CELL_ENDED, "!!i!!-!w!!"},  {SNP_EV_SAVE, "!s--------"},
+    {SNP_EV_SAVED, "!--i------"},       {SNP_EV_LEAVE, "!h!!!!h!h!"},
+    {SNP_EV_CLEAR, "!hh!!hhh!!"},       {SNP_EV_LOST, "!aaa-!----"},
+    {SNP_EV_RESTED, "!!!!a-a!a-"},      {SNP_EV_WAKE, "!!!!!w!!!!"},
+    {SNP_EV_AWAKE, "!!!!!!i!!!"},       {SNP_EV_ROLL_BACK, "!b!!!b!!-!"},
+    {SNP_EV_ROLLED_BACK, "!!!!!!!!i!"}, {SNP_EV_DESTROY, "ccccccccc!"},
 };
 
 /* Whether the daemon ends by it, as of a mistake of ours. */
@@ -121,8 +117,7 @@ TEST(each_state_is_reached_and_can_end)
 TEST(nothing_follows_the_end)
 {
     for (unsigned event = 0; event < SNP_EV_N; event++) {
-        assert_false(
-            is_state(snp_life_next(SNP_SESSION_CLOSING, (enum snp_session_event)event)));
+        assert_false(is_state(snp_life_next(SNP_SESSION_CLOSING, (enum snp_session_event)event)));
     }
 }
 
@@ -133,17 +128,12 @@ TEST(a_session_lives_by_its_events)
         enum snp_session_event event;
         enum snp_session_state state;
     } steps[] = {
-        {SNP_EV_WAKE,       SNP_SESSION_WAKING     },
-        {SNP_EV_CELL,       SNP_SESSION_REPLAYING  },
-        {SNP_EV_CELL_ENDED, SNP_SESSION_WAKING     },
-        {SNP_EV_AWAKE,      SNP_SESSION_IDLE       },
-        {SNP_EV_SAVED,      SNP_SESSION_IDLE       },
-        {SNP_EV_CELL,       SNP_SESSION_RUNNING    },
-        {SNP_EV_SAVE,       SNP_SESSION_RUNNING    },
-        {SNP_EV_CELL_ENDED, SNP_SESSION_IDLE       },
-        {SNP_EV_LEAVE,      SNP_SESSION_HIBERNATING},
-        {SNP_EV_LOST,       SNP_SESSION_HIBERNATING},
-        {SNP_EV_RESTED,     SNP_SESSION_ASLEEP     },
+        {SNP_EV_WAKE, SNP_SESSION_WAKING},       {SNP_EV_CELL, SNP_SESSION_REPLAYING},
+        {SNP_EV_CELL_ENDED, SNP_SESSION_WAKING}, {SNP_EV_AWAKE, SNP_SESSION_IDLE},
+        {SNP_EV_SAVED, SNP_SESSION_IDLE},        {SNP_EV_CELL, SNP_SESSION_RUNNING},
+        {SNP_EV_SAVE, SNP_SESSION_RUNNING},      {SNP_EV_CELL_ENDED, SNP_SESSION_IDLE},
+        {SNP_EV_LEAVE, SNP_SESSION_HIBERNATING}, {SNP_EV_LOST, SNP_SESSION_HIBERNATING},
+        {SNP_EV_RESTED, SNP_SESSION_ASLEEP},
     };
     struct snp_session session = {.state = SNP_SESSION_ASLEEP, .used_us = 1};
     for (size_t i = 0; i < SNP_ARRAY_LEN(steps); i++) {

@@ -22,26 +22,25 @@ static const struct {
     uint64_t value; /* of the default */
     uint64_t max;
 } edges[] = {
-    {SNP_LIMIT_WALL,       "timeout",         "timeout_ms",           "0.0499",   "0.05", "30",     "600",      "600.0001",    50,
-     30000,                                                                                                                                          600000       },
-    {SNP_LIMIT_CPUS,       "cpus",            "cpus_milli",           "0.00999",  "0.01", "1.0",    "64",       "64.0001",     10,       1000,
-     64000                                                                                                                                                        },
-    {SNP_LIMIT_MEMORY,     "memory",          "memory_bytes",         "16777215", "16m",  "512m",   "1t",
-     "1099511627777",                                                                                                          16777216, 536870912,  1099511627776},
-    {SNP_LIMIT_PROCESSES,  "processes",       "processes",            "0",        "1",    "64",     "4096",     "4097",        1,        64,
-     4096                                                                                                                                                         },
-    {SNP_LIMIT_TMP,        "tmp_size",        "tmp_size_bytes",       "1048575",  "1m",   "64m",    "64g",      "68719476737",
-     1048576,                                                                                                                            67108864,   68719476736  },
-    {SNP_LIMIT_WORKSPACE,  "workspace_size",  "workspace_size_bytes", "1048575",  "1m",   "1g",     "1t",
-     "1099511627777",                                                                                                          1048576,  1073741824, 1099511627776},
-    {SNP_LIMIT_INODES,     "workspace_files", "workspace_files",      "9",        "10",   "100000", "10000000",
-     "10000001",                                                                                                               10,       100000,     10000000     },
-    {SNP_LIMIT_FILE,       "file_size",       "file_size_bytes",      "4095",     "4k",   "512m",   "1t",
-     "1099511627777",                                                                                                          4096,     536870912,  1099511627776},
-    {SNP_LIMIT_OPEN_FILES, "open_files",      "open_files",           "15",       "16",   "256",    "65536",    "65537",       16,
-     256,                                                                                                                                            65536        },
-    {SNP_LIMIT_OUTPUT,     "output",          "output",               "99",       "100",  "100000", "10000000", "10000001",    100,
-     100000,                                                                                                                                         10000000     },
+    {SNP_LIMIT_WALL, "timeout", "timeout_ms", "0.0499", "0.05", "30", "600", "600.0001", 50, 30000,
+     600000},
+    {SNP_LIMIT_CPUS, "cpus", "cpus_milli", "0.00999", "0.01", "1.0", "64", "64.0001", 10, 1000,
+     64000},
+    {SNP_LIMIT_MEMORY, "memory", "memory_bytes", "16777215", "16m", "512m", "1t", "1099511627777",
+     16777216, 536870912, 1099511627776},
+    {SNP_LIMIT_PROCESSES, "processes", "processes", "0", "1", "64", "4096", "4097", 1, 64, 4096},
+    {SNP_LIMIT_TMP, "tmp_size", "tmp_size_bytes", "1048575", "1m", "64m", "64g", "68719476737",
+     1048576, 67108864, 68719476736},
+    {SNP_LIMIT_WORKSPACE, "workspace_size", "workspace_size_bytes", "1048575", "1m", "1g", "1t",
+     "1099511627777", 1048576, 1073741824, 1099511627776},
+    {SNP_LIMIT_INODES, "workspace_files", "workspace_files", "9", "10", "100000", "10000000",
+     "10000001", 10, 100000, 10000000},
+    {SNP_LIMIT_FILE, "file_size", "file_size_bytes", "4095", "4k", "512m", "1t", "1099511627777",
+     4096, 536870912, 1099511627776},
+    {SNP_LIMIT_OPEN_FILES, "open_files", "open_files", "15", "16", "256", "65536", "65537", 16, 256,
+     65536},
+    {SNP_LIMIT_OUTPUT, "output", "output", "99", "100", "100000", "10000000", "10000001", 100,
+     100000, 10000000},
 };
 
 static uint64_t parsed(enum snp_limit limit, const char *text)
@@ -134,15 +133,15 @@ TEST(format_keeps_what_matters)
         uint64_t value;
         const char *text;
     } cases[] = {
-        {SNP_LIMIT_WALL,      30000,     "30 s"   },
-        {SNP_LIMIT_WALL,      500,       "0.5 s"  },
-        {SNP_LIMIT_WALL,      50,        "0.05 s" },
-        {SNP_LIMIT_WALL,      1001,      "1.001 s"},
-        {SNP_LIMIT_CPUS,      1000,      "1.0"    },
-        {SNP_LIMIT_CPUS,      1250,      "1.25"   },
-        {SNP_LIMIT_CPUS,      10,        "0.01"   },
-        {SNP_LIMIT_PROCESSES, 64,        "64"     },
-        {SNP_LIMIT_MEMORY,    536870912, "512 MiB"},
+        {SNP_LIMIT_WALL, 30000, "30 s"},
+        {SNP_LIMIT_WALL, 500, "0.5 s"},
+        {SNP_LIMIT_WALL, 50, "0.05 s"},
+        {SNP_LIMIT_WALL, 1001, "1.001 s"},
+        {SNP_LIMIT_CPUS, 1000, "1.0"},
+        {SNP_LIMIT_CPUS, 1250, "1.25"},
+        {SNP_LIMIT_CPUS, 10, "0.01"},
+        {SNP_LIMIT_PROCESSES, 64, "64"},
+        {SNP_LIMIT_MEMORY, 536870912, "512 MiB"},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         char out[32];
@@ -158,14 +157,14 @@ TEST(options_are_written_for_a_command_line)
         uint64_t value;
         const char *text;
     } cases[] = {
-        {"timeout",   500,        "--timeout 0.5"    },
-        {"cpus",      2000,       "--cpus 2"         },
-        {"memory",    1073741824, "--memory 1g"      },
-        {"memory",    1048577,    "--memory 1048577" },
+        {"timeout", 500, "--timeout 0.5"},
+        {"cpus", 2000, "--cpus 2"},
+        {"memory", 1073741824, "--memory 1g"},
+        {"memory", 1048577, "--memory 1048577"},
         {"file_size", 1536 << 10, "--file-size 1536k"},
-        {"memory",    1ULL << 40, "--memory 1t"      },
-        {"processes", 1024,       "--processes 1024" },
-        {"mars",      1,          ""                 },
+        {"memory", 1ULL << 40, "--memory 1t"},
+        {"processes", 1024, "--processes 1024"},
+        {"mars", 1, ""},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         char out[64];

@@ -33,8 +33,7 @@ static bool is_same(int a, int b)
     struct stat x;
     struct stat y;
 
-    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_ino == y.st_ino &&
-           x.st_dev == y.st_dev;
+    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_ino == y.st_ino && x.st_dev == y.st_dev;
 }
 
 static unsigned count_fds(void)
@@ -115,8 +114,7 @@ static void world_close(struct world *w)
 }
 
 /* Frames number first and on, of which the one at position with_fd (none: n) carries n_fds. */
-static void send_frames(
-    struct world *w, uint32_t first, unsigned n, unsigned with_fd, size_t n_fds)
+static void send_frames(struct world *w, uint32_t first, unsigned n, unsigned with_fd, size_t n_fds)
 {
     static char body[100000];
     const int fds[2] = {w->pipe_fd[0], w->pipe_fd[0]};
@@ -128,8 +126,8 @@ static void send_frames(
         snp_buf_init(&bytes, 1 << 20);
         assert_int_equal(snp_frame_write(&bytes, &frame), 0);
         if (i == with_fd) {
-            assert_int_equal(
-                snp_send_fds(w->peer, snp_buf_bytes(&bytes), bytes.len, fds, n_fds), 0);
+            assert_int_equal(snp_send_fds(w->peer, snp_buf_bytes(&bytes), bytes.len, fds, n_fds),
+                             0);
         } else {
             assert_int_equal(snp_write_all(w->peer, snp_buf_bytes(&bytes), bytes.len), 0);
         }

@@ -63,11 +63,12 @@ TEST(control_bytes_and_broken_text_are_escaped)
         const char *shown;
     } cases[] = {
         {"a\nb\r\t\x1b[31m\x7f\\", " a\\x0ab\\x0d\\x09\\x1b[31m\\x7f\\x5c\n"},
-        {"caf\xC3\xA9",            " caf\xC3\xA9\n"                         },
+        {"caf\xC3\xA9", " caf\xC3\xA9\n"},
         {"\xC2\x9B"
-         "31m\xC2\xA0",   " \\xc2\\x9b31m\xC2\xA0\n"               },
-        {"caf\xC3\xA9\xFF",        " caf\\xc3\\xa9\\xff\n"                  },
-        {"cut \xC3",               " cut \\xc3\n"                           },
+         "31m\xC2\xA0",
+         " \\xc2\\x9b31m\xC2\xA0\n"},
+        {"caf\xC3\xA9\xFF", " caf\\xc3\\xa9\\xff\n"},
+        {"cut \xC3", " cut \\xc3\n"},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         struct capture capture;

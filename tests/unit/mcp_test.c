@@ -31,12 +31,12 @@ TEST(messages_are_told_apart)
         const char *text;
         enum snp_jsonrpc_kind kind;
     } rows[] = {
-        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\"}",                   SNP_JSONRPC_IS_REQUEST     },
+        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\"}", SNP_JSONRPC_IS_REQUEST},
         {"{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"a\",\"params\":{}}",
-         SNP_JSONRPC_IS_REQUEST                                                                          },
-        {"{\"jsonrpc\":\"2.0\",\"method\":\"a\"}",                            SNP_JSONRPC_IS_NOTIFICATION},
-        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}",                      SNP_JSONRPC_IS_RESPONSE    },
-        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}",                       SNP_JSONRPC_IS_RESPONSE    },
+         SNP_JSONRPC_IS_REQUEST},
+        {"{\"jsonrpc\":\"2.0\",\"method\":\"a\"}", SNP_JSONRPC_IS_NOTIFICATION},
+        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", SNP_JSONRPC_IS_RESPONSE},
+        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}", SNP_JSONRPC_IS_RESPONSE},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -55,16 +55,16 @@ TEST(bad_messages_have_codes)
         const char *text;
         int code;
     } rows[] = {
-        {"",                                                              SNP_JSONRPC_PARSE  },
-        {"{",                                                             SNP_JSONRPC_PARSE  },
-        {"\"a\"",                                                         SNP_JSONRPC_PARSE  },
-        {" [1]",                                                          SNP_JSONRPC_REQUEST},
-        {"{}",                                                            SNP_JSONRPC_REQUEST},
-        {"{\"jsonrpc\":\"2.0\",\"id\":1}",                                SNP_JSONRPC_REQUEST},
-        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":1}",       SNP_JSONRPC_REQUEST},
-        {"{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"a\"}",            SNP_JSONRPC_REQUEST},
+        {"", SNP_JSONRPC_PARSE},
+        {"{", SNP_JSONRPC_PARSE},
+        {"\"a\"", SNP_JSONRPC_PARSE},
+        {" [1]", SNP_JSONRPC_REQUEST},
+        {"{}", SNP_JSONRPC_REQUEST},
+        {"{\"jsonrpc\":\"2.0\",\"id\":1}", SNP_JSONRPC_REQUEST},
+        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":1}", SNP_JSONRPC_REQUEST},
+        {"{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"a\"}", SNP_JSONRPC_REQUEST},
         {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\",\"params\":[]}", SNP_JSONRPC_REQUEST},
-        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\\ud800\\\\\",}",    SNP_JSONRPC_PARSE  },
+        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\\ud800\\\\\",}", SNP_JSONRPC_PARSE},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -84,7 +84,10 @@ TEST(versions_are_negotiated)
     assert_string_equal(snp_era_negotiate(""), "2025-11-25");
 }
 
-/* Add a piece and compare the lines that come of it; *at counts them, *n_long those that were too long. */
+/*
+ * Add a piece and compare the lines that come of it; *at counts them, *n_long those that were
+ * too long.
+ */
 static void piece_add(
     struct snp_mcp_lines *lines, const char *bytes, size_t n, size_t *at, size_t *n_long)
 {
@@ -163,8 +166,7 @@ TEST(an_output_is_cut_once)
     assert_false(is_cut);
     assert_string_equal(snp_buf_cstr(&out), "0123456789");
     snp_buf_clear(&out);
-    assert_int_equal(snp_text_output_cut(&out, "0123456789abcdefghij", 20, &gap, 10, &is_cut),
-                     0);
+    assert_int_equal(snp_text_output_cut(&out, "0123456789abcdefghij", 20, &gap, 10, &is_cut), 0);
     assert_true(is_cut);
     assert_string_equal(snp_buf_cstr(&out),
                         "012345\n... (output truncated: 110 characters omitted) ...\nghij");
@@ -180,11 +182,11 @@ TEST(item_32_header_values_have_no_line_ends)
         const char *text;
         const char *value;
     } rows[] = {
-        {"plain",           "plain"                          },
-        {"",                ""                               },
-        {"a\r\nX-Evil: 1",  "=?base64?YQ0KWC1FdmlsOiAx?="    },
-        {" blank",          "=?base64?IGJsYW5r?="            },
-        {"caf\xc3\xa9",     "=?base64?Y2Fmw6k=?="            },
+        {"plain", "plain"},
+        {"", ""},
+        {"a\r\nX-Evil: 1", "=?base64?YQ0KWC1FdmlsOiAx?="},
+        {" blank", "=?base64?IGJsYW5r?="},
+        {"caf\xc3\xa9", "=?base64?Y2Fmw6k=?="},
         {"=?base64?bG9v?=", "=?base64?PT9iYXNlNjQ/Ykc5dj89?="},
     };
 
@@ -233,8 +235,8 @@ TEST(uris_of_ours_only)
     for (size_t i = 0; i < SNP_ARRAY_LEN(bad); i++) {
         assert_int_equal(snp_mcp_uri_parse(bad[i], &uri, &err), SNP_E_INVALID);
     }
-    assert_int_equal(
-        snp_mcp_uri_parse("snipara://session/a%2Fb/files/c%20d/?offset=5", &uri, &err), 0);
+    assert_int_equal(snp_mcp_uri_parse("snipara://session/a%2Fb/files/c%20d/?offset=5", &uri, &err),
+                     0);
     assert_string_equal(uri.session, "a/b");
     assert_string_equal(uri.path, "c d/");
     assert_true(uri.is_folder);
@@ -263,13 +265,13 @@ TEST(a_limit_proposes_only_what_has_more)
         json_int_t value;
         const char *more;
     } rows[] = {
-        {"timeout", 30000,               "; the argument timeout raises it, up to 600"   },
-        {"timeout", 600000,              "; do less in one call"                         },
-        {"memory",  (json_int_t)1 << 29,
-         "; a new session with profile analysis or extended has more"                    },
-        {"memory",  (json_int_t)1 << 31, "; a new session with profile extended has more"},
-        {"memory",  (json_int_t)1 << 32, "; use less at a time"                          },
-        {"output",  100000,              ""                                              },
+        {"timeout", 30000, "; the argument timeout raises it, up to 600"},
+        {"timeout", 600000, "; do less in one call"},
+        {"memory", (json_int_t)1 << 29,
+         "; a new session with profile analysis or extended has more"},
+        {"memory", (json_int_t)1 << 31, "; a new session with profile extended has more"},
+        {"memory", (json_int_t)1 << 32, "; use less at a time"},
+        {"output", 100000, ""},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters of a group: which file on which version, and what is missing. The groups are plain folders. */
+/*
+ * Counters of a group: which file on which version, and what is missing. The groups are
+ * plain folders.
+ */
 #include "os/meter.h"
 
 #include <fcntl.h>

@@ -18,16 +18,16 @@ TEST(waits_are_read)
         const char *after;
         uint64_t wait_ms;
     } rows[] = {
-        {NULL,  NULL,                            0         },
-        {NULL,  "2",                             2000      },
-        {NULL,  "0.5",                           500       },
-        {"250", "7",                             250       },
-        {"x",   "7",                             7000      },
-        {NULL,  "-3",                            0         },
-        {NULL,  "soon",                          0         },
-        {NULL,  "1e300",                         UINT32_MAX},
-        {NULL,  "Wed, 21 Oct 2015 07:28:30 GMT", 30000     },
-        {NULL,  "Wed, 21 Oct 2015 07:27:00 GMT", 0         },
+        {NULL, NULL, 0},
+        {NULL, "2", 2000},
+        {NULL, "0.5", 500},
+        {"250", "7", 250},
+        {"x", "7", 7000},
+        {NULL, "-3", 0},
+        {NULL, "soon", 0},
+        {NULL, "1e300", UINT32_MAX},
+        {NULL, "Wed, 21 Oct 2015 07:28:30 GMT", 30000},
+        {NULL, "Wed, 21 Oct 2015 07:27:00 GMT", 0},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -59,24 +59,21 @@ TEST(failures_are_told_apart)
         enum snp_model_failure failure;
         bool is_passing;
     } rows[] = {
-        {401, "{\"message\":\"no\"}",                                    SNP_MODEL_FAILED_AUTH,    false},
-        {400, "{\"message\":\"API key not valid.\"}",                    SNP_MODEL_FAILED_AUTH,    false},
-        {404, "{\"type\":\"not_found_error\"}",                          SNP_MODEL_FAILED_MODEL,   false},
-        {400, "{\"message\":\"prompt is too long: 9 tokens\"}",          SNP_MODEL_FAILED_CONTEXT,
-         false                                                                                          },
-        {400, "{\"message\":\"Your credit balance is too low\"}",        SNP_MODEL_FAILED_QUOTA,
-         false                                                                                          },
+        {401, "{\"message\":\"no\"}", SNP_MODEL_FAILED_AUTH, false},
+        {400, "{\"message\":\"API key not valid.\"}", SNP_MODEL_FAILED_AUTH, false},
+        {404, "{\"type\":\"not_found_error\"}", SNP_MODEL_FAILED_MODEL, false},
+        {400, "{\"message\":\"prompt is too long: 9 tokens\"}", SNP_MODEL_FAILED_CONTEXT, false},
+        {400, "{\"message\":\"Your credit balance is too low\"}", SNP_MODEL_FAILED_QUOTA, false},
         {429, "{\"code\":\"insufficient_quota\",\"message\":\"quota\"}", SNP_MODEL_FAILED_QUOTA,
-         false                                                                                          },
-        {429, "{\"status\":\"RESOURCE_EXHAUSTED\"}",                     SNP_MODEL_FAILED_RATE,    true },
-        {529, "{\"type\":\"overloaded_error\"}",                         SNP_MODEL_FAILED_SERVER,  true },
-        {500, "{}",                                                      SNP_MODEL_FAILED_SERVER,  true },
-        {501, "{}",                                                      SNP_MODEL_FAILED_SERVER,  false},
-        {408, "{}",                                                      SNP_MODEL_FAILED_SERVER,  true },
-        {400, "{\"message\":\"bad\"}",                                   SNP_MODEL_FAILED_REQUEST, false},
-        {422, "{\"detail\":\"bad\"}",                                    SNP_MODEL_FAILED_REQUEST, false},
-        {0,   "{\"type\":\"rate_limit_error\",\"message\":\"slow\"}",    SNP_MODEL_FAILED_RATE,
-         true                                                                                           },
+         false},
+        {429, "{\"status\":\"RESOURCE_EXHAUSTED\"}", SNP_MODEL_FAILED_RATE, true},
+        {529, "{\"type\":\"overloaded_error\"}", SNP_MODEL_FAILED_SERVER, true},
+        {500, "{}", SNP_MODEL_FAILED_SERVER, true},
+        {501, "{}", SNP_MODEL_FAILED_SERVER, false},
+        {408, "{}", SNP_MODEL_FAILED_SERVER, true},
+        {400, "{\"message\":\"bad\"}", SNP_MODEL_FAILED_REQUEST, false},
+        {422, "{\"detail\":\"bad\"}", SNP_MODEL_FAILED_REQUEST, false},
+        {0, "{\"type\":\"rate_limit_error\",\"message\":\"slow\"}", SNP_MODEL_FAILED_RATE, true},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -86,8 +83,7 @@ TEST(failures_are_told_apart)
 
         assert_int_equal(snp_json_parse(rows[i].error, strlen(rows[i].error), &error, &err), 0);
         assert_int_equal(snp_model_classify(rows[i].status, error, why), rows[i].failure);
-        assert_int_equal(snp_model_is_passing(rows[i].failure, rows[i].status),
-                         rows[i].is_passing);
+        assert_int_equal(snp_model_is_passing(rows[i].failure, rows[i].status), rows[i].is_passing);
         assert_true(why[0] != '\0');
     }
 }
@@ -110,9 +106,8 @@ TEST(words_of_others_are_bounded_and_tame)
 
 TEST(only_parameters_that_are_refused_are_left_out)
 {
-    assert_int_equal(
-        snp_model_quirk(400, "Unsupported value: 'temperature' does not support 0"),
-        SNP_MODEL_NO_TEMPERATURE);
+    assert_int_equal(snp_model_quirk(400, "Unsupported value: 'temperature' does not support 0"),
+                     SNP_MODEL_NO_TEMPERATURE);
     assert_int_equal(snp_model_quirk(422, "stream_options: Extra inputs are not permitted"),
                      SNP_MODEL_NO_STREAM_OPTIONS);
     assert_int_equal(snp_model_quirk(400, "`temperature` is deprecated for this model."),

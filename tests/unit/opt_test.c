@@ -10,25 +10,22 @@
 #include "unit/harness.h"
 
 static const struct snp_opt options[] = {
-    {"json",    'j', SNP_OPT_FLAG,   NULL,         "print JSON",              0},
-    {"verbose", 'v', SNP_OPT_FLAG,   NULL,         "tell more",               0},
-    {"stream",  0,   SNP_OPT_BOOL,   NULL,         "as it comes",             0},
-    {"file",    'f', SNP_OPT_STRING, "PATH",       "read code from a file",   0},
-    {"count",   'n', SNP_OPT_INT,    "N",          "how many",                0},
-    {"ratio",   0,   SNP_OPT_FLOAT,  "X",          "how much",                0},
-    {"env",     'e', SNP_OPT_LIST,   "NAME=VALUE", "a variable for the code", 0},
+    {"json", 'j', SNP_OPT_FLAG, NULL, "print JSON", 0},
+    {"verbose", 'v', SNP_OPT_FLAG, NULL, "tell more", 0},
+    {"stream", 0, SNP_OPT_BOOL, NULL, "as it comes", 0},
+    {"file", 'f', SNP_OPT_STRING, "PATH", "read code from a file", 0},
+    {"count", 'n', SNP_OPT_INT, "N", "how many", 0},
+    {"ratio", 0, SNP_OPT_FLOAT, "X", "how much", 0},
+    {"env", 'e', SNP_OPT_LIST, "NAME=VALUE", "a variable for the code", 0},
 };
 static const struct snp_opt_arg args[] = {
-    {"CODE", "code to run",  1, 1},
-    {"ARG",  "words for it", 0, 2},
+    {"CODE", "code to run", 1, 1},
+    {"ARG", "words for it", 0, 2},
 };
-static const struct snp_opt_spec spec = {options, SNP_ARRAY_LEN(options), args,
-                                         SNP_ARRAY_LEN(args), false};
-static const struct snp_opt_arg any_args[] = {
-    {"WORD", "any", 0, 0}
-};
-static const struct snp_opt_spec raw_spec = {options, SNP_ARRAY_LEN(options), any_args, 1,
-                                             true};
+static const struct snp_opt_spec spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args),
+                                         false};
+static const struct snp_opt_arg any_args[] = {{"WORD", "any", 0, 0}};
+static const struct snp_opt_spec raw_spec = {options, SNP_ARRAY_LEN(options), any_args, 1, true};
 
 enum {
     WORDS_MAX = 16

@@ -52,8 +52,7 @@ static int setup(void **state)
         free(p);
         return -1;
     }
-    snp_output_init(&p->out, LIMIT,
-                    &(struct snp_output_keeper){&p->spools, OWNER, 1, "stdout"});
+    snp_output_init(&p->out, LIMIT, &(struct snp_output_keeper){&p->spools, OWNER, 1, "stdout"});
     *state = p;
     return 0;
 }
@@ -219,8 +218,8 @@ TEST(a_flood_keeps_its_first_and_last_characters)
     run(p, text, sizeof(text), 65536);
     assert_int_equal(p->shown.text.len, LIMIT);
     assert_memory_equal(snp_buf_bytes(&p->shown.text), text, LIMIT / 2);
-    assert_memory_equal(snp_buf_bytes(&p->shown.text) + LIMIT / 2,
-                        text + sizeof(text) - LIMIT / 2, LIMIT / 2);
+    assert_memory_equal(snp_buf_bytes(&p->shown.text) + LIMIT / 2, text + sizeof(text) - LIMIT / 2,
+                        LIMIT / 2);
     assert_int_equal(p->shown.gap, sizeof(text) - LIMIT);
     assert_spooled(p, text, sizeof(text));
 }
@@ -231,8 +230,7 @@ TEST(a_spool_that_cannot_be_made_costs_only_the_full_text)
 
     snp_output_done(&p->out);
     (void)snprintf(p->spools.folder, sizeof(p->spools.folder), "/nonexistent");
-    snp_output_init(&p->out, LIMIT,
-                    &(struct snp_output_keeper){&p->spools, OWNER, 1, "stdout"});
+    snp_output_init(&p->out, LIMIT, &(struct snp_output_keeper){&p->spools, OWNER, 1, "stdout"});
     run(p, "0123456789abcdef", 16, 4);
     assert_shown(p, "01234"
                     "bcdef");

@@ -24,7 +24,9 @@ static int sleep_here(void *unused)
     return pause();
 }
 
-/* A pidfd of a new process that sleeps, in the namespaces of flags; -1 where that is not allowed. */
+/*
+ * A pidfd of a new process that sleeps, in the namespaces of flags; -1 where that is not allowed.
+ */
 static int start(int flags, pid_t *ret_pid)
 {
     char *stack = malloc(STACK);
@@ -47,7 +49,8 @@ TEST(a_process_is_numbered_only_where_it_is_proven_to_be)
     snp_autoclose int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
     if (own < 0) {
-        skip(); /* valgrind does not know this call; a process that was started would outlive the test */
+        /* valgrind does not know this call; a process that was started would outlive the test */
+        skip();
     }
     snp_autoclose int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pid_t near;

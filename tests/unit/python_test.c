@@ -234,8 +234,8 @@ TEST(templates_are_found_by_record)
     assert_string_equal(python.preload, "a,b.c");
     snp_python_done(&python);
     advice = snp_registry_advise(at("state"), "flask");
-    assert_string_equal(
-        json_string_value(json_array_get(json_object_get(advice, "templates"), 0)), "web");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(advice, "templates"), 0)),
+                        "web");
     /* A record that somebody turned into another's name, or that shows a home. */
     assert_int_equal(rename(at("state/templates/web.json"), at("state/templates/x.json")), 0);
     assert_int_equal(find("x", &python), SNP_E_INVALID);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records by their tables: a struct goes out and comes back, and what departs from the form is named. */
+/*
+ * Records by their tables: a struct goes out and comes back, and what departs from the form
+ * is named.
+ */
 #include "wire/record.h"
 
 #include <string.h>
@@ -33,9 +36,8 @@ TEST(what_is_written_reads_back)
     snp_autojson json_t *object = SNP_WRITE(sample, .name = "a", .hue = "blue", .count = 3,
                                             .exit = SNP_NO_NUMBER, .parts = parts);
     snp_autofree char *text = snp_json_text(object);
-    assert_string_equal(text,
-                        "{\"method\":\"sample\",\"name\":\"a\",\"hue\":\"blue\",\"count\":3,"
-                        "\"exit\":null,\"warm\":false,\"parts\":[{\"size\":7}]}");
+    assert_string_equal(text, "{\"method\":\"sample\",\"name\":\"a\",\"hue\":\"blue\",\"count\":3,"
+                              "\"exit\":null,\"warm\":false,\"parts\":[{\"size\":7}]}");
     assert_int_equal(snp_record_check(object, &sample_form, &err), 0);
     snp_record_read(object, &sample_form, &back);
     assert_string_equal(back.name, "a");
@@ -49,8 +51,8 @@ TEST(what_is_written_reads_back)
 TEST(nothing_reads_as_the_defaults)
 {
     struct sample back;
-    snp_autojson json_t *odd = json_pack("{s:i, s:s, s:s, s:s}", "name", 1, "count", "x",
-                                         "exit", "0", "parts", "none");
+    snp_autojson json_t *odd =
+        json_pack("{s:i, s:s, s:s, s:s}", "name", 1, "count", "x", "exit", "0", "parts", "none");
     const json_t *const given[] = {NULL, odd};
     for (size_t i = 0; i < SNP_ARRAY_LEN(given); i++) {
         snp_record_read(given[i], &sample_form, &back);
@@ -66,20 +68,20 @@ TEST(each_departure_is_named)
         const char *text;
         const char *says;
     } rows[] = {
-        {"[]",                                                                        "sample: must be an object"},
-        {"{\"name\": \"a\", \"exit\": 1}",                                            "'method' is missing"      },
-        {"{\"method\": \"sample\", \"exit\": 1}",                                     "'name' is missing"        },
-        {"{\"method\": \"sample\", \"name\": \"abcde\", \"exit\": 1}",                "at most 4 bytes"          },
-        {"{\"method\": \"sample\", \"name\": \"a\", \"exit\": \"1\"}",                "an integer or null"       },
-        {"{\"method\": \"sample\", \"name\": \"a\", \"exit\": 1, \"count\": 10}",     "at most 9"                },
+        {"[]", "sample: must be an object"},
+        {"{\"name\": \"a\", \"exit\": 1}", "'method' is missing"},
+        {"{\"method\": \"sample\", \"exit\": 1}", "'name' is missing"},
+        {"{\"method\": \"sample\", \"name\": \"abcde\", \"exit\": 1}", "at most 4 bytes"},
+        {"{\"method\": \"sample\", \"name\": \"a\", \"exit\": \"1\"}", "an integer or null"},
+        {"{\"method\": \"sample\", \"name\": \"a\", \"exit\": 1, \"count\": 10}", "at most 9"},
         {"{\"method\": \"sample\", \"name\": \"a\", \"exit\": 1, \"hue\": \"pink\"}",
-         "'hue' is red, green or blue, not 'pink'"                                                               },
+         "'hue' is red, green or blue, not 'pink'"},
         {"{\"method\": \"sample\", \"name\": \"a\", \"exit\": 1, \"parts\": [{}]}",
-         "part: 'size' is missing"                                                                               },
+         "part: 'size' is missing"},
         {"{\"method\": \"sample\", \"name\": \"a\", \"exit\": 1, \"words\": [1]}",
-         "words: element 0 must be a string"                                                                     },
+         "words: element 0 must be a string"},
         {"{\"method\": \"sample\", \"name\": \"a\", \"exit\": 1, \"worm\": true}",
-         "unknown member 'worm'; did you mean 'warm'?"                                                           },
+         "unknown member 'worm'; did you mean 'warm'?"},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         snp_autojson json_t *value = json_loads(rows[i].text, 0, NULL);

@@ -226,8 +226,7 @@ TEST(it_can_be_freed_at_any_time)
 TEST(a_pipe_that_is_there_is_taken_over)
 {
     struct world w;
-    struct snp_relay_spec spec = {
-        .stall_ms = 60000, .bytes_max = TOTAL, .cb = on_end, .data = &w};
+    struct snp_relay_spec spec = {.stall_ms = 60000, .bytes_max = TOTAL, .cb = on_end, .data = &w};
     struct snp_err err;
     char got[8] = {0};
     int none = 7;

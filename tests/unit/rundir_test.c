@@ -202,13 +202,13 @@ TEST(a_state_folder_that_was_named_is_used_or_an_error_names_it)
         const char *home;
         const char *said;
     } rows[] = {
-        {file, "",             place->dir,     file                       },
-        {"x",  "",             place->dir,     "SNIPARA_SANDBOX_STATE_DIR"},
-        {"",   "/proc/1/none", place->dir,     "/proc/1/none"             },
-        {"",   file,           place->dir,     file                       },
-        {"",   "x",            place->dir,     "XDG_STATE_HOME"           },
-        {"",   "",             "/proc/1/none", "HOME"                     },
-        {"",   "",             "",             "HOME"                     },
+        {file, "", place->dir, file},
+        {"x", "", place->dir, "SNIPARA_SANDBOX_STATE_DIR"},
+        {"", "/proc/1/none", place->dir, "/proc/1/none"},
+        {"", file, place->dir, file},
+        {"", "x", place->dir, "XDG_STATE_HOME"},
+        {"", "", "/proc/1/none", "HOME"},
+        {"", "", "", "HOME"},
     };
 
     assert_int_equal(snp_daemon_log_open(place->dir, &log, &err), 0); /* a file, no folder */

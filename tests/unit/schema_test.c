@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON Schemas and regular expressions: what holds, what does not and how it is told, and bounds. */
+/*
+ * JSON Schemas and regular expressions: what holds, what does not and how it is told, and bounds.
+ */
 #include "schema/schema.h"
 
 #include <stdlib.h>
@@ -35,25 +37,24 @@ static char *told(const char *schema, enum snp_schema_manner manner, const char 
 TEST(a_failure_names_member_rule_and_what_was_there)
 {
     static const char *const rows[][3] = {
-        {"{\"type\": \"object\"}",                                           "[]",
-         "the arguments: must be of type object (type), not []"                                                             },
-        {"{\"properties\": {\"a\": {\"items\": {\"maximum\": 3}}}}",         "{\"a\": [1, 2, 9]}",
-         "a[2]: must be at most 3 (maximum), not 9"                                                                         },
-        {"{\"properties\": {\"a\": {\"required\": [\"b\"]}}}",               "{\"a\": {}}",
-         "a.b is missing (required)"                                                                                        },
+        {"{\"type\": \"object\"}", "[]", "the arguments: must be of type object (type), not []"},
+        {"{\"properties\": {\"a\": {\"items\": {\"maximum\": 3}}}}", "{\"a\": [1, 2, 9]}",
+         "a[2]: must be at most 3 (maximum), not 9"},
+        {"{\"properties\": {\"a\": {\"required\": [\"b\"]}}}", "{\"a\": {}}",
+         "a.b is missing (required)"},
         {"{\"additionalProperties\": false, \"properties\": {\"a\": true}}", "{\"b\": 1}",
-         "b is not known here (additionalProperties)"                                                                       },
-        {"{\"properties\": {\"a\": {\"enum\": [\"x\", 1]}}}",                "{\"a\": \"y\"}",
-         "a: must be one of [\"x\",1] (enum), not \"y\""                                                                    },
-        {"{\"properties\": {\"a\": {\"type\": [\"null\", \"integer\"]}}}",   "{\"a\": \"1\"}",
-         "a: must be null or integer (type), not \"1\""                                                                     },
-        {"{\"properties\": {\"a\": {\"minLength\": 2}}}",                    "{\"a\": \"\xc3\xa9\"}",
-         "a: must have at least this many characters: 2 (minLength), not \"\xc3\xa9\""                                      },
-        {"{\"properties\": {\"a\": {\"multipleOf\": 5}}}",                   "{\"a\": 7}",
-         "a: must be a multiple of 5 (multipleOf), not 7"                                                                   },
-        {"{\"properties\": {\"a\": false}}",                                 "{\"a\": 7}",            "a: must not be there"},
-        {"{\"uniqueItems\": true}",                                          "[1, 1.0]",
-         "the arguments: must not have the same member twice (uniqueItems), not 1.0"                                        },
+         "b is not known here (additionalProperties)"},
+        {"{\"properties\": {\"a\": {\"enum\": [\"x\", 1]}}}", "{\"a\": \"y\"}",
+         "a: must be one of [\"x\",1] (enum), not \"y\""},
+        {"{\"properties\": {\"a\": {\"type\": [\"null\", \"integer\"]}}}", "{\"a\": \"1\"}",
+         "a: must be null or integer (type), not \"1\""},
+        {"{\"properties\": {\"a\": {\"minLength\": 2}}}", "{\"a\": \"\xc3\xa9\"}",
+         "a: must have at least this many characters: 2 (minLength), not \"\xc3\xa9\""},
+        {"{\"properties\": {\"a\": {\"multipleOf\": 5}}}", "{\"a\": 7}",
+         "a: must be a multiple of 5 (multipleOf), not 7"},
+        {"{\"properties\": {\"a\": false}}", "{\"a\": 7}", "a: must not be there"},
+        {"{\"uniqueItems\": true}", "[1, 1.0]",
+         "the arguments: must not have the same member twice (uniqueItems), not 1.0"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -93,38 +94,38 @@ TEST(keywords_mean_what_they_mean)
         const char *good;
         const char *bad;
     } rows[] = {
-        {"{\"type\": \"integer\"}",                                                            "1.0",              "1.5"                    },
-        {"{\"const\": {\"a\": [1]}}",                                                          "{\"a\": [1.0]}",   "{\"a\": [2]}"           },
-        {"{\"exclusiveMinimum\": 1}",                                                          "1.1",              "1"                      },
-        {"{\"minimum\": 9007199254740993}",                                                    "9007199254740993", "9007199254740992"       },
-        {"{\"multipleOf\": 0.1}",                                                              "0.3",              "0.35"                   },
-        {"{\"maxProperties\": 1}",                                                             "{\"a\": 1}",       "{\"a\": 1, \"b\": 2}"   },
-        {"{\"prefixItems\": [true, {\"type\": \"null\"}], \"items\": false}",                  "[1, null]",
-         "[1, null, 2]"                                                                                                                     },
+        {"{\"type\": \"integer\"}", "1.0", "1.5"},
+        {"{\"const\": {\"a\": [1]}}", "{\"a\": [1.0]}", "{\"a\": [2]}"},
+        {"{\"exclusiveMinimum\": 1}", "1.1", "1"},
+        {"{\"minimum\": 9007199254740993}", "9007199254740993", "9007199254740992"},
+        {"{\"multipleOf\": 0.1}", "0.3", "0.35"},
+        {"{\"maxProperties\": 1}", "{\"a\": 1}", "{\"a\": 1, \"b\": 2}"},
+        {"{\"prefixItems\": [true, {\"type\": \"null\"}], \"items\": false}", "[1, null]",
+         "[1, null, 2]"},
         {"{\"items\": [{\"type\": \"null\"}], \"additionalItems\": {\"type\": \"string\"}}",
-         "[null, \"a\"]",                                                                                          "[null, 1]"              },
-        {"{\"contains\": {\"type\": \"null\"}, \"maxContains\": 1}",                           "[1, null]",
-         "[null, null]"                                                                                                                     },
-        {"{\"contains\": {\"type\": \"null\"}}",                                               "[1, null]",        "[1]"                    },
+         "[null, \"a\"]", "[null, 1]"},
+        {"{\"contains\": {\"type\": \"null\"}, \"maxContains\": 1}", "[1, null]", "[null, null]"},
+        {"{\"contains\": {\"type\": \"null\"}}", "[1, null]", "[1]"},
         {"{\"patternProperties\": {\"^x-\": {\"type\": \"null\"}}, \"additionalProperties\": "
-         "false}",                                                                    "{\"x-a\": null}",  "{\"x-a\": 1}"           },
-        {"{\"propertyNames\": {\"maxLength\": 1}}",                                            "{\"a\": 1}",       "{\"ab\": 1}"            },
-        {"{\"dependentRequired\": {\"a\": [\"b\"]}}",                                          "{\"b\": 1}",       "{\"a\": 1}"             },
-        {"{\"dependencies\": {\"a\": [\"b\"], \"c\": {\"maxProperties\": 1}}}",                "{\"c\": 1}",
-         "{\"c\": 1, \"d\": 1}"                                                                                                             },
-        {"{\"allOf\": [{\"minimum\": 1}, {\"maximum\": 2}]}",                                  "2",                "3"                      },
-        {"{\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"string\"}]}",                        "null",             "1"                      },
-        {"{\"oneOf\": [{\"minimum\": 1}, {\"maximum\": 2}]}",                                  "3",                "1"                      },
-        {"{\"not\": {\"type\": \"null\"}}",                                                    "1",                "null"                   },
-        {"{\"if\": {\"minimum\": 5}, \"then\": {\"maximum\": 6}, \"else\": {\"minimum\": 1}}",
-         "6",                                                                                                      "0"                      },
-        {"{\"$defs\": {\"a/b\": {\"type\": \"null\"}}, \"$ref\": \"#/$defs/a~1b\"}",           "null",
-         "1"                                                                                                                                },
+         "false}",
+         "{\"x-a\": null}", "{\"x-a\": 1}"},
+        {"{\"propertyNames\": {\"maxLength\": 1}}", "{\"a\": 1}", "{\"ab\": 1}"},
+        {"{\"dependentRequired\": {\"a\": [\"b\"]}}", "{\"b\": 1}", "{\"a\": 1}"},
+        {"{\"dependencies\": {\"a\": [\"b\"], \"c\": {\"maxProperties\": 1}}}", "{\"c\": 1}",
+         "{\"c\": 1, \"d\": 1}"},
+        {"{\"allOf\": [{\"minimum\": 1}, {\"maximum\": 2}]}", "2", "3"},
+        {"{\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"string\"}]}", "null", "1"},
+        {"{\"oneOf\": [{\"minimum\": 1}, {\"maximum\": 2}]}", "3", "1"},
+        {"{\"not\": {\"type\": \"null\"}}", "1", "null"},
+        {"{\"if\": {\"minimum\": 5}, \"then\": {\"maximum\": 6}, \"else\": {\"minimum\": 1}}", "6",
+         "0"},
+        {"{\"$defs\": {\"a/b\": {\"type\": \"null\"}}, \"$ref\": \"#/$defs/a~1b\"}", "null", "1"},
         {"{\"properties\": {\"next\": {\"$ref\": \"#\"}}, \"additionalProperties\": false}",
-         "{\"next\": {\"next\": {}}}",                                                                             "{\"next\": {\"x\": {}}}"},
+         "{\"next\": {\"next\": {}}}", "{\"next\": {\"x\": {}}}"},
         {"{\"$schema\": \"http://json-schema.org/draft-07/schema#\", \"definitions\": {\"a\": "
          "true}, \"properties\": {\"x\": {\"$ref\": \"#/definitions/a\", \"type\": \"null\"}}, "
-         "\"type\": \"object\"}",                                                     "{\"x\": 1}",       "1"                      },
+         "\"type\": \"object\"}",
+         "{\"x\": 1}", "1"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -136,21 +137,21 @@ TEST(keywords_mean_what_they_mean)
 TEST(a_schema_that_is_none_is_refused_and_told_where)
 {
     static const char *const rows[][2] = {
-        {"{\"properties\": {\"a\": {\"type\": \"objekt\"}}}", "/properties/a: type must be"                },
-        {"{\"properties\": {\"a\": 1}}",                      "/properties/a: a schema is an object"       },
-        {"{\"required\": \"a\"}",                             "required must be a list"                    },
-        {"{\"maxLength\": -1}",                               "maxLength must be a whole number"           },
-        {"{\"multipleOf\": 0}",                               "multipleOf must be a number above 0"        },
-        {"{\"anyOf\": []}",                                   "anyOf must be an array of schemas"          },
-        {"{\"requird\": []}",                                 "did you mean required?"                     },
-        {"{\"unevaluatedProperties\": false}",                "unevaluatedProperties is not supported"     },
-        {"{\"$ref\": \"https://example.org/x\"}",             "$ref can only be"                           },
-        {"{\"$ref\": \"#/nowhere\"}",                         "$ref can only be"                           },
-        {"{\"pattern\": \"(a\"}",                             "pattern: not a valid regular expression"    },
-        {"{\"pattern\": \"(?<=a)b\"}",                        "(?< in regular expressions is not supported"},
-        {"{\"pattern\": \"(a)\\\\1\"}",                       "\\1 in regular expressions is not supported"},
+        {"{\"properties\": {\"a\": {\"type\": \"objekt\"}}}", "/properties/a: type must be"},
+        {"{\"properties\": {\"a\": 1}}", "/properties/a: a schema is an object"},
+        {"{\"required\": \"a\"}", "required must be a list"},
+        {"{\"maxLength\": -1}", "maxLength must be a whole number"},
+        {"{\"multipleOf\": 0}", "multipleOf must be a number above 0"},
+        {"{\"anyOf\": []}", "anyOf must be an array of schemas"},
+        {"{\"requird\": []}", "did you mean required?"},
+        {"{\"unevaluatedProperties\": false}", "unevaluatedProperties is not supported"},
+        {"{\"$ref\": \"https://example.org/x\"}", "$ref can only be"},
+        {"{\"$ref\": \"#/nowhere\"}", "$ref can only be"},
+        {"{\"pattern\": \"(a\"}", "pattern: not a valid regular expression"},
+        {"{\"pattern\": \"(?<=a)b\"}", "(?< in regular expressions is not supported"},
+        {"{\"pattern\": \"(a)\\\\1\"}", "\\1 in regular expressions is not supported"},
         {"{\"allOf\": [{\"items\": {\"pattern\": \"*\"}}]}",
-         "/allOf/0/items: pattern: not a valid regular"                                                    },
+         "/allOf/0/items: pattern: not a valid regular"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -166,17 +167,16 @@ TEST(a_schema_that_is_none_is_refused_and_told_where)
 TEST(what_a_lenient_schema_passes_over_refuses_nothing)
 {
     static const char *const rows[][3] = {
-        {"{\"pattern\": \"(?=a)\"}",                                                 "\"b\"", ""},
-        {"{\"not\": {\"pattern\": \"(?=a)\"}}",                                      "\"b\"", ""},
-        {"{\"oneOf\": [{\"pattern\": \"(?=a)\"}, {\"type\": \"string\"}]}",          "\"b\"", ""},
-        {"{\"if\": {\"pattern\": \"(?=a)\"}, \"then\": false}",                      "\"b\"", ""},
-        {"{\"$ref\": \"https://example.org/x\", \"type\": \"string\"}",              "\"b\"", ""},
-        {"{\"exclusiveMinimum\": true, \"minimum\": 3}",                             "3",     ""},
+        {"{\"pattern\": \"(?=a)\"}", "\"b\"", ""},
+        {"{\"not\": {\"pattern\": \"(?=a)\"}}", "\"b\"", ""},
+        {"{\"oneOf\": [{\"pattern\": \"(?=a)\"}, {\"type\": \"string\"}]}", "\"b\"", ""},
+        {"{\"if\": {\"pattern\": \"(?=a)\"}, \"then\": false}", "\"b\"", ""},
+        {"{\"$ref\": \"https://example.org/x\", \"type\": \"string\"}", "\"b\"", ""},
+        {"{\"exclusiveMinimum\": true, \"minimum\": 3}", "3", ""},
         {"{\"made-up\": 1, \"unevaluatedProperties\": false, \"type\": \"object\"}", "3",
-         "the arguments: must be of type object (type), not 3"                                  },
-        {"{\"not\": {\"allOf\": [{\"pattern\": \"(?=a)\"}, {\"type\": \"null\"}]}}", "\"b\"",
-         ""                                                                                     },
-        {"{\"oneOf\": [{\"pattern\": \"(?=a)\"}, {\"type\": \"null\"}]}",            "3",     ""},
+         "the arguments: must be of type object (type), not 3"},
+        {"{\"not\": {\"allOf\": [{\"pattern\": \"(?=a)\"}, {\"type\": \"null\"}]}}", "\"b\"", ""},
+        {"{\"oneOf\": [{\"pattern\": \"(?=a)\"}, {\"type\": \"null\"}]}", "3", ""},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -230,44 +230,44 @@ TEST(patterns_find_what_they_should)
         const char *text;
         bool has_match;
     } rows[] = {
-        {"",                         "",                 true },
-        {"b",                        "abc",              true },
-        {"^b",                       "abc",              false},
-        {"^(?:a|bc)+$",              "abcabc",           true },
-        {"^(?:a|bc)+$",              "abcb",             false},
-        {"^a{2,3}$",                 "a",                false},
-        {"^a{2,3}$",                 "aaa",              true },
-        {"^a{2,3}$",                 "aaaa",             false},
-        {"^a{2,}$",                  "aaaaa",            true },
-        {"a{,3}",                    "a{,3}",            true },
-        {"^(a*)*$",                  "aaa",              true },
-        {"^(a*)*b$",                 "aaa",              false},
-        {"^[^a-c]$",                 "d",                true },
-        {"^[^a-c]$",                 "b",                false},
-        {"^[]$",                     "a",                false},
-        {"^[^]$",                    "\n",               true },
-        {"^.$",                      "\n",               false},
-        {"^.$",                      "\xf0\x9f\x98\x80", true },
-        {"^\\u00e9$",                "\xc3\xa9",         true },
-        {"^\\ud83d\\ude00$",         "\xf0\x9f\x98\x80", true },
-        {"^\\u{1F600}$",             "\xf0\x9f\x98\x80", true },
-        {"^\\d+-\\w*\\s$",           "12-a_B\t",         true },
-        {"^[\\D]$",                  "1",                false},
-        {"\\bfoo\\b",                "a foo.",           true },
-        {"\\bfoo\\b",                "afoo",             false},
-        {"\\Boo",                    "foo",              true },
-        {"^(?<year>\\d{4})-\\d\\d$", "2026-11",          true },
-        {"^a+?$",                    "aa",               true },
-        {"^[\\w.-]+@[\\w-]+\\.com$", "a.b@c-d.com",      true },
-        {"a$b",                      "ab",               false},
-        {"x|",                       "",                 true },
+        {"", "", true},
+        {"b", "abc", true},
+        {"^b", "abc", false},
+        {"^(?:a|bc)+$", "abcabc", true},
+        {"^(?:a|bc)+$", "abcb", false},
+        {"^a{2,3}$", "a", false},
+        {"^a{2,3}$", "aaa", true},
+        {"^a{2,3}$", "aaaa", false},
+        {"^a{2,}$", "aaaaa", true},
+        {"a{,3}", "a{,3}", true},
+        {"^(a*)*$", "aaa", true},
+        {"^(a*)*b$", "aaa", false},
+        {"^[^a-c]$", "d", true},
+        {"^[^a-c]$", "b", false},
+        {"^[]$", "a", false},
+        {"^[^]$", "\n", true},
+        {"^.$", "\n", false},
+        {"^.$", "\xf0\x9f\x98\x80", true},
+        {"^\\u00e9$", "\xc3\xa9", true},
+        {"^\\ud83d\\ude00$", "\xf0\x9f\x98\x80", true},
+        {"^\\u{1F600}$", "\xf0\x9f\x98\x80", true},
+        {"^\\d+-\\w*\\s$", "12-a_B\t", true},
+        {"^[\\D]$", "1", false},
+        {"\\bfoo\\b", "a foo.", true},
+        {"\\bfoo\\b", "afoo", false},
+        {"\\Boo", "foo", true},
+        {"^(?<year>\\d{4})-\\d\\d$", "2026-11", true},
+        {"^a+?$", "aa", true},
+        {"^[\\w.-]+@[\\w-]+\\.com$", "a.b@c-d.com", true},
+        {"a$b", "ab", false},
+        {"x|", "", true},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         bool has_match = false;
 
-        assert_int_equal(
-            search(rows[i].pattern, rows[i].text, strlen(rows[i].text), &has_match), 0);
+        assert_int_equal(search(rows[i].pattern, rows[i].text, strlen(rows[i].text), &has_match),
+                         0);
         if (has_match != rows[i].has_match) {
             fail_msg("%s in %s", rows[i].pattern, rows[i].text);
         }
@@ -287,7 +287,10 @@ TEST(patterns_that_are_none_are_refused)
     }
 }
 
-/* What makes matchers that go back take for ever is a number of steps in proportion to the text here. */
+/*
+ * What makes matchers that go back take for ever is a number of steps in proportion to the
+ * text here.
+ */
 TEST(patterns_take_time_in_proportion)
 {
     static const char *const patterns[] = {"^(a+)+$", "^(a|aa)+$", "^(a*)*b", "(a?){50}a{50}x"};

@@ -37,5 +37,4 @@ TEST(an_address_that_is_too_long_is_no_bus)
     assert_int_equal(err.code, SNP_E_UNSUPPORTED);
 }
 
-RUN(UNIT(a_bus_that_nobody_listens_on_is_a_refusal),
-    UNIT(an_address_that_is_too_long_is_no_bus))
+RUN(UNIT(a_bus_that_nobody_listens_on_is_a_refusal), UNIT(an_address_that_is_too_long_is_no_bus))

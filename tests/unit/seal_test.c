@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sealed store. Whoever changes files here knows the format and mends its checksums; the same changes to a plain
- * file are believed, so it is the seal that refuses them.
+ * A sealed store. Whoever changes files here knows the format and mends its checksums; the same
+ * changes to a plain file are believed, so it is the seal that refuses them.
  */
 #include "store/seal.h"
 
@@ -107,7 +107,10 @@ static void put(struct rig *rig, int i, uint8_t ret_hash[SNP_BLOB_HASH_BYTES])
     memcpy(ret_hash, made.hash, SNP_BLOB_HASH_BYTES);
 }
 
-/* The code of reading all of it from an offset on; what came is compared with content i, or i is -1. */
+/*
+ * The code of reading all of it from an offset on; what came is compared with content i, or i
+ * is -1.
+ */
 static int get(struct rig *rig, const uint8_t *hash, uint64_t offset, int i)
 {
     snp_cleanup(snp_blob_reader_freep) struct snp_blob_reader *reader = NULL;
@@ -349,12 +352,10 @@ static int add_cell(struct snp_tx *tx, void *arg, struct snp_err *err)
     const struct cell *cell = arg;
     struct snp_journal_cell row = {
         .session = sid, .cell = cell->number, .epoch = 1, .kind = "python", .started_us = 1};
-    struct snp_journal_outcome outcome = {
-        .status = "ok",
-        .state = "kept",
-        .result = {"{}",                   2      },
-        .raw = {content[cell->content], CONTENT}
-    };
+    struct snp_journal_outcome outcome = {.status = "ok",
+                                          .state = "kept",
+                                          .result = {"{}", 2},
+                                          .raw = {content[cell->content], CONTENT}};
 
     SNP_TRY(snp_journal_cell_begin(tx, &row, (struct snp_bytes){canary, sizeof(canary) - 1},
                                    (struct snp_bytes){0}, err));
@@ -442,10 +443,10 @@ TEST(the_store_remembers_where_its_key_is_and_fails_closed_without)
         int code;
         const char *says;
     } keys[] = {
-        {0,            0600, 1, SNP_E_INVALID, "head -c 32"  },
-        {33,           0600, 1, SNP_E_INVALID, "has 33 bytes"},
-        {SNP_SEAL_KEY, 0640, 1, SNP_E_DENIED,  "chmod 600"   },
-        {SNP_SEAL_KEY, 0600, 1, SNP_E_DENIED,  "use that key"},
+        {0, 0600, 1, SNP_E_INVALID, "head -c 32"},
+        {33, 0600, 1, SNP_E_INVALID, "has 33 bytes"},
+        {SNP_SEAL_KEY, 0640, 1, SNP_E_DENIED, "chmod 600"},
+        {SNP_SEAL_KEY, 0600, 1, SNP_E_DENIED, "use that key"},
     };
     struct rig rig;
     struct cell cell = {1, 0};
@@ -507,8 +508,7 @@ TEST(sealing_that_was_broken_off_is_finished)
     rig_open(&rig);
     assert_true(has_cell(&rig, 1, 0));
     rig_close(&rig);
-    assert_int_equal(rename(path_of(&rig, "journal.db"), sealing),
-                     0); /* as before the last step */
+    assert_int_equal(rename(path_of(&rig, "journal.db"), sealing), 0); /* as before the last step */
     assert_int_equal(rename(plain, path_of(&rig, "journal.db")), 0);
     rig_open(&rig);
     assert_true(has_cell(&rig, 1, 0));

@@ -213,22 +213,22 @@ TEST(files_of_keys_are_found_by_what_they_are)
         const char *text;
         bool is_hidden;
     } cases[] = {
-        {"deploy",         PEM,                                                               true },
-        {"a/b/deploy.txt", "\xef\xbb\xbf\n " PEM,                                             true },
-        {"old.bak",        "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n" PEM, true },
-        {"exported",       "Bag Attributes\n  x: y\nKey Attributes: <No Attributes>\n" PEM,   true },
-        {"putty",          "PuTTY-User-Key-File-3: ssh-rsa\n",                                true },
-        {"age",            "# created: now\n# public key: age1\nAGE-SECRET-KEY-1QQ\n",        true },
-        {"proj-1a2b.json",
-         "{\"type\": \"x\", \"private_key\": \"-----BEGIN PRIVATE KEY-----\\n\"}",            true },
-        {".git/hooks/key", PEM,                                                               true },
-        {"notes.txt",      "A key begins with\n" PEM,                                         false},
-        {"id_map.csv",     PEM,                                                               false},
-        {"test_keys.py",   "KEY =  PEM \n",                                                   false},
-        {"chain",          "-----BEGIN CERTIFICATE-----\nx\n",                                false},
-        {"schema.json",    "{\"private_key\": {\"type\": \"string\"}}",                       false},
-        {"empty",          "",                                                                false},
-        {"binary",         "\x30\x82\x04\xa5\x02\x01",                                        false},
+        {"deploy", PEM, true},
+        {"a/b/deploy.txt", "\xef\xbb\xbf\n " PEM, true},
+        {"old.bak", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n" PEM, true},
+        {"exported", "Bag Attributes\n  x: y\nKey Attributes: <No Attributes>\n" PEM, true},
+        {"putty", "PuTTY-User-Key-File-3: ssh-rsa\n", true},
+        {"age", "# created: now\n# public key: age1\nAGE-SECRET-KEY-1QQ\n", true},
+        {"proj-1a2b.json", "{\"type\": \"x\", \"private_key\": \"-----BEGIN PRIVATE KEY-----\\n\"}",
+         true},
+        {".git/hooks/key", PEM, true},
+        {"notes.txt", "A key begins with\n" PEM, false},
+        {"id_map.csv", PEM, false},
+        {"test_keys.py", "KEY =  PEM \n", false},
+        {"chain", "-----BEGIN CERTIFICATE-----\nx\n", false},
+        {"schema.json", "{\"private_key\": {\"type\": \"string\"}}", false},
+        {"empty", "", false},
+        {"binary", "\x30\x82\x04\xa5\x02\x01", false},
     };
     struct tree *t = *state;
 

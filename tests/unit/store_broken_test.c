@@ -42,17 +42,12 @@ struct work {
 static int add_cell(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     const struct work *work = arg;
-    struct snp_journal_cell row = {.session = sid,
-                                   .cell = work->cell,
-                                   .epoch = 1,
-                                   .kind = "python",
-                                   .started_us = work->cell};
+    struct snp_journal_cell row = {
+        .session = sid, .cell = work->cell, .epoch = 1, .kind = "python", .started_us = work->cell};
     struct snp_journal_outcome outcome = {
-        .status = "ok", .state = "kept", .result = {"{}",  2          },
-                .raw = {noise, work->bytes}
-    };
-    int r = snp_journal_cell_begin(tx, &row, (struct snp_bytes){"pass", 4},
-                                   (struct snp_bytes){0}, err);
+        .status = "ok", .state = "kept", .result = {"{}", 2}, .raw = {noise, work->bytes}};
+    int r =
+        snp_journal_cell_begin(tx, &row, (struct snp_bytes){"pass", 4}, (struct snp_bytes){0}, err);
 
     memcpy(noise, &work->cell, sizeof(work->cell));
     return r < 0 ? r : snp_journal_cell_end(tx, sid, work->cell, 1, &outcome, err);
@@ -108,9 +103,8 @@ static unsigned names(const struct rig *rig, const char *folder, const char *pre
     unsigned n = 0;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        n += snp_has_prefix(entry->d_name, prefix) && !snp_has_suffix(entry->d_name, "-wal")
-                 ? 1
-                 : 0;
+        n +=
+            snp_has_prefix(entry->d_name, prefix) && !snp_has_suffix(entry->d_name, "-wal") ? 1 : 0;
     }
     if (dir != NULL) {
         (void)closedir(dir);
@@ -202,10 +196,7 @@ static int break_once(struct snp_tx *tx, void *arg, struct snp_err *err)
 TEST(when_the_transaction_breaks_each_job_runs_by_itself)
 {
     struct rig rig;
-    struct work works[2] = {
-        {1,  10},
-        {60, 10}
-    };
+    struct work works[2] = {{1, 10}, {60, 10}};
     unsigned runs = 0;
 
     begin(&rig);
@@ -315,9 +306,8 @@ static void make_unclean(const struct rig *rig)
     sqlite3 *db = NULL;
 
     assert_int_equal(sqlite3_open(path_of(rig, "journal.db"), &db), SQLITE_OK);
-    assert_int_equal(
-        sqlite3_exec(db, "DELETE FROM meta WHERE key = 'closed_us'", NULL, NULL, NULL),
-        SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "DELETE FROM meta WHERE key = 'closed_us'", NULL, NULL, NULL),
+                     SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
@@ -527,14 +517,12 @@ TEST(a_database_of_a_newer_version_is_left_alone)
     db = plain_open(&rig);
     plain_run(db, "PRAGMA user_version = 99");
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
-    assert_int_equal(snp_file_read(path_of(&rig, "journal.db"), 1 << 24, &before, &n[0], &err),
-                     0);
+    assert_int_equal(snp_file_read(path_of(&rig, "journal.db"), 1 << 24, &before, &n[0], &err), 0);
     rig_open(&rig);
     assert_int_equal(rig_job(&rig, add_session, NULL), SNP_E_UNSUPPORTED);
     assert_non_null(strstr(rig.last.msg, "newer"));
     rig_close(&rig);
-    assert_int_equal(snp_file_read(path_of(&rig, "journal.db"), 1 << 24, &after, &n[1], &err),
-                     0);
+    assert_int_equal(snp_file_read(path_of(&rig, "journal.db"), 1 << 24, &after, &n[1], &err), 0);
     assert_int_equal(n[0], n[1]);
     assert_memory_equal(before, after, n[0]);
     free(before);
@@ -588,8 +576,7 @@ TEST(the_oldest_outputs_go_until_the_budget_is_kept)
     assert_int_equal(snp_journal_cell_get(tx, sid, 1, &row, &err), 0);
     assert_true(row.is_dropped);
     assert_false(row.has_result);
-    assert_int_equal(snp_journal_cell_part(tx, sid, 1, SNP_PART_RAW, &buf, &err),
-                     SNP_E_NOT_FOUND);
+    assert_int_equal(snp_journal_cell_part(tx, sid, 1, SNP_PART_RAW, &buf, &err), SNP_E_NOT_FOUND);
     assert_int_equal(snp_journal_cell_part(tx, sid, 1, SNP_PART_CODE, &buf, &err), 0);
     assert_string_equal(snp_buf_cstr(&buf), "pass");
     assert_int_equal(snp_journal_session_get(tx, sid, &session, &err), 0);
@@ -903,8 +890,7 @@ TEST(a_log_that_was_removed_is_missed)
     for (unsigned moved = 0; moved < 2; moved++) {
         begin_with_file(&rig);
         rig_open(&rig);
-        for (uint64_t i = 10; moved == 1 && i < 610;
-             i++) { /* until it is moved and begins again */
+        for (uint64_t i = 10; moved == 1 && i < 610; i++) { /* until it is moved and begins again */
             rig_ok(&rig, add_cell, &(struct work){i, 7500});
             large.cell = i + 1;
         }

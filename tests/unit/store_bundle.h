@@ -52,13 +52,11 @@ static SNP_UNUSED void bundle_add(struct bundle *b,
                                   const void *data,
                                   size_t n)
 {
-    struct snp_journal_item item = {
-        .kind = kind,
-        .name = {name, strlen(name)},
-        .key = key,
-        .size = n,
-        .meta = "{\"mode\":420}"
-    };
+    struct snp_journal_item item = {.kind = kind,
+                                    .name = {name, strlen(name)},
+                                    .key = key,
+                                    .size = n,
+                                    .meta = "{\"mode\":420}"};
 
     bundle_put(b, &item, data);
 }

@@ -42,9 +42,7 @@ static int run_cell(struct snp_tx *tx, void *arg, struct snp_err *err)
         .session = sid, .cell = cell->n, .epoch = 1, .kind = "python", .started_us = 10};
     struct snp_bytes code = {cell->code, strlen(cell->code)};
     struct snp_journal_outcome outcome = {
-        .status = "ok", .state = "kept", .wall_us = 7, .result = {"{}",  2},
-                   .raw = {"abc", 3}
-    };
+        .status = "ok", .state = "kept", .wall_us = 7, .result = {"{}", 2}, .raw = {"abc", 3}};
     int r = snp_journal_cell_begin(tx, &row, code, (struct snp_bytes){0}, err);
 
     if (r == 0) {
@@ -93,11 +91,7 @@ TEST(a_session_and_its_cells_survive_a_restart)
 TEST(cells_after_a_rollback_read_undone_and_keep_their_numbers)
 {
     struct rig rig;
-    struct cell cells[] = {
-        {1, "x = 1", false},
-        {2, "x = 2", false},
-        {3, "x = 3", false}
-    };
+    struct cell cells[] = {{1, "x = 1", false}, {2, "x = 2", false}, {3, "x = 3", false}};
     struct cell again = {3, "x = 4", false};
     struct snp_journal_cell row;
     struct snp_tx *tx;
@@ -123,11 +117,7 @@ TEST(cells_after_a_rollback_read_undone_and_keep_their_numbers)
 TEST(a_job_that_fails_undoes_only_itself)
 {
     struct rig rig;
-    struct cell cells[3] = {
-        {1, "a", false},
-        {2, "b", true },
-        {3, "c", false}
-    };
+    struct cell cells[3] = {{1, "a", false}, {2, "b", true}, {3, "c", false}};
     struct snp_journal_cell row;
     struct snp_tx *tx;
     struct snp_err err;
@@ -174,10 +164,7 @@ TEST(jobs_that_wait_share_a_commit)
 TEST(only_what_is_to_be_synced_waits_for_the_disk)
 {
     struct rig rig;
-    struct cell cells[2] = {
-        {1, "a", false},
-        {2, "b", false}
-    };
+    struct cell cells[2] = {{1, "a", false}, {2, "b", false}};
     struct snp_store_stats stats[3];
 
     rig_begin(&rig);

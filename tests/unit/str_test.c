@@ -30,22 +30,22 @@ struct number {
 TEST(u64_takes_whole_numbers_only)
 {
     static const struct number cases[] = {
-        {"0",                          0,      0         },
-        {"007",                        0,      7         },
-        {"18446744073709551615",       0,      UINT64_MAX},
-        {"18446744073709551616",       ERANGE, 0         },
-        {"18446744073709551620",       ERANGE, 0         },
-        {"99999999999999999999999999", ERANGE, 0         },
-        {"",                           EINVAL, 0         },
-        {" 1",                         EINVAL, 0         },
-        {"1 ",                         EINVAL, 0         },
-        {"+1",                         EINVAL, 0         },
-        {"-0",                         EINVAL, 0         },
-        {"0x10",                       EINVAL, 0         },
-        {"1e3",                        EINVAL, 0         },
-        {"1.0",                        EINVAL, 0         },
-        {"\xD9\xA1",                   EINVAL, 0         }, /* ARABIC-INDIC DIGIT ONE */
-        {NULL,                         EINVAL, 0         },
+        {"0", 0, 0},
+        {"007", 0, 7},
+        {"18446744073709551615", 0, UINT64_MAX},
+        {"18446744073709551616", ERANGE, 0},
+        {"18446744073709551620", ERANGE, 0},
+        {"99999999999999999999999999", ERANGE, 0},
+        {"", EINVAL, 0},
+        {" 1", EINVAL, 0},
+        {"1 ", EINVAL, 0},
+        {"+1", EINVAL, 0},
+        {"-0", EINVAL, 0},
+        {"0x10", EINVAL, 0},
+        {"1e3", EINVAL, 0},
+        {"1.0", EINVAL, 0},
+        {"\xD9\xA1", EINVAL, 0}, /* ARABIC-INDIC DIGIT ONE */
+        {NULL, EINVAL, 0},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         uint64_t value = 77;
@@ -81,14 +81,8 @@ TEST(double_is_a_finite_decimal)
         const char *text;
         double value;
     } good[] = {
-        {"0",      0   },
-        {"-1.5",   -1.5},
-        {"+2",     2   },
-        {".5",     0.5 },
-        {"5.",     5   },
-        {"1e3",    1000},
-        {"1E-1",   0.1 },
-        {"1e-999", 0   },
+        {"0", 0},  {"-1.5", -1.5}, {"+2", 2},     {".5", 0.5},
+        {"5.", 5}, {"1e3", 1000},  {"1E-1", 0.1}, {"1e-999", 0},
     };
     static const char *const bad[] = {
         "",     ".",     "-",   "e1", "1e", "1e+",   "nan",   "inf",
@@ -110,44 +104,44 @@ TEST(double_is_a_finite_decimal)
 TEST(bytes_with_units)
 {
     static const struct number cases[] = {
-        {"0",                                0,      0                },
-        {"1048576",                          0,      1048576          },
-        {"900b",                             0,      900              },
-        {"64k",                              0,      65536            },
-        {"64K",                              0,      65536            },
-        {"64kb",                             0,      65536            },
-        {"512m",                             0,      512ULL << 20     },
-        {"512MiB",                           0,      512ULL << 20     },
-        {"512 MiB",                          0,      512ULL << 20     },
-        {"1GiB",                             0,      1ULL << 30       },
-        {"1.5g",                             0,      3ULL << 29       },
-        {"0.5k",                             0,      512              },
-        {"0.0001k",                          0,      0                },
-        {"1.00000000000000000000000000001k", 0,      1024             },
-        {"2t",                               0,      2ULL << 40       },
-        {"16777215t",                        0,      16777215ULL << 40},
-        {"16777216t",                        ERANGE, 0                },
-        {"18446744073709551615",             0,      UINT64_MAX       },
-        {"18446744073709551615k",            ERANGE, 0                },
-        {"18446744073709551616",             ERANGE, 0                },
-        {"",                                 EINVAL, 0                },
-        {"k",                                EINVAL, 0                },
-        {".5g",                              EINVAL, 0                },
-        {"1.g",                              EINVAL, 0                },
-        {"1.5",                              EINVAL, 0                },
-        {"1.5b",                             EINVAL, 0                },
-        {"1ib",                              EINVAL, 0                },
-        {"1bk",                              EINVAL, 0                },
-        {"1kib1",                            EINVAL, 0                },
-        {"1ki",                              EINVAL, 0                },
-        {"1p",                               EINVAL, 0                },
-        {"-1k",                              EINVAL, 0                },
-        {"1  k",                             EINVAL, 0                },
-        {"1 ",                               EINVAL, 0                },
-        {" 1",                               EINVAL, 0                },
-        {"1k ",                              EINVAL, 0                },
-        {"1e3",                              EINVAL, 0                },
-        {NULL,                               EINVAL, 0                },
+        {"0", 0, 0},
+        {"1048576", 0, 1048576},
+        {"900b", 0, 900},
+        {"64k", 0, 65536},
+        {"64K", 0, 65536},
+        {"64kb", 0, 65536},
+        {"512m", 0, 512ULL << 20},
+        {"512MiB", 0, 512ULL << 20},
+        {"512 MiB", 0, 512ULL << 20},
+        {"1GiB", 0, 1ULL << 30},
+        {"1.5g", 0, 3ULL << 29},
+        {"0.5k", 0, 512},
+        {"0.0001k", 0, 0},
+        {"1.00000000000000000000000000001k", 0, 1024},
+        {"2t", 0, 2ULL << 40},
+        {"16777215t", 0, 16777215ULL << 40},
+        {"16777216t", ERANGE, 0},
+        {"18446744073709551615", 0, UINT64_MAX},
+        {"18446744073709551615k", ERANGE, 0},
+        {"18446744073709551616", ERANGE, 0},
+        {"", EINVAL, 0},
+        {"k", EINVAL, 0},
+        {".5g", EINVAL, 0},
+        {"1.g", EINVAL, 0},
+        {"1.5", EINVAL, 0},
+        {"1.5b", EINVAL, 0},
+        {"1ib", EINVAL, 0},
+        {"1bk", EINVAL, 0},
+        {"1kib1", EINVAL, 0},
+        {"1ki", EINVAL, 0},
+        {"1p", EINVAL, 0},
+        {"-1k", EINVAL, 0},
+        {"1  k", EINVAL, 0},
+        {"1 ", EINVAL, 0},
+        {" 1", EINVAL, 0},
+        {"1k ", EINVAL, 0},
+        {"1e3", EINVAL, 0},
+        {NULL, EINVAL, 0},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         uint64_t value = 77;
@@ -164,21 +158,20 @@ TEST(bytes_are_written_as_people_read_them)
         uint64_t bytes;
         const char *text;
     } cases[] = {
-        {0,                 "0 B"       },
-        {900,               "900 B"     },
-        {1023,              "1023 B"    },
-        {1024,              "1 KiB"     },
-        {1536,              "1.5 KiB"   },
-        {512ULL << 20,      "512 MiB"   },
-        {3ULL << 29,        "1.5 GiB"   },
-        {(1ULL << 20) - 1,  "1 MiB"     },
+        {0, "0 B"},
+        {900, "900 B"},
+        {1023, "1023 B"},
+        {1024, "1 KiB"},
+        {1536, "1.5 KiB"},
+        {512ULL << 20, "512 MiB"},
+        {3ULL << 29, "1.5 GiB"},
+        {(1ULL << 20) - 1, "1 MiB"},
         {(1ULL << 20) - 60, "1023.9 KiB"},
-        {UINT64_MAX,        "16 EiB"    },
+        {UINT64_MAX, "16 EiB"},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         char text[32];
-        assert_string_equal(snp_format_bytes(cases[i].bytes, text, sizeof(text)),
-                            cases[i].text);
+        assert_string_equal(snp_format_bytes(cases[i].bytes, text, sizeof(text)), cases[i].text);
     }
     char tiny[4];
     assert_string_equal(snp_format_bytes(512ULL << 20, tiny, sizeof(tiny)), "512");
@@ -220,8 +213,7 @@ static void compare_utf8(const unsigned char *bytes, size_t most)
 {
     for (size_t n = 1; n <= most; n++) {
         if (snp_utf8_valid((const char *)bytes, n) != is_utf8_slowly(bytes, n)) {
-            fail_msg("%02x %02x %02x %02x, %zu bytes", bytes[0], bytes[1], bytes[2], bytes[3],
-                     n);
+            fail_msg("%02x %02x %02x %02x, %zu bytes", bytes[0], bytes[1], bytes[2], bytes[3], n);
         }
     }
 }
@@ -250,16 +242,16 @@ TEST(utf8_clean_marks_each_broken_part_once)
         const char *clean;
         size_t count;
     } cases[] = {
-        {"",                  0, "",                                                 0},
-        {"abc",               3, "abc",                                              3},
-        {"\xC3\xA9t\xC3\xA9", 5, "\xC3\xA9t\xC3\xA9",                                3},
-        {"a\xFFz",            3, "a\xEF\xBF\xBDz",                                   3},
-        {"\xE2\x82",          2, "\xEF\xBF\xBD",                                     2}, /* cut short */
-        {"\xF0\x9F\x98",      3, "\xEF\xBF\xBD",                                     3}, /* cut short */
-        {"\xC0\xAF",          2, "\xEF\xBF\xBD\xEF\xBF\xBD",                         2}, /* overlong */
-        {"\xED\xA0\x80",      3, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD",             3}, /* surrogate */
-        {"\xF0\x9F\x41",      3, "\xEF\xBF\xBD\x41",                                 3}, /* broken off */
-        {"\xF4\x90\x80\x80",  4, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 4},
+        {"", 0, "", 0},
+        {"abc", 3, "abc", 3},
+        {"\xC3\xA9t\xC3\xA9", 5, "\xC3\xA9t\xC3\xA9", 3},
+        {"a\xFFz", 3, "a\xEF\xBF\xBDz", 3},
+        {"\xE2\x82", 2, "\xEF\xBF\xBD", 2},                             /* cut short */
+        {"\xF0\x9F\x98", 3, "\xEF\xBF\xBD", 3},                         /* cut short */
+        {"\xC0\xAF", 2, "\xEF\xBF\xBD\xEF\xBF\xBD", 2},                 /* overlong */
+        {"\xED\xA0\x80", 3, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 3}, /* surrogate */
+        {"\xF0\x9F\x41", 3, "\xEF\xBF\xBD\x41", 3},                     /* broken off */
+        {"\xF4\x90\x80\x80", 4, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 4},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
         size_t len = 0;
@@ -328,25 +320,25 @@ TEST(random_ids_are_hex_and_differ)
 TEST(a_path_has_one_name)
 {
     static const char *const rows[][2] = {
-        {"z.txt",               "z.txt"              },
-        {"./z.txt",             "z.txt"              },
-        {"/workspace/z.txt",    "z.txt"              },
-        {"//workspace//./a//b", "a/b"                },
-        {"a/./b/.",             "a/b/"               },
-        {"a/",                  "a/"                 },
-        {"..z/.z/z.",           "..z/.z/z."          },
-        {"",                    "/workspace"         },
-        {".",                   "/workspace"         },
-        {"./",                  "/workspace"         },
-        {"/workspace",          "/workspace"         },
-        {"/workspace/./",       "/workspace"         },
-        {"/workspaces/x",       "/workspaces/x"      },
-        {"/tmp//x",             "/tmp/x"             },
-        {"a/../b",              "a/../b"             },
-        {"/workspace/..x/y",    "..x/y"              },
+        {"z.txt", "z.txt"},
+        {"./z.txt", "z.txt"},
+        {"/workspace/z.txt", "z.txt"},
+        {"//workspace//./a//b", "a/b"},
+        {"a/./b/.", "a/b/"},
+        {"a/", "a/"},
+        {"..z/.z/z.", "..z/.z/z."},
+        {"", "/workspace"},
+        {".", "/workspace"},
+        {"./", "/workspace"},
+        {"/workspace", "/workspace"},
+        {"/workspace/./", "/workspace"},
+        {"/workspaces/x", "/workspaces/x"},
+        {"/tmp//x", "/tmp/x"},
+        {"a/../b", "a/../b"},
+        {"/workspace/..x/y", "..x/y"},
         {"/workspace/../tmp/x", "/workspace/../tmp/x"},
-        {"/workspace/..",       "/workspace/.."      },
-        {"/",                   "/"                  },
+        {"/workspace/..", "/workspace/.."},
+        {"/", "/"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {

@@ -45,7 +45,7 @@ static const struct {
     uint32_t token;
     const char *name;
 } arches[] = {
-    {SNP_ARCH_X86_64,  AUDIT_ARCH_X86_64,  "x86-64" },
+    {SNP_ARCH_X86_64, AUDIT_ARCH_X86_64, "x86-64"},
     {SNP_ARCH_AARCH64, AUDIT_ARCH_AARCH64, "aarch64"},
 };
 
@@ -203,8 +203,7 @@ static enum verdict verdict_of_row(enum snp_filter filter, const char *row, cons
     if (snp_has_prefix(row, "| set-up |")) {
         return filter == SNP_FILTER_ZYGOTE ? ALLOWED : REFUSED;
     }
-    if (snp_has_prefix(row, "| by argument |") ||
-        snp_has_prefix(row, "| checked each time |")) {
+    if (snp_has_prefix(row, "| by argument |") || snp_has_prefix(row, "| checked each time |")) {
         if (filter == SNP_FILTER_ZYGOTE) {
             return ALLOWED;
         }
@@ -424,85 +423,85 @@ static const struct {
     uint64_t args[5];
     const char *wanted;
 } by_argument[] = {
-  /* fork, vfork, a thread: as the libraries of both architectures call them */
-    {"clone",      {SIGCHLD},                                                              "allow" },
-    {"clone",      {CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, 0, 0, 0, 0x7f00}, "allow" },
-    {"clone",      {CLONE_VM | CLONE_VFORK | SIGCHLD, 0x7f00},                             "allow" },
-    {"clone",      {0x3d0f00, 0x7f00, 0x7f01, 0x7f02, 0x7f03},                             "allow" },
- /* flags are the first argument; the others are addresses, in an order of their own */
-    {"clone",      {SIGCHLD, ANY, ANY, ANY, ANY},                                          "allow" },
-    {"clone",      {CLONE_NEWUSER | SIGCHLD},                                              "refuse"},
-    {"clone",      {CLONE_NEWPID | SIGCHLD},                                               "refuse"},
-    {"clone",      {CLONE_NEWNS | SIGCHLD},                                                "refuse"},
-    {"clone",      {CLONE_NEWNET | SIGCHLD},                                               "refuse"},
-    {"clone",      {CLONE_NEWIPC | SIGCHLD},                                               "refuse"},
-    {"clone",      {CLONE_NEWUTS | SIGCHLD},                                               "refuse"},
-    {"clone",      {CLONE_NEWCGROUP | SIGCHLD},                                            "refuse"},
-    {"clone",      {HIGH | CLONE_NEWUSER | SIGCHLD},                                       "refuse"},
-    {"clone",      {HIGH | SIGCHLD},                                                       "allow" },
-    {"clone3",     {0},                                                                    "absent"},
-    {"clone",      {SIGCONT},                                                              "refuse"},
-    {"clone",      {HIGH | CLONE_VM | SIGKILL},                                            "refuse"},
- /* pid 1's, with both halves of its mark, of which the program has the places */
-    {"kill",       {MARK_HIGH | 5, MARK_LOW | SIGCONT},                                    "allow" },
-    {"kill",       {MARK_HIGH | 5, SIGCONT},                                               "refuse"},
-    {"kill",       {5, MARK_LOW | SIGCONT},                                                "refuse"},
- /* domain, type, which has flags beside it, and protocol */
-    {"socket",     {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK},                  "allow" },
-    {"socket",     {AF_INET, SOCK_DGRAM},                                                  "allow" },
-    {"socket",     {AF_INET6, SOCK_STREAM},                                                "allow" },
-    {"socket",     {AF_INET, SOCK_STREAM, IPPROTO_TCP},                                    "allow" },
-    {"socket",     {AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, HIGH | IPPROTO_UDP},              "allow" },
-    {"socket",     {AF_INET, SOCK_STREAM, 262},                                            "refuse"}, /* IPPROTO_MPTCP */
-    {"socket",     {AF_INET, SOCK_DGRAM, IPPROTO_ICMP},                                    "refuse"},
-    {"socket",     {AF_INET, SOCK_DGRAM, IPPROTO_TCP},                                     "refuse"},
-    {"socket",     {AF_INET, SOCK_RAW, IPPROTO_UDP},                                       "refuse"},
-    {"socket",     {AF_INET, SOCK_SEQPACKET},                                              "refuse"}, /* SCTP, if it is there */
-    {"socket",     {AF_UNIX, SOCK_RAW},                                                    "refuse"},
-    {"socket",     {HIGH | AF_UNIX, SOCK_STREAM},                                          "allow" },
-    {"socket",     {AF_NETLINK, AF_UNIX},                                                  "refuse"},
-    {"socket",     {AF_PACKET, AF_UNIX},                                                   "refuse"},
-    {"socket",     {AF_VSOCK, AF_UNIX},                                                    "refuse"},
-    {"socket",     {AF_ALG, AF_UNIX},                                                      "refuse"},
-    {"socket",     {HIGH | AF_NETLINK},                                                    "refuse"},
-    {"socketpair", {AF_UNIX, SOCK_STREAM},                                                 "allow" },
-    {"socketpair", {AF_INET, SOCK_STREAM},                                                 "refuse"},
- /* numbers, not names: they must be these on both */
-    {"ioctl",      {0, 0x5401},                                                            "allow" }, /* TCGETS */
-    {"ioctl",      {0, 0x5413},                                                            "allow" }, /* TIOCGWINSZ */
-    {"ioctl",      {0, 0x541b},                                                            "allow" }, /* FIONREAD */
-    {"ioctl",      {0, 0x5421},                                                            "allow" }, /* FIONBIO */
-    {"ioctl",      {0, 0x40049409},                                                        "allow" }, /* FICLONE */
-    {"ioctl",      {0x5401, 0x5412},                                                       "refuse"}, /* TIOCSTI */
-    {"ioctl",      {0, HIGH | 0x5412},                                                     "refuse"}, /* of which the kernel sees TIOCSTI */
-    {"ioctl",      {0, 0x541c},                                                            "refuse"}, /* TIOCLINUX */
-    {"ioctl",      {0, 0x5402},                                                            "refuse"}, /* TCSETS */
-    {"ioctl",      {0, 0xae01},                                                            "refuse"}, /* KVM_CREATE_VM */
-    {"ioctl",      {0, 0x40086602},                                                        "refuse"}, /* FS_IOC_SETFLAGS */
-    {"prctl",      {PR_SET_NAME, 0x7f00},                                                  "allow" }, /* 15 */
-    {"prctl",      {38, 1},                                                                "allow" }, /* PR_SET_NO_NEW_PRIVS */
-    {"prctl",      {22, 2},                                                                "refuse"}, /* PR_SET_SECCOMP */
-    {"prctl",      {24, 0},                                                                "refuse"}, /* PR_CAPBSET_DROP */
-    {"prctl",      {28, 0},                                                                "refuse"}, /* PR_SET_SECUREBITS */
-    {"prctl",      {35, 1},                                                                "refuse"}, /* PR_SET_MM */
-    {"prctl",      {47, 2},                                                                "refuse"}, /* PR_CAP_AMBIENT */
-    {"prctl",      {50, 16},                                                               "refuse"}, /* PR_SVE_SET_VL */
-    {"prctl",      {55, 1},                                                                "refuse"}, /* PR_SET_TAGGED_ADDR_CTRL */
-    {"prctl",      {0x59616d61, 1},                                                        "refuse"}, /* PR_SET_PTRACER */
-    {"getsockopt", {3, SOL_SOCKET, SO_ERROR},                                              "allow" },
-    {"getsockopt", {3, HIGH | SOL_SOCKET, HIGH | SO_ERROR},                                "allow" },
-    {"getsockopt", {3, SOL_SOCKET, 77},                                                    "refuse"}, /* SO_PEERPIDFD */
-    {"getsockopt", {3, HIGH | SOL_SOCKET, HIGH | 77},                                      "refuse"},
-    {"setsockopt", {3, IPPROTO_TCP, 1},                                                    "allow" }, /* TCP_NODELAY */
-    {"setsockopt", {3, IPPROTO_TCP, 31},                                                   "refuse"}, /* TCP_ULP */
-    {"setsockopt", {3, SOL_SOCKET, 76},                                                    "refuse"}, /* SO_PASSPIDFD */
-    {"setsockopt", {3, SOL_SOCKET, SO_LINGER},                                             "refuse"},
-    {"setsockopt", {3, IPPROTO_IPV6, 20},                                                  "refuse"}, /* IPV6_JOIN_GROUP */
-    {"prlimit64",  {0, 7, 0x7f00, 0},                                                      "allow" },
-    {"prlimit64",  {HIGH, 7, 0x7f00, 0},                                                   "allow" },
-    {"prlimit64",  {1, 7, 0, 0x7f00},                                                      "allow" },
-    {"prlimit64",  {1, 7, 0x7f00, 0},                                                      "refuse"},
-    {"prlimit64",  {1, 7, HIGH, 0},                                                        "refuse"},
+    /* fork, vfork, a thread: as the libraries of both architectures call them */
+    {"clone", {SIGCHLD}, "allow"},
+    {"clone", {CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, 0, 0, 0, 0x7f00}, "allow"},
+    {"clone", {CLONE_VM | CLONE_VFORK | SIGCHLD, 0x7f00}, "allow"},
+    {"clone", {0x3d0f00, 0x7f00, 0x7f01, 0x7f02, 0x7f03}, "allow"},
+    /* flags are the first argument; the others are addresses, in an order of their own */
+    {"clone", {SIGCHLD, ANY, ANY, ANY, ANY}, "allow"},
+    {"clone", {CLONE_NEWUSER | SIGCHLD}, "refuse"},
+    {"clone", {CLONE_NEWPID | SIGCHLD}, "refuse"},
+    {"clone", {CLONE_NEWNS | SIGCHLD}, "refuse"},
+    {"clone", {CLONE_NEWNET | SIGCHLD}, "refuse"},
+    {"clone", {CLONE_NEWIPC | SIGCHLD}, "refuse"},
+    {"clone", {CLONE_NEWUTS | SIGCHLD}, "refuse"},
+    {"clone", {CLONE_NEWCGROUP | SIGCHLD}, "refuse"},
+    {"clone", {HIGH | CLONE_NEWUSER | SIGCHLD}, "refuse"},
+    {"clone", {HIGH | SIGCHLD}, "allow"},
+    {"clone3", {0}, "absent"},
+    {"clone", {SIGCONT}, "refuse"},
+    {"clone", {HIGH | CLONE_VM | SIGKILL}, "refuse"},
+    /* pid 1's, with both halves of its mark, of which the program has the places */
+    {"kill", {MARK_HIGH | 5, MARK_LOW | SIGCONT}, "allow"},
+    {"kill", {MARK_HIGH | 5, SIGCONT}, "refuse"},
+    {"kill", {5, MARK_LOW | SIGCONT}, "refuse"},
+    /* domain, type, which has flags beside it, and protocol */
+    {"socket", {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK}, "allow"},
+    {"socket", {AF_INET, SOCK_DGRAM}, "allow"},
+    {"socket", {AF_INET6, SOCK_STREAM}, "allow"},
+    {"socket", {AF_INET, SOCK_STREAM, IPPROTO_TCP}, "allow"},
+    {"socket", {AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, HIGH | IPPROTO_UDP}, "allow"},
+    {"socket", {AF_INET, SOCK_STREAM, 262}, "refuse"}, /* IPPROTO_MPTCP */
+    {"socket", {AF_INET, SOCK_DGRAM, IPPROTO_ICMP}, "refuse"},
+    {"socket", {AF_INET, SOCK_DGRAM, IPPROTO_TCP}, "refuse"},
+    {"socket", {AF_INET, SOCK_RAW, IPPROTO_UDP}, "refuse"},
+    {"socket", {AF_INET, SOCK_SEQPACKET}, "refuse"}, /* SCTP, if it is there */
+    {"socket", {AF_UNIX, SOCK_RAW}, "refuse"},
+    {"socket", {HIGH | AF_UNIX, SOCK_STREAM}, "allow"},
+    {"socket", {AF_NETLINK, AF_UNIX}, "refuse"},
+    {"socket", {AF_PACKET, AF_UNIX}, "refuse"},
+    {"socket", {AF_VSOCK, AF_UNIX}, "refuse"},
+    {"socket", {AF_ALG, AF_UNIX}, "refuse"},
+    {"socket", {HIGH | AF_NETLINK}, "refuse"},
+    {"socketpair", {AF_UNIX, SOCK_STREAM}, "allow"},
+    {"socketpair", {AF_INET, SOCK_STREAM}, "refuse"},
+    /* numbers, not names: they must be these on both */
+    {"ioctl", {0, 0x5401}, "allow"},           /* TCGETS */
+    {"ioctl", {0, 0x5413}, "allow"},           /* TIOCGWINSZ */
+    {"ioctl", {0, 0x541b}, "allow"},           /* FIONREAD */
+    {"ioctl", {0, 0x5421}, "allow"},           /* FIONBIO */
+    {"ioctl", {0, 0x40049409}, "allow"},       /* FICLONE */
+    {"ioctl", {0x5401, 0x5412}, "refuse"},     /* TIOCSTI */
+    {"ioctl", {0, HIGH | 0x5412}, "refuse"},   /* of which the kernel sees TIOCSTI */
+    {"ioctl", {0, 0x541c}, "refuse"},          /* TIOCLINUX */
+    {"ioctl", {0, 0x5402}, "refuse"},          /* TCSETS */
+    {"ioctl", {0, 0xae01}, "refuse"},          /* KVM_CREATE_VM */
+    {"ioctl", {0, 0x40086602}, "refuse"},      /* FS_IOC_SETFLAGS */
+    {"prctl", {PR_SET_NAME, 0x7f00}, "allow"}, /* 15 */
+    {"prctl", {38, 1}, "allow"},               /* PR_SET_NO_NEW_PRIVS */
+    {"prctl", {22, 2}, "refuse"},              /* PR_SET_SECCOMP */
+    {"prctl", {24, 0}, "refuse"},              /* PR_CAPBSET_DROP */
+    {"prctl", {28, 0}, "refuse"},              /* PR_SET_SECUREBITS */
+    {"prctl", {35, 1}, "refuse"},              /* PR_SET_MM */
+    {"prctl", {47, 2}, "refuse"},              /* PR_CAP_AMBIENT */
+    {"prctl", {50, 16}, "refuse"},             /* PR_SVE_SET_VL */
+    {"prctl", {55, 1}, "refuse"},              /* PR_SET_TAGGED_ADDR_CTRL */
+    {"prctl", {0x59616d61, 1}, "refuse"},      /* PR_SET_PTRACER */
+    {"getsockopt", {3, SOL_SOCKET, SO_ERROR}, "allow"},
+    {"getsockopt", {3, HIGH | SOL_SOCKET, HIGH | SO_ERROR}, "allow"},
+    {"getsockopt", {3, SOL_SOCKET, 77}, "refuse"}, /* SO_PEERPIDFD */
+    {"getsockopt", {3, HIGH | SOL_SOCKET, HIGH | 77}, "refuse"},
+    {"setsockopt", {3, IPPROTO_TCP, 1}, "allow"},   /* TCP_NODELAY */
+    {"setsockopt", {3, IPPROTO_TCP, 31}, "refuse"}, /* TCP_ULP */
+    {"setsockopt", {3, SOL_SOCKET, 76}, "refuse"},  /* SO_PASSPIDFD */
+    {"setsockopt", {3, SOL_SOCKET, SO_LINGER}, "refuse"},
+    {"setsockopt", {3, IPPROTO_IPV6, 20}, "refuse"}, /* IPV6_JOIN_GROUP */
+    {"prlimit64", {0, 7, 0x7f00, 0}, "allow"},
+    {"prlimit64", {HIGH, 7, 0x7f00, 0}, "allow"},
+    {"prlimit64", {1, 7, 0, 0x7f00}, "allow"},
+    {"prlimit64", {1, 7, 0x7f00, 0}, "refuse"},
+    {"prlimit64", {1, 7, HIGH, 0}, "refuse"},
 };
 
 TEST(arguments_are_looked_at_where_the_architecture_has_them)
@@ -531,9 +530,9 @@ TEST(a_stand_in_is_allowed_only_where_it_is_needed)
         uint64_t pid;
         const char *wanted[SNP_ARRAY_LEN(arches)];
     } cases[] = {
-        {0,        {"refuse", "allow"} },
-        {HIGH,     {"refuse", "allow"} },
-        {1,        {"refuse", "refuse"}},
+        {0, {"refuse", "allow"}},
+        {HIGH, {"refuse", "allow"}},
+        {1, {"refuse", "refuse"}},
         {HIGH | 1, {"refuse", "refuse"}},
     };
 
@@ -582,8 +581,7 @@ static void only_its_own(enum snp_arch arch, uint32_t token, enum snp_filter fil
         }
     }
     /* x32: the same token, and a bit in the number; nothing on aarch64 */
-    all_numbers(&program, token, 0x40000000, arch == SNP_ARCH_X86_64 ? "kill" : "refuse",
-                "x32");
+    all_numbers(&program, token, 0x40000000, arch == SNP_ARCH_X86_64 ? "kill" : "refuse", "x32");
     program_free(&program);
 }
 
@@ -602,15 +600,9 @@ TEST(a_zygote_may_make_namespaces_and_no_more_than_its_setup_needs)
         const char *call;
         const char *wanted;
     } cases[] = {
-        {"clone",   "allow" },
-        {"mount",   "allow" },
-        {"unshare", "allow" },
-        {"seccomp", "allow" },
-        {"ptrace",  "refuse"},
-        {"setns",   "refuse"},
-        {"bpf",     "refuse"},
-        {"chroot",  "refuse"},
-        {"keyctl",  "refuse"},
+        {"clone", "allow"},   {"mount", "allow"},   {"unshare", "allow"},
+        {"seccomp", "allow"}, {"ptrace", "refuse"}, {"setns", "refuse"},
+        {"bpf", "refuse"},    {"chroot", "refuse"}, {"keyctl", "refuse"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(arches); i++) {
@@ -640,8 +632,8 @@ static void follow_expected(const struct program *program,
                             size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct seccomp_data data = {
-            .nr = seccomp_syscall_resolve_name_arch(token, rows[i].call), .arch = token};
+        struct seccomp_data data = {.nr = seccomp_syscall_resolve_name_arch(token, rows[i].call),
+                                    .arch = token};
 
         if (data.nr < 0) { /* an old call, which newer architectures have not */
             assert_true(seccomp_syscall_resolve_name_arch(SCMP_ARCH_X86_64, rows[i].call) >= 0);
@@ -654,86 +646,86 @@ static void follow_expected(const struct program *program,
 
 /* Whoever has no namespace could name others: "refuse" is also what the supervisor does instead. */
 static const struct expected of_local[] = {
-    {"read",              {0},                                                   "allow" },
-    {"execve",            {0},                                                   "allow" },
-    {"clone",             {CLONE_VM | CLONE_VFORK | SIGCHLD},                    "allow" },
-    {"clone",             {CLONE_NEWUSER | SIGCHLD},                             "refuse"},
-    {"clone3",            {0},                                                   "absent"},
-    {"socket",            {AF_UNIX, SOCK_STREAM},                                "refuse"},
-    {"socket",            {AF_INET, SOCK_STREAM},                                "refuse"},
-    {"connect",           {0},                                                   "refuse"},
-    {"bind",              {0},                                                   "refuse"},
-    {"listen",            {0},                                                   "refuse"},
-    {"accept4",           {0},                                                   "refuse"},
-    {"accept",            {0},                                                   "refuse"},
-    {"open",              {0, O_RDONLY},                                         "refuse"},
-    {"stat",              {0},                                                   "allow" },
-    {"socketpair",        {AF_UNIX, SOCK_STREAM},                                "allow" },
-    {"socketpair",        {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK}, "allow" },
-    {"socketpair",        {AF_UNIX, SOCK_SEQPACKET},                             "allow" },
-    {"socketpair",        {AF_UNIX, SOCK_DGRAM},                                 "refuse"},
-    {"socketpair",        {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC},                  "refuse"},
-    {"socketpair",        {AF_INET, SOCK_STREAM},                                "refuse"},
-    {"sendmsg",           {3, 0x7f00, MSG_NOSIGNAL},                             "refuse"},
-    {"sendmsg",           {MARK_HIGH | 3, 0x7f00, MSG_NOSIGNAL},                 "refuse"},
-    {"sendmsg",           {MARK_HIGH | 3, 0x7f00, MARK_LOW | MSG_NOSIGNAL},      "allow" },
-    {"openat",            {0, 0, O_RDONLY | O_CLOEXEC},                          "allow" },
-    {"openat",            {0, 0, O_WRONLY | O_CREAT | O_TRUNC},                  "allow" },
-    {"openat",            {0, 0, O_RDWR | O_DIRECTORY},                          "allow" },
-    {"openat",            {0, 0, O_ACCMODE},                                     "refuse"},
-    {"openat",            {0, 0, HIGH | O_ACCMODE},                              "refuse"},
-    {"openat",            {0, 0, O_WRONLY | O_CREAT, 01777},                     "allow" },
-    {"openat",            {0, 0, O_WRONLY | O_CREAT, 04755},                     "refuse"},
-    {"openat",            {0, 0, O_WRONLY | O_CREAT, 02755},                     "refuse"},
-    {"mknodat",           {0, 0, S_IFREG | 0600},                                "allow" },
-    {"mknodat",           {0, 0, S_IFREG | 06777},                               "refuse"},
-    {"openat2",           {0},                                                   "absent"},
-    {"kill",              {1, SIGKILL},                                          "refuse"},
-    {"tgkill",            {1, 1, SIGKILL},                                       "refuse"},
-    {"pidfd_open",        {1},                                                   "absent"},
-    {"pidfd_send_signal", {0},                                                   "absent"},
-    {"fcntl",             {0, F_SETFD},                                          "allow" },
-    {"fcntl",             {0, F_DUPFD_CLOEXEC},                                  "allow" },
-    {"fcntl",             {0, 8 /* F_SETOWN */},                                 "refuse"},
-    {"fcntl",             {0, 10 /* F_SETSIG */},                                "refuse"},
-    {"fcntl",             {0, 15 /* F_SETOWN_EX */},                             "refuse"},
-    {"fcntl",             {0, 1026 /* F_NOTIFY */},                              "refuse"},
-    {"prlimit64",         {0, 7, 0x7f00},                                        "allow" },
-    {"prlimit64",         {1, 7, 0},                                             "refuse"},
-    {"chmod",             {0},                                                   "refuse"},
-    {"fchmodat",          {0},                                                   "refuse"},
-    {"utimensat",         {0},                                                   "refuse"},
-    {"truncate",          {0},                                                   "refuse"},
-    {"memfd_create",      {0},                                                   "absent"},
-    {"prctl",             {PR_SET_DUMPABLE, 0},                                  "absent"},
-    {"prctl",             {PR_SET_DUMPABLE, 1},                                  "allow" },
-    {"prctl",             {PR_SET_DUMPABLE, 2},                                  "refuse"},
-    {"mmap",              {0, 0, 0, MAP_PRIVATE | MAP_ANONYMOUS},                "allow" },
-    {"mmap",              {0, 0, 0, MAP_SHARED},                                 "allow" },
-    {"mmap",              {0, 0, 0, MAP_SHARED | MAP_ANONYMOUS},                 "absent"},
-    {"mmap",              {0, 0, 0, HIGH | MAP_SHARED | MAP_ANONYMOUS},          "absent"},
-    {"mmap",              {0, 0, 0, MAP_SHARED_VALIDATE | MAP_ANONYMOUS},        "refuse"},
-    {"setsockopt",        {0, SOL_SOCKET, SO_KEEPALIVE},                         "allow" },
-    {"setsockopt",        {0, SOL_SOCKET, SO_SNDBUF},                            "absent"},
-    {"getsockopt",        {0, SOL_SOCKET, SO_SNDBUF},                            "allow" },
-    {"ptrace",            {0},                                                   "refuse"},
-    {"unshare",           {0},                                                   "refuse"},
-    {"ioctl",             {0, 0x5412 /* TIOCSTI */},                             "refuse"},
+    {"read", {0}, "allow"},
+    {"execve", {0}, "allow"},
+    {"clone", {CLONE_VM | CLONE_VFORK | SIGCHLD}, "allow"},
+    {"clone", {CLONE_NEWUSER | SIGCHLD}, "refuse"},
+    {"clone3", {0}, "absent"},
+    {"socket", {AF_UNIX, SOCK_STREAM}, "refuse"},
+    {"socket", {AF_INET, SOCK_STREAM}, "refuse"},
+    {"connect", {0}, "refuse"},
+    {"bind", {0}, "refuse"},
+    {"listen", {0}, "refuse"},
+    {"accept4", {0}, "refuse"},
+    {"accept", {0}, "refuse"},
+    {"open", {0, O_RDONLY}, "refuse"},
+    {"stat", {0}, "allow"},
+    {"socketpair", {AF_UNIX, SOCK_STREAM}, "allow"},
+    {"socketpair", {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK}, "allow"},
+    {"socketpair", {AF_UNIX, SOCK_SEQPACKET}, "allow"},
+    {"socketpair", {AF_UNIX, SOCK_DGRAM}, "refuse"},
+    {"socketpair", {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC}, "refuse"},
+    {"socketpair", {AF_INET, SOCK_STREAM}, "refuse"},
+    {"sendmsg", {3, 0x7f00, MSG_NOSIGNAL}, "refuse"},
+    {"sendmsg", {MARK_HIGH | 3, 0x7f00, MSG_NOSIGNAL}, "refuse"},
+    {"sendmsg", {MARK_HIGH | 3, 0x7f00, MARK_LOW | MSG_NOSIGNAL}, "allow"},
+    {"openat", {0, 0, O_RDONLY | O_CLOEXEC}, "allow"},
+    {"openat", {0, 0, O_WRONLY | O_CREAT | O_TRUNC}, "allow"},
+    {"openat", {0, 0, O_RDWR | O_DIRECTORY}, "allow"},
+    {"openat", {0, 0, O_ACCMODE}, "refuse"},
+    {"openat", {0, 0, HIGH | O_ACCMODE}, "refuse"},
+    {"openat", {0, 0, O_WRONLY | O_CREAT, 01777}, "allow"},
+    {"openat", {0, 0, O_WRONLY | O_CREAT, 04755}, "refuse"},
+    {"openat", {0, 0, O_WRONLY | O_CREAT, 02755}, "refuse"},
+    {"mknodat", {0, 0, S_IFREG | 0600}, "allow"},
+    {"mknodat", {0, 0, S_IFREG | 06777}, "refuse"},
+    {"openat2", {0}, "absent"},
+    {"kill", {1, SIGKILL}, "refuse"},
+    {"tgkill", {1, 1, SIGKILL}, "refuse"},
+    {"pidfd_open", {1}, "absent"},
+    {"pidfd_send_signal", {0}, "absent"},
+    {"fcntl", {0, F_SETFD}, "allow"},
+    {"fcntl", {0, F_DUPFD_CLOEXEC}, "allow"},
+    {"fcntl", {0, 8 /* F_SETOWN */}, "refuse"},
+    {"fcntl", {0, 10 /* F_SETSIG */}, "refuse"},
+    {"fcntl", {0, 15 /* F_SETOWN_EX */}, "refuse"},
+    {"fcntl", {0, 1026 /* F_NOTIFY */}, "refuse"},
+    {"prlimit64", {0, 7, 0x7f00}, "allow"},
+    {"prlimit64", {1, 7, 0}, "refuse"},
+    {"chmod", {0}, "refuse"},
+    {"fchmodat", {0}, "refuse"},
+    {"utimensat", {0}, "refuse"},
+    {"truncate", {0}, "refuse"},
+    {"memfd_create", {0}, "absent"},
+    {"prctl", {PR_SET_DUMPABLE, 0}, "absent"},
+    {"prctl", {PR_SET_DUMPABLE, 1}, "allow"},
+    {"prctl", {PR_SET_DUMPABLE, 2}, "refuse"},
+    {"mmap", {0, 0, 0, MAP_PRIVATE | MAP_ANONYMOUS}, "allow"},
+    {"mmap", {0, 0, 0, MAP_SHARED}, "allow"},
+    {"mmap", {0, 0, 0, MAP_SHARED | MAP_ANONYMOUS}, "absent"},
+    {"mmap", {0, 0, 0, HIGH | MAP_SHARED | MAP_ANONYMOUS}, "absent"},
+    {"mmap", {0, 0, 0, MAP_SHARED_VALIDATE | MAP_ANONYMOUS}, "refuse"},
+    {"setsockopt", {0, SOL_SOCKET, SO_KEEPALIVE}, "allow"},
+    {"setsockopt", {0, SOL_SOCKET, SO_SNDBUF}, "absent"},
+    {"getsockopt", {0, SOL_SOCKET, SO_SNDBUF}, "allow"},
+    {"ptrace", {0}, "refuse"},
+    {"unshare", {0}, "refuse"},
+    {"ioctl", {0, 0x5412 /* TIOCSTI */}, "refuse"},
 };
 
 /* Ids of sandboxes begin at 0x70000000; no other may be taken. */
 static const struct expected of_local_zygotes[] = {
-    {"setresuid", {0x70000000, 0x70000000, 0x70000000}, "allow" },
-    {"setresuid", {0x7ffff000, 0x7ffff000, 0x7ffff000}, "allow" },
-    {"setresuid", {0, 0x70000000, 0x70000000},          "refuse"},
-    {"setresuid", {0x70000000, 0x70000000, 0},          "refuse"},
-    {"setresgid", {1000, 1000, 1000},                   "refuse"},
-    {"setgroups", {0},                                  "allow" },
-    {"setgroups", {1},                                  "refuse"},
-    {"seccomp",   {0},                                  "allow" },
-    {"connect",   {0},                                  "refuse"},
-    {"mount",     {0},                                  "refuse"},
-    {"unshare",   {0},                                  "refuse"},
+    {"setresuid", {0x70000000, 0x70000000, 0x70000000}, "allow"},
+    {"setresuid", {0x7ffff000, 0x7ffff000, 0x7ffff000}, "allow"},
+    {"setresuid", {0, 0x70000000, 0x70000000}, "refuse"},
+    {"setresuid", {0x70000000, 0x70000000, 0}, "refuse"},
+    {"setresgid", {1000, 1000, 1000}, "refuse"},
+    {"setgroups", {0}, "allow"},
+    {"setgroups", {1}, "refuse"},
+    {"seccomp", {0}, "allow"},
+    {"connect", {0}, "refuse"},
+    {"mount", {0}, "refuse"},
+    {"unshare", {0}, "refuse"},
 };
 
 TEST(without_namespaces_no_call_that_names_others_goes_through)

@@ -21,8 +21,7 @@ static void shown(const char *bytes, size_t n, const char *expected)
 TEST(plain_text_stays)
 {
     SHOWN("a b\n\tc", "a b\n\tc");
-    SHOWN("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x8d",
-          "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x8d");
+    SHOWN("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x8d", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x8d");
     SHOWN("", "");
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of runs: the chain finds every change, torn ends are cut, and the lock tells who writes. */
+/*
+ * Records of runs: the chain finds every change, torn ends are cut, and the lock tells who writes.
+ */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -35,18 +37,18 @@ static void world_make(struct world *world)
     (void)snprintf(world->dir, sizeof(world->dir), "/tmp/snp-trajectory-XXXXXX");
     assert_non_null(mkdtemp(world->dir));
     (void)snprintf(world->path, sizeof(world->path), "%s/aa11-bb22.jsonl", world->dir);
-    assert_int_equal(snp_trajectory_create(
-                         &(struct snp_trajectory_place){.dir = world->dir}, "aa11-bb22", key,
-                         json_pack("{s:s, s:s}", "_type", "trajectory_metadata",
-                                   "trajectory_id", "aa11-bb22"),
-                         &t, &err),
+    assert_int_equal(snp_trajectory_create(&(struct snp_trajectory_place){.dir = world->dir},
+                                           "aa11-bb22", key,
+                                           json_pack("{s:s, s:s}", "_type", "trajectory_metadata",
+                                                     "trajectory_id", "aa11-bb22"),
+                                           &t, &err),
                      0);
     for (int i = 0; i < STEPS; i++) {
-        assert_int_equal(snp_trajectory_add(t,
-                                            json_pack("{s:s, s:s, s:i}", "_type", "step",
-                                                      "step", "ask", "n", i),
-                                            true, &err),
-                         0);
+        assert_int_equal(
+            snp_trajectory_add(t,
+                               json_pack("{s:s, s:s, s:i}", "_type", "step", "step", "ask", "n", i),
+                               true, &err),
+            0);
     }
 }
 
@@ -208,8 +210,7 @@ TEST(a_damaged_file_is_not_gone_on_with)
     file_get(&world, &text, &n);
     *strchr(text, 'a') = 'b';
     file_set(&world, text, n);
-    assert_int_equal(snp_trajectory_resume(world.path, false, key, &t, &torn, &err),
-                     SNP_E_INVALID);
+    assert_int_equal(snp_trajectory_resume(world.path, false, key, &t, &torn, &err), SNP_E_INVALID);
     assert_null(t);
     world_drop(&world);
 }
@@ -300,8 +301,8 @@ static size_t foreign_of(const struct world *world, const char *const *bodies, s
         char hash[SNP_CHAIN_HEX + 1];
 
         assert_int_equal(snp_chain_next(&chain, bodies[i], strlen(bodies[i]), hash), 0);
-        assert_int_equal(snp_buf_addf(&text, "%.*s,\"hash\":\"%s\"}\n",
-                                      (int)strlen(bodies[i]) - 1, bodies[i], hash),
+        assert_int_equal(snp_buf_addf(&text, "%.*s,\"hash\":\"%s\"}\n", (int)strlen(bodies[i]) - 1,
+                                      bodies[i], hash),
                          0);
     }
     file_set(world, snp_buf_bytes(&text), text.len);
@@ -367,16 +368,15 @@ TEST(a_folder_nobody_chose_is_below)
     assert_int_equal(symlink("../out", "below/link"), 0);
     for (size_t i = 0; i < SNP_ARRAY_LEN(out); i++) {
         snp_autotrajectory struct snp_trajectory *t = NULL;
-        assert_int_equal(snp_trajectory_create(&(struct snp_trajectory_place){out[i], true},
-                                               "a", key, json_object(), &t, &err),
+        assert_int_equal(snp_trajectory_create(&(struct snp_trajectory_place){out[i], true}, "a",
+                                               key, json_object(), &t, &err),
                          SNP_E_DENIED);
     }
     assert_int_equal(rmdir("out"), 0); /* nothing is in it */
     snp_autotrajectory struct snp_trajectory *t = NULL;
-    assert_int_equal(
-        snp_trajectory_create(&(struct snp_trajectory_place){"./below//deep", true}, "a", key,
-                              json_object(), &t, &err),
-        0);
+    assert_int_equal(snp_trajectory_create(&(struct snp_trajectory_place){"./below//deep", true},
+                                           "a", key, json_object(), &t, &err),
+                     0);
     assert_int_equal(unlink("below/deep/a.jsonl"), 0);
     assert_int_equal(rmdir("below/deep"), 0);
     assert_int_equal(unlink("below/link"), 0);

@@ -30,14 +30,14 @@ struct mounting {
 };
 
 static const struct mounting mountings[] = {
-    {"proc",     "/proc",          NULL,        MS_NOSUID | MS_NODEV | MS_NOEXEC},
-    {"sysfs",    "/sys",           NULL,        MS_NOSUID | MS_NODEV | MS_NOEXEC},
-    {"cgroup2",  "/sys/fs/cgroup", NULL,        MS_NOSUID | MS_NODEV | MS_NOEXEC},
-    {"devtmpfs", "/dev",           NULL,        MS_NOSUID                       },
-    {"devpts",   "/dev/pts",       "mode=620",  MS_NOSUID | MS_NOEXEC           },
-    {"tmpfs",    "/dev/shm",       "mode=1777", MS_NOSUID | MS_NODEV            },
-    {"tmpfs",    "/run",           "mode=755",  MS_NOSUID | MS_NODEV            },
-    {"tmpfs",    "/tmp",           "mode=1777", MS_NOSUID | MS_NODEV            },
+    {"proc", "/proc", NULL, MS_NOSUID | MS_NODEV | MS_NOEXEC},
+    {"sysfs", "/sys", NULL, MS_NOSUID | MS_NODEV | MS_NOEXEC},
+    {"cgroup2", "/sys/fs/cgroup", NULL, MS_NOSUID | MS_NODEV | MS_NOEXEC},
+    {"devtmpfs", "/dev", NULL, MS_NOSUID},
+    {"devpts", "/dev/pts", "mode=620", MS_NOSUID | MS_NOEXEC},
+    {"tmpfs", "/dev/shm", "mode=1777", MS_NOSUID | MS_NODEV},
+    {"tmpfs", "/run", "mode=755", MS_NOSUID | MS_NODEV},
+    {"tmpfs", "/tmp", "mode=1777", MS_NOSUID | MS_NODEV},
 };
 
 static void end(int status)

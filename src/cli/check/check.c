@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `check`: which names, attributes, imports and arguments of files exist. They are read inside a session that shows the
- * project.
+ * `check`: which names, attributes, imports and arguments of files exist. They are read inside a
+ * session that shows the project.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -58,9 +58,8 @@ static int file_add(struct checking *c, const char *given, struct snp_err *err)
     if (name == NULL) {
         return snp_fail(err, SNP_E_INVALID, "the path of a file is not UTF-8");
     }
-    return json_array_append_new(c->python, name) == 0
-               ? 0
-               : snp_fail(err, SNP_E_SYS, "out of memory");
+    return json_array_append_new(c->python, name) == 0 ? 0
+                                                       : snp_fail(err, SNP_E_SYS, "out of memory");
 }
 
 static int files_find(struct checking *c, const struct snp_opts *opts, struct snp_err *err)
@@ -85,8 +84,7 @@ static int python_check(struct checking *c, struct snp_err *err)
     snp_autojson json_t *limits = snp_config_limits_explicit(c->config);
     snp_autojson json_t *defaults = NULL;
     struct snp_session_changes of = {.project = c->project, .project_fd = -1};
-    struct snp_box_spec spec = {
-        .cli = c->cli, .changes = &of, .limits = limits, .patch_fd = -1};
+    struct snp_box_spec spec = {.cli = c->cli, .changes = &of, .limits = limits, .patch_fd = -1};
     snp_autobox struct snp_patch_session box = {0};
 
     SNP_TRY(snp_cli_tier_check(c->config, err));
@@ -161,21 +159,20 @@ static int checked(struct checking *c, const struct counts *n, const struct snp_
     if (c->cli->is_json) {
         snp_autojson json_t *answer = snp_need(json_pack(
             "{s:o, s:O, s:I, s:I, s:I, s:I, s:I}", "project", snp_cli_path_json(c->project),
-            "files", c->files, "errors", (json_int_t)n->errors, "warnings",
-            (json_int_t)n->warnings, "not_checked", (json_int_t)n->unread, "known",
-            (json_int_t)n->known, "unknown", (json_int_t)n->unknown));
+            "files", c->files, "errors", (json_int_t)n->errors, "warnings", (json_int_t)n->warnings,
+            "not_checked", (json_int_t)n->unread, "known", (json_int_t)n->known, "unknown",
+            (json_int_t)n->unknown));
 
         r = snp_cli_print_json(answer);
         return r == SNP_EXIT_OK ? code : r;
     }
     r = lines->len > 0 ? snp_term_write(stdout, snp_buf_bytes(lines), lines->len) : 0;
-    snp_term_printf(
-        stderr,
-        "%zu file%s: %lld error%s, %lld warning%s; %lld names and calls exist, %lld "
-        "cannot be checked\n",
-        json_array_size(c->files), json_array_size(c->files) == 1 ? "" : "s",
-        (long long)n->errors, n->errors == 1 ? "" : "s", (long long)n->warnings,
-        n->warnings == 1 ? "" : "s", (long long)n->known, (long long)n->unknown);
+    snp_term_printf(stderr,
+                    "%zu file%s: %lld error%s, %lld warning%s; %lld names and calls exist, %lld "
+                    "cannot be checked\n",
+                    json_array_size(c->files), json_array_size(c->files) == 1 ? "" : "s",
+                    (long long)n->errors, n->errors == 1 ? "" : "s", (long long)n->warnings,
+                    n->warnings == 1 ? "" : "s", (long long)n->known, (long long)n->unknown);
     return r < 0 ? SNP_EXIT_FAILED : code;
 }
 
@@ -200,29 +197,26 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 static const struct snp_opt options[] = {
-    {"dir",      'C', SNP_OPT_STRING, "DIR",
-     "the project (default: the Git repository around this folder, else this folder)",           0               },
-    {"template", 0,   SNP_OPT_STRING, "NAME",
-     "the template whose packages the files may use (default: as exec has it)",                  SNP_KEY_TEMPLATE},
-    {"timeout",  't', SNP_OPT_STRING, "S",    "wall clock in seconds: 0.05 to 600 (default 30)",
-     SNP_KEY_OF_LIMIT(SNP_LIMIT_WALL)                                                                            },
+    {"dir", 'C', SNP_OPT_STRING, "DIR",
+     "the project (default: the Git repository around this folder, else this folder)", 0},
+    {"template", 0, SNP_OPT_STRING, "NAME",
+     "the template whose packages the files may use (default: as exec has it)", SNP_KEY_TEMPLATE},
+    {"timeout", 't', SNP_OPT_STRING, "S", "wall clock in seconds: 0.05 to 600 (default 30)",
+     SNP_KEY_OF_LIMIT(SNP_LIMIT_WALL)},
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
-    {"FILE", "a file of the project, or a folder: all files below it in these languages", 1,
-     0}
-};
+    {"FILE", "a file of the project, or a folder: all files below it in these languages", 1, 0}};
 
 const struct snp_verb snp_verb_check = {
     .name = "check",
     .summary = "find names, attributes, imports and arguments that do not exist",
-    .description =
-        "Find modules, imports, attributes, calls and arguments that exist neither in "
-        "the project nor in the installed packages, in Python, TypeScript, JavaScript, "
-        "Go, Java, Rust, C, C++, Ruby and Bash. The files are read inside a sandbox and "
-        "not run. Names that cannot be checked are counted and are not errors. "
-        "Deprecated functions are warnings.",
+    .description = "Find modules, imports, attributes, calls and arguments that exist neither in "
+                   "the project nor in the installed packages, in Python, TypeScript, JavaScript, "
+                   "Go, Java, Rust, C, C++, Ruby and Bash. The files are read inside a sandbox and "
+                   "not run. Names that cannot be checked are counted and are not errors. "
+                   "Deprecated functions are warnings.",
     .spec = SNP_SPEC(options, args),
     .examples = "check src/auth.py\ncheck . --json",
     .exit_codes = "0  all that can be known exists\n1  something does not, or a file was not "

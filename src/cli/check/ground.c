@@ -20,8 +20,8 @@ enum {
 #define FILE_ROW(name) {#name ".py", snp_##name##_py, snp_##name##_py_len},
 
 /*
- * Trees of texts, which are read there and parsed here by a program that can do nothing else. Each has its size before
- * it: 0 = the text cannot be parsed, NO_PARSER = this build has no grammars.
+ * Trees of texts, which are read there and parsed here by a program that can do nothing else. Each
+ * has its size before it: 0 = the text cannot be parsed, NO_PARSER = this build has no grammars.
  */
 static int trees_put(const struct snp_patch_session *box,
                      struct snp_parse *parse,
@@ -53,10 +53,7 @@ static int trees_put(const struct snp_patch_session *box,
     return snp_box_put(box, snp_buf_bytes(&out), out.len, "trees", err);
 }
 
-int snp_ground_read(struct snp_patch_session *box,
-                    json_t *paths,
-                    json_t **ret,
-                    struct snp_err *err)
+int snp_ground_read(struct snp_patch_session *box, json_t *paths, json_t **ret, struct snp_err *err)
 {
     const struct {
         const char *name;
@@ -79,8 +76,7 @@ int snp_ground_read(struct snp_patch_session *box,
     SNP_TRY(snp_box_python(box, code, err));
     SNP_TRY(snp_box_get(box, "ground.json", &answer, err));
     snp_parse_find(&parse);
-    for (int i = 0; i < ROUNDS_MAX && json_array_size(json_object_get(answer, "texts")) > 0;
-         i++) {
+    for (int i = 0; i < ROUNDS_MAX && json_array_size(json_object_get(answer, "texts")) > 0; i++) {
         SNP_TRY(trees_put(box, &parse, json_object_get(answer, "texts"), err));
         json_decref(answer);
         answer = NULL;
@@ -90,8 +86,7 @@ int snp_ground_read(struct snp_patch_session *box,
     *ret = json_incref(json_object_get(answer, "files"));
     return json_is_array(*ret)
                ? 0
-               : snp_fail(err, SNP_E_PEER,
-                          "the session that reads the files gave no valid answer");
+               : snp_fail(err, SNP_E_PEER, "the session that reads the files gave no valid answer");
 }
 
 void snp_ground_line(const json_t *finding, struct snp_buf *out)
@@ -101,16 +96,14 @@ void snp_ground_line(const json_t *finding, struct snp_buf *out)
     const char *name = snp_json_str(near, "name", NULL);
     const char *path = snp_json_str(near, "path", NULL);
 
-    (void)!snp_buf_addf(out, "%lld:%lld: %s: %.500s",
-                        (long long)snp_json_int(finding, "line", 0),
+    (void)!snp_buf_addf(out, "%lld:%lld: %s: %.500s", (long long)snp_json_int(finding, "line", 0),
                         (long long)snp_json_int(finding, "column", 0),
                         snp_json_str(finding, "severity", "error"), message);
     if (name != NULL && strstr(message, " exists, ") == NULL) {
         (void)!snp_buf_addf(out, ", nearest: %.200s", name);
     }
     if (path != NULL) {
-        (void)!snp_buf_addf(out, " (%.500s:%lld)", path,
-                            (long long)snp_json_int(near, "line", 0));
+        (void)!snp_buf_addf(out, " (%.500s:%lld)", path, (long long)snp_json_int(near, "line", 0));
     }
 }
 
@@ -144,8 +137,7 @@ static void news_add(const json_t *before, const json_t *after, json_t *ret, jso
             continue;
         }
         snp_ground_line(finding, &line);
-        snp_verdict_add(reasons, snp_verdict_unproven, "%.200s:%.500s", path,
-                        snp_buf_cstr(&line));
+        snp_verdict_add(reasons, snp_verdict_unproven, "%.200s:%.500s", path, snp_buf_cstr(&line));
         (void)json_object_set_new(finding, "path", json_string(path));
         (void)json_array_append(ret, finding);
     }
@@ -158,8 +150,7 @@ static json_t *paths_of(const struct snp_patch *patch)
     for (size_t i = 0; i < patch->n; i++) {
         const struct snp_patch_file *file = &patch->files[i];
 
-        if (snp_language_of(file->path) != SNP_LANGUAGE_NONE &&
-            file->now.kind == SNP_PATCH_FILE) {
+        if (snp_language_of(file->path) != SNP_LANGUAGE_NONE && file->now.kind == SNP_PATCH_FILE) {
             (void)json_array_append_new(paths, json_string(file->path));
         }
     }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Standards are those of the clean project: a change cannot loosen what it is judged by. Their commands run in boxes alone. */
+/*
+ * Standards are those of the clean project: a change cannot loosen what it is judged by. Their
+ * commands run in boxes alone.
+ */
 #include "cli/check/standards.h"
 
 #include <stdlib.h>
@@ -60,9 +63,9 @@ static void finding_add(struct told *told, const char *path, uint32_t line)
         (void)snprintf(told->where + used, sizeof(told->where) - used,
                        line > 0 ? "%s%.200s:%u" : "%s%.200s", used > 0 ? ", " : "", path, line);
     }
-    (void)json_array_append_new(
-        told->findings, snp_need(json_pack("{s:o, s:I}", "file", snp_cli_path_json(path),
-                                           "line", (json_int_t)line)));
+    (void)json_array_append_new(told->findings,
+                                snp_need(json_pack("{s:o, s:I}", "file", snp_cli_path_json(path),
+                                                   "line", (json_int_t)line)));
 }
 
 static int file_judge(struct standards_check *j,
@@ -86,8 +89,7 @@ static int file_judge(struct standards_check *j,
         why = "a file is too large";
     } else if (file->now.kind == SNP_PATCH_FILE) {
         why = "searching took too long";
-        SNP_TRY_MEMORY(snp_rule_judge(rule, &before, &after, &j->steps, &judged, &line) == 0,
-                       err);
+        SNP_TRY_MEMORY(snp_rule_judge(rule, &before, &after, &j->steps, &judged, &line) == 0, err);
     }
     if (statuses[judged] > told->status) { /* findings are of the worst */
         (void)json_array_clear(told->findings);
@@ -127,8 +129,8 @@ static int command_run(struct standards_check *j,
                    snp_json_int(result, "exit_code", -1) == 0;
     if (is_patched && !*ret_is_good) {
         left_out = out.len > OUTPUT_KEPT ? out.len - OUTPUT_KEPT : 0;
-        told->output = snp_json_bytes(out.len == 0 ? "" : snp_buf_bytes(&out) + left_out,
-                                      out.len - left_out);
+        told->output =
+            snp_json_bytes(out.len == 0 ? "" : snp_buf_bytes(&out) + left_out, out.len - left_out);
     }
     return 0;
 }
@@ -204,8 +206,7 @@ static int rule_judge(struct standards_check *j,
     for (size_t i = 0; i < j->patch->n && r == 0; i++) {
         const struct snp_patch_file *file = &j->patch->files[i];
 
-        r = snp_standard_covers(standard, file->path) ? file_judge(j, rule, file, told, err)
-                                                      : 0;
+        r = snp_standard_covers(standard, file->path) ? file_judge(j, rule, file, told, err) : 0;
     }
     return r;
 }
@@ -222,9 +223,9 @@ static void reason_add(const struct standards_check *j,
     }
     if (told->status == BROKEN) {
         snp_verdict_add(j->reasons, snp_verdict_failed,
-                        "the change breaks \"%.100s\" (%.200s), %s `%.200s`%s%s%s",
-                        standard->title, standard->path, snp_rule_kind_name(rule->kind),
-                        rule->text, told->n > 0 ? ": " : "", told->where, more);
+                        "the change breaks \"%.100s\" (%.200s), %s `%.200s`%s%s%s", standard->title,
+                        standard->path, snp_rule_kind_name(rule->kind), rule->text,
+                        told->n > 0 ? ": " : "", told->where, more);
     } else if (told->status == NOT_CHECKED) {
         snp_verdict_add(j->reasons, snp_verdict_unproven,
                         "\"%.100s\" (%.200s) was not checked: %.200s: %s%s", standard->title,
@@ -268,10 +269,10 @@ static int standard_judge(struct standards_check *j,
     (void)json_array_append_new(
         documents,
         snp_need(json_pack("{s:o, s:s, s:s, s:b, s:s, s:s?, s:O}", "id",
-                           snp_cli_path_json(standard->path), "title", standard->title,
-                           "category", snp_standard_class_name(standard->class), "is_mandatory",
-                           standard->class == SNP_STANDARD_MANDATORY, "status",
-                           status_names[*ret], "why", is_of ? why : NULL, "rules", rules)));
+                           snp_cli_path_json(standard->path), "title", standard->title, "category",
+                           snp_standard_class_name(standard->class), "is_mandatory",
+                           standard->class == SNP_STANDARD_MANDATORY, "status", status_names[*ret],
+                           "why", is_of ? why : NULL, "rules", rules)));
     return 0;
 }
 
@@ -290,8 +291,8 @@ int snp_standards_patch(const struct snp_box_spec *spec,
     SNP_TRY(snp_standards_read(spec->changes->project_fd, shared, &standards, err));
     for (size_t i = 0; i < j.patch->n; i++) {
         if (snp_standard_is(j.patch->files[i].path)) {
-            snp_verdict_add(reasons, snp_verdict_unproven,
-                            "%.200s says what the team asks of code", j.patch->files[i].path);
+            snp_verdict_add(reasons, snp_verdict_unproven, "%.200s says what the team asks of code",
+                            j.patch->files[i].path);
         }
     }
     for (size_t i = 0; i < standards.n; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `context call`: a call of a tool becomes the words of another verb. Who calls is a model: no argument can become an
- * option that is not here. The words are run in this process, so that nobody reads them in a list of processes.
+ * `context call`: a call of a tool becomes the words of another verb. Who calls is a model: no
+ * argument can become an option that is not here. The words are run in this process, so that nobody
+ * reads them in a list of processes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,15 +33,15 @@ static const struct tool_call {
     struct call_arg args[CALL_ARGS];
 } calls[] = {
     {"context_query",
-     "query",                      {{"query", NULL},
+     "query",
+     {{"query", NULL},
       {"max_tokens", "--max-tokens"},
       {"search_mode", "--mode"},
-      {"file", "--file"}}                                                             },
-    {"search",         "search",   {{"pattern", NULL}, {"max_results", "--max-results"}}           },
-    {"read",           "read",     {{"file", NULL}}                                                },
-    {"sections",       "sections", {{"filter", NULL}, {"limit", "--limit"}, {"offset", "--offset"}}},
-    {"shared_context",
-     "standards",                  {{"categories", "--category"}, {"max_tokens", "--max-tokens"}}  },
+      {"file", "--file"}}},
+    {"search", "search", {{"pattern", NULL}, {"max_results", "--max-results"}}},
+    {"read", "read", {{"file", NULL}}},
+    {"sections", "sections", {{"filter", NULL}, {"limit", "--limit"}, {"offset", "--offset"}}},
+    {"shared_context", "standards", {{"categories", "--category"}, {"max_tokens", "--max-tokens"}}},
 };
 
 static const struct tool_call *call_find(const char *name)
@@ -79,10 +80,8 @@ static void word_add(struct argument_list *words, char *word)
 /* A text or a number; NULL: it is neither. */
 static char *value_text(const json_t *value)
 {
-    return json_is_integer(value)
-               ? snp_need_format("%lld", (long long)json_integer_value(value))
-           : json_is_string(value) &&
-                   strlen(json_string_value(value)) == json_string_length(value)
+    return json_is_integer(value) ? snp_need_format("%lld", (long long)json_integer_value(value))
+           : json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value)
                ? snp_need_copy(json_string_value(value))
                : NULL;
 }
@@ -90,8 +89,7 @@ static char *value_text(const json_t *value)
 /* A path as the session of a run has it is one of the project. */
 static char *path_of(const char *path)
 {
-    return snp_need_copy(snp_has_prefix(path, "/workspace/") ? path + strlen("/workspace/")
-                                                             : path);
+    return snp_need_copy(snp_has_prefix(path, "/workspace/") ? path + strlen("/workspace/") : path);
 }
 
 static void option_add(struct argument_list *words, const char *option, const json_t *value)
@@ -144,14 +142,14 @@ static void words_make(const struct tool_call *call,
         word_add(words, snp_need_copy("--max-tokens=2000"));
     }
     if (snp_streq(call->verb, "standards")) {
-        word_add(words, snp_need_copy(snp_json_bool(arguments, "include_content", true)
-                                          ? "--content"
-                                          : "--no-content"));
+        word_add(words,
+                 snp_need_copy(snp_json_bool(arguments, "include_content", true) ? "--content"
+                                                                                 : "--no-content"));
     }
     if (rest != NULL) {
         word_add(words, snp_need_copy("--"));
-        word_add(words, snp_streq(call->verb, "read") ? lines_of(arguments, rest)
-                                                      : snp_need_copy(rest));
+        word_add(words,
+                 snp_streq(call->verb, "read") ? lines_of(arguments, rest) : snp_need_copy(rest));
     }
 }
 
@@ -170,8 +168,8 @@ int snp_context_call(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_usage(cli, "TOOL is context_query, search, read, sections or "
                                   "shared_context");
     }
-    r = snp_read_input(snp_opts_n_args(opts) > 1 ? snp_opts_arg(opts, 1) : "-", INPUT_MAX,
-                       &text, &n, &err);
+    r = snp_read_input(snp_opts_n_args(opts) > 1 ? snp_opts_arg(opts, 1) : "-", INPUT_MAX, &text,
+                       &n, &err);
     SNP_THEN(r, snp_json_parse(text, n, &arguments, &err));
     if (r < 0) {
         return snp_cli_fail(cli, &err);

@@ -3,8 +3,8 @@
 #define SNP_CLI_CONTEXT_CONTEXT_H
 
 /*
- * `context` and the verbs below it. Their tables are in snipara-sandbox, for help and completion; it becomes the program
- * `context`, which links SQLite, to run them.
+ * `context` and the verbs below it. Their tables are in snipara-sandbox, for help and completion;
+ * it becomes the program `context`, which links SQLite, to run them.
  */
 
 #include "cli/cli.h"

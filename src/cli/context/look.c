@@ -39,10 +39,10 @@ static void found_add(void *arg, const char *path, uint32_t number, const char *
 
     if (found->results != NULL) {
         (void)json_array_append_new(
-            found->results, snp_need(json_pack("{s:o, s:I, s:o}", "file_path",
-                                               snp_need(snp_cli_path_json(path)), "line_number",
-                                               (json_int_t)number, "content",
-                                               snp_need(snp_json_bytes(line, n)))));
+            found->results,
+            snp_need(json_pack("{s:o, s:I, s:o}", "file_path", snp_need(snp_cli_path_json(path)),
+                               "line_number", (json_int_t)number, "content",
+                               snp_need(snp_json_bytes(line, n)))));
         return;
     }
     name = snp_term_line(path, strlen(path));
@@ -59,9 +59,9 @@ int snp_context_search(struct snp_cli *cli, const struct snp_opts *opts)
     struct search_output found = {.results = cli->is_json ? snp_need(json_array()) : NULL};
     struct snp_search what = {.pattern = pattern, .fn = found_add, .arg = &found};
     struct snp_err err;
-    int r = snp_context_number(opts, "max-results",
-                               (struct snp_context_range){RESULTS, 1, RESULTS_MAX},
-                               &what.max_results, &err);
+    int r =
+        snp_context_number(opts, "max-results", (struct snp_context_range){RESULTS, 1, RESULTS_MAX},
+                           &what.max_results, &err);
 
     SNP_THEN(r, snp_context_fresh(cli, opts, &index, &err));
     SNP_THEN(r, snp_search(&index, &what, &result, &err));
@@ -128,8 +128,7 @@ static int lines_number(
     for (size_t i = 0; i < n;) {
         const char *end = memchr(text + i, '\n', n - i);
         size_t len = end == NULL ? n - i : (size_t)(end - (text + i));
-        int r =
-            ++number < lines[0] || number > lines[1] ? 0 : line_add(out, number, text + i, len);
+        int r = ++number < lines[0] || number > lines[1] ? 0 : line_add(out, number, text + i, len);
 
         SNP_TRY(r);
         i += len + 1;
@@ -170,15 +169,13 @@ int snp_context_read(struct snp_cli *cli, const struct snp_opts *opts)
     SNP_THEN(r, snp_index_text(&index, file, &text, &n, &err));
     SNP_THEN(r, fail_memory(lines_number(text, n, lines, &out, &total), &err));
     if (r == 0 && lines[0] > total) {
-        r = snp_fail(&err, SNP_E_INVALID, "%.300s has %llu lines", path,
-                     (unsigned long long)total);
+        r = snp_fail(&err, SNP_E_INVALID, "%.300s has %llu lines", path, (unsigned long long)total);
     }
     if (r == 0 && cli->is_json) {
-        answer = snp_need(json_pack("{s:o, s:I, s:I, s:I, s:o}", "file",
-                                    snp_need(snp_cli_path_json(path)), "start_line",
-                                    (json_int_t)lines[0], "end_line", (json_int_t)lines[1],
-                                    "total_lines", (json_int_t)total, "content",
-                                    snp_need(snp_json_bytes(snp_buf_bytes(&out), out.len))));
+        answer = snp_need(json_pack(
+            "{s:o, s:I, s:I, s:I, s:o}", "file", snp_need(snp_cli_path_json(path)), "start_line",
+            (json_int_t)lines[0], "end_line", (json_int_t)lines[1], "total_lines",
+            (json_int_t)total, "content", snp_need(snp_json_bytes(snp_buf_bytes(&out), out.len))));
     } else if (r == 0) {
         r = snp_context_print(snp_buf_bytes(&out), out.len, &err);
     }
@@ -199,15 +196,11 @@ static int file_skeleton(struct snp_index *index,
 
     SNP_TRY(snp_index_text(index, file, &text, &n, err));
     SNP_TRY(snp_index_chunks(index, file, &chunks, err));
-    return fail_memory(chunks.n == 0 ? 0 : snp_skeleton(&chunks, 0, text, is_documented, out),
-                       err);
+    return fail_memory(chunks.n == 0 ? 0 : snp_skeleton(&chunks, 0, text, is_documented, out), err);
 }
 
-static int text_end(struct snp_cli *cli,
-                    int r,
-                    struct snp_err *err,
-                    const char *name,
-                    const struct snp_buf *out)
+static int text_end(
+    struct snp_cli *cli, int r, struct snp_err *err, const char *name, const struct snp_buf *out)
 {
     snp_autojson json_t *answer = NULL;
 
@@ -312,11 +305,10 @@ int snp_context_map(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     uint64_t max_tokens;
     uint64_t left = 0;
-    int r =
-        snp_context_number(opts, "max-tokens",
-                           (struct snp_context_range){SNP_QUERY_TOKENS, SNP_QUERY_TOKENS_MIN,
-                                                      SNP_QUERY_TOKENS_MAX},
-                           &max_tokens, &err);
+    int r = snp_context_number(
+        opts, "max-tokens",
+        (struct snp_context_range){SNP_QUERY_TOKENS, SNP_QUERY_TOKENS_MIN, SNP_QUERY_TOKENS_MAX},
+        &max_tokens, &err);
 
     SNP_THEN(r, snp_context_fresh(cli, opts, &index, &err));
     SNP_THEN(r, map_make(&index, max_tokens, &out, &left, &err));
@@ -362,8 +354,8 @@ int snp_context_sections(struct snp_cli *cli, const struct snp_opts *opts)
     uint64_t returned = 0;
     uint64_t limit = 0;
     uint64_t offset = 0;
-    int r = snp_context_number(
-        opts, "limit", (struct snp_context_range){SECTIONS, 1, SECTIONS_MAX}, &limit, &err);
+    int r = snp_context_number(opts, "limit", (struct snp_context_range){SECTIONS, 1, SECTIONS_MAX},
+                               &limit, &err);
 
     SNP_THEN(r, snp_context_number(opts, "offset", (struct snp_context_range){0, 0, OFFSET_MAX},
                                    &offset, &err));
@@ -389,10 +381,10 @@ int snp_context_sections(struct snp_cli *cli, const struct snp_opts *opts)
         }
     }
     if (list != NULL) {
-        answer = snp_need(json_pack(
-            "{s:I, s:I, s:I, s:I, s:b, s:o}", "total_sections", (json_int_t)total, "returned",
-            (json_int_t)returned, "offset", (json_int_t)offset, "limit", (json_int_t)limit,
-            "has_more", offset + returned < (uint64_t)total, "sections", list));
+        answer = snp_need(json_pack("{s:I, s:I, s:I, s:I, s:b, s:o}", "total_sections",
+                                    (json_int_t)total, "returned", (json_int_t)returned, "offset",
+                                    (json_int_t)offset, "limit", (json_int_t)limit, "has_more",
+                                    offset + returned < (uint64_t)total, "sections", list));
     } else if (r == 0 && offset + returned < (uint64_t)total) {
         (void)fprintf(stderr, "%llu of %lld sections (--offset %llu shows the next)\n",
                       (unsigned long long)returned, (long long)total,

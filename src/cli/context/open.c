@@ -60,9 +60,8 @@ char *snp_context_path(const struct snp_index *index, const char *path)
     snp_autofree char *real = realpath(path, NULL);
     size_t n = strlen(index->root);
 
-    return snp_need_copy(real != NULL && strncmp(real, index->root, n) == 0 && real[n] == '/'
-                             ? real + n + 1
-                             : path);
+    return snp_need_copy(
+        real != NULL && strncmp(real, index->root, n) == 0 && real[n] == '/' ? real + n + 1 : path);
 }
 
 int snp_context_number(const struct snp_opts *opts,
@@ -74,8 +73,8 @@ int snp_context_number(const struct snp_opts *opts,
     int64_t value = snp_opts_int(opts, name, range.fallback);
 
     if (value < range.min || value > range.max) {
-        return snp_fail(err, SNP_E_INVALID, "--%s must be %lld to %lld", name,
-                        (long long)range.min, (long long)range.max);
+        return snp_fail(err, SNP_E_INVALID, "--%s must be %lld to %lld", name, (long long)range.min,
+                        (long long)range.max);
     }
     *ret = (uint64_t)value;
     return 0;

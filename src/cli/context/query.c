@@ -94,8 +94,7 @@ static int vectors_all(struct snp_cli *cli,
     if (r < 0 && snp_streq(name, SNP_ENCODING_LOCAL)) {
         return 0; /* not installed */
     }
-    SNP_THEN(
-        r, snp_meaning_update(index, &encoding, 0, is_seen ? vectors_show : NULL, &made, err));
+    SNP_THEN(r, snp_meaning_update(index, &encoding, 0, is_seen ? vectors_show : NULL, &made, err));
     if (is_seen) {
         (void)fputs("\r\033[K", stderr);
     }
@@ -115,10 +114,9 @@ static json_t *report_json(const struct snp_index *index,
         "{s:o, s:I, s:I, s:I, s:I, s:f, s:b, s:{s:I, s:I, s:I, s:I}}", "project",
         snp_need(snp_cli_path_json(index->root)), "files", (json_int_t)report->files, "changed",
         (json_int_t)report->changed, "removed", (json_int_t)report->removed, "bytes_read",
-        (json_int_t)report->bytes, "seconds", seconds, "has_parser", !report->is_plain,
-        "left_out", "ignored", (json_int_t)report->left.ignored, "secret",
-        (json_int_t)report->left.secret, "special", (json_int_t)report->left.special, "beyond",
-        (json_int_t)report->left.beyond));
+        (json_int_t)report->bytes, "seconds", seconds, "has_parser", !report->is_plain, "left_out",
+        "ignored", (json_int_t)report->left.ignored, "secret", (json_int_t)report->left.secret,
+        "special", (json_int_t)report->left.special, "beyond", (json_int_t)report->left.beyond));
 }
 
 static void report_print(struct snp_cli *cli,
@@ -131,8 +129,7 @@ static void report_print(struct snp_cli *cli,
     snp_term_printf(stdout, "indexed %s: %llu files, %llu read, %llu removed, %s\n", root,
                     (unsigned long long)report->files, (unsigned long long)report->changed,
                     (unsigned long long)report->removed, snp_human_span(us).text);
-    if (report->left.ignored + report->left.secret + report->left.special +
-            report->left.beyond >
+    if (report->left.ignored + report->left.secret + report->left.special + report->left.beyond >
         0) {
         snp_term_printf(
             stdout,
@@ -177,8 +174,8 @@ static int update(struct snp_cli *cli,
     if (r == 0 && cli->is_json) {
         (void)json_object_set_new(*ret, "vectors_made", json_integer((json_int_t)vectors));
     } else if (r == 0 && vectors > 0) {
-        snp_term_printf(stdout, "made the vectors of %llu files, %s\n",
-                        (unsigned long long)vectors, snp_human_span(snp_now_us() - began).text);
+        snp_term_printf(stdout, "made the vectors of %llu files, %s\n", (unsigned long long)vectors,
+                        snp_human_span(snp_now_us() - began).text);
     }
     return r;
 }
@@ -215,8 +212,8 @@ int snp_context_index(struct snp_cli *cli, const struct snp_opts *opts)
     snp_cleanup(snp_index_close) struct snp_index index = SNP_INDEX_NONE;
     snp_autojson json_t *answer = NULL;
     struct snp_err err;
-    int r = snp_context_open(snp_opts_arg(opts, 0), snp_opts_flag(opts, "rebuild", false),
-                             &index, &err);
+    int r = snp_context_open(snp_opts_arg(opts, 0), snp_opts_flag(opts, "rebuild", false), &index,
+                             &err);
 
     if (snp_opts_flag(opts, "watch", false)) {
         SNP_THEN(r, watch(cli, opts, &index, &err));
@@ -241,16 +238,16 @@ static json_t *section_json(const struct snp_section *section)
 {
     static const char *const forms[] = {"whole", "skeleton", "name", "cut"};
 
-    return snp_need(json_pack(
-        "{s:o, s:o, s:o, s:[I, I], s:f, s:I, s:b, s:s, s:s, s:o}", "title",
-        snp_json_bytes(section->title, strlen(section->title)), "content",
-        snp_json_bytes(section->content, strlen(section->content)), "file",
-        snp_need(snp_cli_path_json(section->path)), "lines", (json_int_t)section->lines[0],
-        (json_int_t)section->lines[1], "relevance_score", section->score, "token_count",
-        (json_int_t)section->tokens, "truncated", section->form != SNP_SECTION_WHOLE, "form",
-        forms[section->form], "kind",
-        section->is_standard ? "standard" : snp_chunk_kind_name(section->kind), "why",
-        snp_json_bytes(section->why, strlen(section->why))));
+    return snp_need(
+        json_pack("{s:o, s:o, s:o, s:[I, I], s:f, s:I, s:b, s:s, s:s, s:o}", "title",
+                  snp_json_bytes(section->title, strlen(section->title)), "content",
+                  snp_json_bytes(section->content, strlen(section->content)), "file",
+                  snp_need(snp_cli_path_json(section->path)), "lines",
+                  (json_int_t)section->lines[0], (json_int_t)section->lines[1], "relevance_score",
+                  section->score, "token_count", (json_int_t)section->tokens, "truncated",
+                  section->form != SNP_SECTION_WHOLE, "form", forms[section->form], "kind",
+                  section->is_standard ? "standard" : snp_chunk_kind_name(section->kind), "why",
+                  snp_json_bytes(section->why, strlen(section->why))));
 }
 
 static json_t *answer_json(const struct snp_query *query, const struct snp_answer *answer)
@@ -273,9 +270,7 @@ static json_t *answer_json(const struct snp_query *query, const struct snp_answe
         (json_int_t)of_standards));
 }
 
-static int answer_print(const struct snp_answer *answer,
-                        uint64_t max_tokens,
-                        struct snp_err *err)
+static int answer_print(const struct snp_answer *answer, uint64_t max_tokens, struct snp_err *err)
 {
     static const char label[] = "[note] " SNP_TEXT_OF_PROJECT "\n";
 
@@ -287,10 +282,7 @@ static int answer_print(const struct snp_answer *answer,
 
         (void)printf("%s%s\n", i == 0 && !snp_context_is_call ? label : "", line);
         SNP_TRY(snp_context_print(section->content, n, err));
-        (void)fputs(n > 0 && section->content[n - 1] != '\n' ? "\n\n"
-                    : n > 0                                  ? "\n"
-                                                             : "",
-                    stdout);
+        (void)fputs(n > 0 && section->content[n - 1] != '\n' ? "\n\n" : n > 0 ? "\n" : "", stdout);
     }
     if (answer->n == 0 && answer->left_out == 0) {
         (void)puts("Nothing found.");
@@ -374,9 +366,9 @@ static int vectors_make(struct snp_cli *cli,
     }
     SNP_TRY(r);
     if (made.pending > 0) {
-        snp_cli_warn(
-            cli, "%llu files are not yet part of semantic search (`context index` adds them)",
-            (unsigned long long)made.pending);
+        snp_cli_warn(cli,
+                     "%llu files are not yet part of semantic search (`context index` adds them)",
+                     (unsigned long long)made.pending);
     }
     return 0;
 }
@@ -452,11 +444,11 @@ int snp_context_query(struct snp_cli *cli, const struct snp_opts *opts)
 
     query.text = text;
     SNP_THEN(r, encoding_choose(cli, opts, query.mode, &encoding, &err));
-    SNP_THEN(
-        r, snp_context_number(opts, "max-tokens",
-                              (struct snp_context_range){SNP_QUERY_TOKENS, SNP_QUERY_TOKENS_MIN,
-                                                         SNP_QUERY_TOKENS_MAX},
-                              &query.max_tokens, &err));
+    SNP_THEN(r,
+             snp_context_number(opts, "max-tokens",
+                                (struct snp_context_range){SNP_QUERY_TOKENS, SNP_QUERY_TOKENS_MIN,
+                                                           SNP_QUERY_TOKENS_MAX},
+                                &query.max_tokens, &err));
     SNP_THEN(r, snp_context_update(cli, opts, &index, &err));
     if (encoding.name != NULL) {
         query.encoding = &encoding;
@@ -506,15 +498,14 @@ static const char *language_name(int64_t number)
 
 static const char *state_name(int64_t number)
 {
-    return snp_index_state_name(number >= 0 && number < SNP_INDEX_STATES
-                                    ? (enum snp_index_state)number
-                                    : SNP_INDEX_TEXT);
+    return snp_index_state_name(
+        number >= 0 && number < SNP_INDEX_STATES ? (enum snp_index_state)number : SNP_INDEX_TEXT);
 }
 
 static const char *kind_name(int64_t number)
 {
-    return snp_chunk_kind_name(
-        number >= 0 && number < SNP_CHUNK_KINDS ? (enum snp_chunk_kind)number : SNP_CHUNK_FILE);
+    return snp_chunk_kind_name(number >= 0 && number < SNP_CHUNK_KINDS ? (enum snp_chunk_kind)number
+                                                                       : SNP_CHUNK_FILE);
 }
 
 static void counts_print(const char *title, const json_t *object)
@@ -539,14 +530,14 @@ static int embeddings_json(struct snp_index *index, json_t **ret, struct snp_err
     int r;
 
     SNP_TRY(snp_db_number(&index->db, 0, &files, err, "SELECT count(*) FROM vector", ""));
-    SNP_TRY(snp_db_number(&index->db, 0, &all, err, "SELECT count(*) FROM file WHERE state < 3",
-                          ""));
+    SNP_TRY(
+        snp_db_number(&index->db, 0, &all, err, "SELECT count(*) FROM file WHERE state < 3", ""));
     r = snp_db_row(&index->db, &rows, err, "SELECT name, len FROM encoding", "");
     SNP_TRY(r);
-    *ret = snp_need(json_pack(
-        "{s:s, s:I, s:I, s:I}", "by", r == 0 ? SNP_ENCODING_OFF : snp_col_text(&rows, 0),
-        "numbers", r == 0 ? (json_int_t)0 : (json_int_t)snp_col_u64(&rows, 1), "files",
-        (json_int_t)files, "pending", (json_int_t)(all - files)));
+    *ret = snp_need(json_pack("{s:s, s:I, s:I, s:I}", "by",
+                              r == 0 ? SNP_ENCODING_OFF : snp_col_text(&rows, 0), "numbers",
+                              r == 0 ? (json_int_t)0 : (json_int_t)snp_col_u64(&rows, 1), "files",
+                              (json_int_t)files, "pending", (json_int_t)(all - files)));
     return 0;
 }
 
@@ -557,11 +548,10 @@ int snp_context_stats(struct snp_cli *cli, const struct snp_opts *opts)
         const char *sql;
         const char *(*name)(int64_t number);
     } parts[] = {
-        {"files",       "SELECT state, count(*) FROM file GROUP BY state",                       state_name},
-        {"languages",   "SELECT language, count(*) FROM file WHERE state < 3 GROUP BY language",
-         language_name                                                                                     },
-        {"definitions", "SELECT kind, count(*) FROM chunk WHERE kind > 0 GROUP BY kind",
-         kind_name                                                                                         },
+        {"files", "SELECT state, count(*) FROM file GROUP BY state", state_name},
+        {"languages", "SELECT language, count(*) FROM file WHERE state < 3 GROUP BY language",
+         language_name},
+        {"definitions", "SELECT kind, count(*) FROM chunk WHERE kind > 0 GROUP BY kind", kind_name},
     };
     snp_cleanup(snp_index_close) struct snp_index index = SNP_INDEX_NONE;
     snp_autojson json_t *answer = snp_need(json_object());
@@ -588,8 +578,8 @@ int snp_context_stats(struct snp_cli *cli, const struct snp_opts *opts)
         for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
             counts_print(parts[i].title, json_object_get(answer, parts[i].title));
         }
-        snp_autofree char *by = snp_need(snp_term_line(
-            snp_json_str(embeddings, "by", ""), strlen(snp_json_str(embeddings, "by", ""))));
+        snp_autofree char *by = snp_need(snp_term_line(snp_json_str(embeddings, "by", ""),
+                                                       strlen(snp_json_str(embeddings, "by", ""))));
         snp_term_printf(stdout, "embeddings: %s, %" PRId64 " of %" PRId64 " files\n", by,
                         snp_json_int(embeddings, "files", 0),
                         snp_json_int(embeddings, "files", 0) +

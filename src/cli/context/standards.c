@@ -73,7 +73,10 @@ static int form_fill(struct snp_section *section,
     return 0;
 }
 
-/* Whole, else its beginning, in room; else its name, in the most; *ret_fits: whether any of that fits. */
+/*
+ * Whole, else its beginning, in room; else its name, in the most; *ret_fits: whether any of
+ * that fits.
+ */
 static int section_fill(struct snp_section *section,
                         const char *text,
                         const uint64_t rooms[2],
@@ -145,8 +148,7 @@ static bool is_there(const struct snp_answer *answer, size_t n, const struct snp
 int snp_context_join(struct snp_answer *answer, struct snp_answer *more, struct snp_err *err)
 {
     size_t n = answer->n;
-    struct snp_section *items =
-        realloc(answer->items, (n + more->n + 1) * sizeof(*answer->items));
+    struct snp_section *items = realloc(answer->items, (n + more->n + 1) * sizeof(*answer->items));
 
     SNP_TRY_MEMORY(items, err);
     answer->items = items;
@@ -189,9 +191,8 @@ static json_t *rules_json(const struct snp_standard *standard)
         const struct snp_rule *rule = &standard->rules[i];
 
         (void)json_array_append_new(
-            rules,
-            snp_need(json_pack("{s:s, s:s, s:s?}", "kind", snp_rule_kind_name(rule->kind),
-                               "text", rule->text, "problem", rule->problem)));
+            rules, snp_need(json_pack("{s:s, s:s, s:s?}", "kind", snp_rule_kind_name(rule->kind),
+                                      "text", rule->text, "problem", rule->problem)));
     }
     return rules;
 }
@@ -226,16 +227,15 @@ static void document_add(struct telling *t, const struct snp_standard *standard)
     }
     (void)json_array_append_new(
         t->documents,
-        snp_need(
-            json_pack("{s:o, s:s, s:s, s:b, s:I, s:s?, s:s, s:o, s:[I, I], s:o, s:s?, s:s}",
-                      "id", snp_need(snp_cli_path_json(standard->path)), "title",
-                      standard->title, "category", snp_standard_class_name(standard->class),
-                      "is_mandatory", standard->class == SNP_STANDARD_MANDATORY, "token_count",
-                      (json_int_t)snp_model_estimate(standard->text, strlen(standard->text)),
-                      "collection_name", standard->collection, "source_type", "file", "tags",
-                      tags, "lines", (json_int_t)standard->lines[0],
-                      (json_int_t)standard->lines[1], "rules", rules_json(standard), "problem",
-                      standard->problem, "included", content_add(t, standard))));
+        snp_need(json_pack("{s:o, s:s, s:s, s:b, s:I, s:s?, s:s, s:o, s:[I, I], s:o, s:s?, s:s}",
+                           "id", snp_need(snp_cli_path_json(standard->path)), "title",
+                           standard->title, "category", snp_standard_class_name(standard->class),
+                           "is_mandatory", standard->class == SNP_STANDARD_MANDATORY, "token_count",
+                           (json_int_t)snp_model_estimate(standard->text, strlen(standard->text)),
+                           "collection_name", standard->collection, "source_type", "file", "tags",
+                           tags, "lines", (json_int_t)standard->lines[0],
+                           (json_int_t)standard->lines[1], "rules", rules_json(standard), "problem",
+                           standard->problem, "included", content_add(t, standard))));
 }
 
 static void document_print(const struct snp_standard *standard)
@@ -256,9 +256,8 @@ static void document_print(const struct snp_standard *standard)
         snp_autofree char *problem =
             rule->problem == NULL ? NULL : snp_term_line(rule->problem, strlen(rule->problem));
 
-        (void)printf(
-            "    %s: %s%s%s\n", snp_rule_kind_name(rule->kind), text,
-            problem == NULL ? "" : "  # not checkable: ", problem == NULL ? "" : problem);
+        (void)printf("    %s: %s%s%s\n", snp_rule_kind_name(rule->kind), text,
+                     problem == NULL ? "" : "  # not checkable: ", problem == NULL ? "" : problem);
     }
 }
 
@@ -321,10 +320,10 @@ int snp_context_standards(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r = classes_take(&t, opts, &err);
 
-    SNP_THEN(r, snp_context_number(opts, "max-tokens",
-                                   (struct snp_context_range){TOKENS, SNP_QUERY_TOKENS_MIN,
-                                                              SNP_QUERY_TOKENS_MAX},
-                                   &t.max_tokens, &err));
+    SNP_THEN(r, snp_context_number(
+                    opts, "max-tokens",
+                    (struct snp_context_range){TOKENS, SNP_QUERY_TOKENS_MIN, SNP_QUERY_TOKENS_MAX},
+                    &t.max_tokens, &err));
     SNP_THEN(r, read_all(opts, &standards, &err));
     for (size_t i = 0; i < standards.n && r == 0; i++) {
         if (t.takes[standards.items[i].class]) {
@@ -339,9 +338,8 @@ int snp_context_standards(struct snp_cli *cli, const struct snp_opts *opts)
     } else if (r == 0 && t.content.len > 0) {
         r = snp_context_print(snp_buf_bytes(&t.content), t.content.len, &err);
     } else if (r == 0 && json_array_size(t.documents) == 0) {
-        snp_term_printf(stdout,
-                        "No standards found (.snipara/standards/*.md, CODING_STANDARDS.md, "
-                        "AGENTS.md, CONTRIBUTING.md).\n");
+        snp_term_printf(stdout, "No standards found (.snipara/standards/*.md, CODING_STANDARDS.md, "
+                                "AGENTS.md, CONTRIBUTING.md).\n");
     }
     if (r == 0 && standards.left_out > 0) {
         snp_cli_warn(cli,

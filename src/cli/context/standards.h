@@ -5,7 +5,10 @@
 #include "context/query.h"
 #include "standard/standard.h"
 
-/* Put the mandatory ones into an empty answer, in at most half of the tokens; their names may take more. */
+/*
+ * Put the mandatory ones into an empty answer, in at most half of the tokens; their names may
+ * take more.
+ */
 int snp_context_mandatory(const struct snp_standards *standards,
                           uint64_t max_tokens,
                           struct snp_answer *ret,

@@ -82,7 +82,9 @@ static int options_take(struct evaluating *all, struct snp_err *err)
     return 0;
 }
 
-/* What changes of a project are judged by, where it was given: results by other files are others. */
+/*
+ * What changes of a project are judged by, where it was given: results by other files are others.
+ */
 static int proof_keep(struct evaluating *all, struct snp_err *err)
 {
     const struct snp_verify *proof = &all->with.proof;
@@ -121,19 +123,15 @@ static int prepare(struct evaluating *all, struct snp_err *err)
     SNP_TRY(snp_cli_config(all->cli, all->opts, &config, err));
     SNP_TRY(snp_cli_session_defaults(config, true, &all->defaults, err));
     all->with.defaults = all->defaults;
-    all->head =
-        snp_need(json_pack("{s:o, s:s, s:s?, s:I, s:s}", "dataset",
-                           snp_cli_path_json(name == NULL ? path : name + 1), "sha256",
-                           all->tasks.sha256, "model", all->with.model, "test_timeout_ms",
-                           (json_int_t)all->with.wall_ms, "program", SNP_VERSION));
+    all->head = snp_need(json_pack("{s:o, s:s, s:s?, s:I, s:s}", "dataset",
+                                   snp_cli_path_json(name == NULL ? path : name + 1), "sha256",
+                                   all->tasks.sha256, "model", all->with.model, "test_timeout_ms",
+                                   (json_int_t)all->with.wall_ms, "program", SNP_VERSION));
     all->work.head = all->head;
     return proof_keep(all, err);
 }
 
-static int file_keep(const char *folder,
-                     const char *name,
-                     const char *text,
-                     struct snp_err *err)
+static int file_keep(const char *folder, const char *name, const char *text, struct snp_err *err)
 {
     snp_autofree char *path = snp_need_format("%s/%s", folder, name);
 
@@ -157,7 +155,10 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r = prepare(&all, &err);
 
-    /* The daemon is started once, before there are many of us; each then has a connection of its own. */
+    /*
+     * The daemon is started once, before there are many of us; each then has a connection of
+     * its own.
+     */
     r = r < 0 ? r : snp_remote_list(cli, &reply, &err);
     if (cli->client != NULL) {
         snp_client_free(SNP_TAKE_PTR(cli->client));
@@ -176,35 +177,30 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 static const struct snp_opt options[] = {
-    {"samples",      0,   SNP_OPT_STRING, "FILE", "solutions, as lines of JSON",                      0},
-    {"model",        'm', SNP_OPT_STRING, "NAME", "have this model solve each task, --k times",       0},
-    {"k",            0,   SNP_OPT_INT,    "N",    "show pass@N beside pass@1: 1 to 1000 (default 1)", 0},
-    {"output",       'o', SNP_OPT_STRING, "DIR",  "folder of results and reports (default: ./eval)",
-     0                                                                                                 },
-    {"parallel",     0,   SNP_OPT_INT,    "N",    "samples at once: 1 to 64 (default 2)",             0},
-    {"test-timeout", 0,   SNP_OPT_FLOAT,  "S",
-     "wall clock of a sample's tests in seconds: 1 to 600 (default 30)",                              0},
+    {"samples", 0, SNP_OPT_STRING, "FILE", "solutions, as lines of JSON", 0},
+    {"model", 'm', SNP_OPT_STRING, "NAME", "have this model solve each task, --k times", 0},
+    {"k", 0, SNP_OPT_INT, "N", "show pass@N beside pass@1: 1 to 1000 (default 1)", 0},
+    {"output", 'o', SNP_OPT_STRING, "DIR", "folder of results and reports (default: ./eval)", 0},
+    {"parallel", 0, SNP_OPT_INT, "N", "samples at once: 1 to 64 (default 2)", 0},
+    {"test-timeout", 0, SNP_OPT_FLOAT, "S",
+     "wall clock of a sample's tests in seconds: 1 to 600 (default 30)", 0},
     SNP_VERIFY_OPTS_PROOF,
-    {"cost-limit",   0,   SNP_OPT_STRING, "USD",
-     "most that one answer of the model may cost, as in run",                                         0},
-    {"template",     0,   SNP_OPT_STRING, "NAME", "what the sandbox has, as in exec",
-     SNP_KEY_TEMPLATE                                                                                  },
+    {"cost-limit", 0, SNP_OPT_STRING, "USD",
+     "most that one answer of the model may cost, as in run", 0},
+    {"template", 0, SNP_OPT_STRING, "NAME", "what the sandbox has, as in exec", SNP_KEY_TEMPLATE},
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
-static const struct snp_opt_arg args[] = {
-    {"DATASET", "tasks, as lines of JSON", 1, 1}
-};
+static const struct snp_opt_arg args[] = {{"DATASET", "tasks, as lines of JSON", 1, 1}};
 
 const struct snp_verb snp_verb_eval = {
     .name = "eval",
     .summary = "measure how many solutions of a data set pass its tests",
-    .description =
-        "Judge samples, or have a model write them, each in a separate session. Tasks "
-        "have the form of HumanEval, MBPP or, with a folder for a repository, "
-        "SWE-bench. The tests run in a process that a sample cannot reach, and changes "
-        "to a project are judged as by verify. Results are saved one by one: after an "
-        "interrupt or a crash the same command continues.",
+    .description = "Judge samples, or have a model write them, each in a separate session. Tasks "
+                   "have the form of HumanEval, MBPP or, with a folder for a repository, "
+                   "SWE-bench. The tests run in a process that a sample cannot reach, and changes "
+                   "to a project are judged as by verify. Results are saved one by one: after an "
+                   "interrupt or a crash the same command continues.",
     .spec = SNP_SPEC(options, args),
     .asks_models = true,
     .examples = "eval HumanEval.jsonl --samples samples.jsonl --k 10\n"

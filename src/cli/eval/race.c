@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each candidate is a command of its own (--attached: it ends with us), with its own session, record and limits, so none
- * sees what another does. A signal of the terminal reaches them all by itself.
+ * Each candidate is a command of its own (--attached: it ends with us), with its own session,
+ * record and limits, so none sees what another does. A signal of the terminal reaches them all
+ * by itself.
  */
 #include "cli/eval/race.h"
 
@@ -190,8 +191,8 @@ static const char *word_of(const struct racer *one)
 /* Where none is proven, the one with the best verdict. */
 static size_t best_of(const struct race *race)
 {
-    static const char *const order[] = {snp_verdict_ready, snp_verdict_passed,
-                                        snp_verdict_unproven, snp_verdict_failed};
+    static const char *const order[] = {snp_verdict_ready, snp_verdict_passed, snp_verdict_unproven,
+                                        snp_verdict_failed};
     size_t best = 0;
     size_t rank = SNP_ARRAY_LEN(order) + 1;
 
@@ -210,7 +211,10 @@ static size_t best_of(const struct race *race)
     return race->winner < 0 ? best : (size_t)race->winner;
 }
 
-/* What each did; those behind a proven one, and those that were killed, lose their sessions. New reference. */
+/*
+ * What each did; those behind a proven one, and those that were killed, lose their sessions.
+ * New reference.
+ */
 static json_t *candidates_make(const struct race *race)
 {
     json_t *list = snp_need(json_array());
@@ -226,8 +230,8 @@ static json_t *candidates_make(const struct race *race)
             snp_autofree char *name = snp_need_format("run-%.13s", race->all[i].id);
 
             (void)!snp_remote_call(race->cli,
-                                   SNP_WRITE(snp_sessions_destroy_request, .session = name),
-                                   &reply, &ignored);
+                                   SNP_WRITE(snp_sessions_destroy_request, .session = name), &reply,
+                                   &ignored);
         }
         (void)json_array_append_new(
             list, json_pack("{s:s?, s:s, s:O?, s:O?, s:O?, s:O?, s:b}", "trajectory_id",
@@ -244,8 +248,7 @@ static json_t *candidates_make(const struct race *race)
 static void candidates_keep(const json_t *result, const json_t *list)
 {
     const char *folder = snp_json_str(json_object_get(result, "verdict"), "folder", NULL);
-    snp_autofree char *path =
-        snp_need_format("%s/candidates.json", folder == NULL ? "" : folder);
+    snp_autofree char *path = snp_need_format("%s/candidates.json", folder == NULL ? "" : folder);
     snp_autofree char *text = snp_need(json_dumps(list, JSON_INDENT(1)));
     struct snp_err ignored;
 

@@ -11,13 +11,11 @@ enum {
 };
 
 /*
- * Run the verb's own words n times, each with its share of tokens and cost (cost below 0: no limit; unpriced: as given).
- * The first whose exit status is 0 ends the others, whose sessions are destroyed. Prints; the exit status.
+ * Run the verb's own words n times, each with its share of tokens and cost (cost below 0: no limit;
+ * unpriced: as given). The first whose exit status is 0 ends the others, whose sessions are
+ * destroyed. Prints; the exit status.
  */
-int snp_race_run(struct snp_cli *cli,
-                 const struct snp_opts *opts,
-                 size_t n,
-                 int64_t tokens,
-                 double cost_usd);
+int snp_race_run(
+    struct snp_cli *cli, const struct snp_opts *opts, size_t n, int64_t tokens, double cost_usd);
 
 #endif

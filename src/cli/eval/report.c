@@ -115,16 +115,12 @@ static json_t *outcomes_make(const json_t *results)
     for (size_t i = 0; i < json_array_size(results); i++) {
         const char *word = snp_json_str(json_array_get(results, i), "outcome", "error");
 
-        (void)json_object_set_new(counts, word,
-                                  json_integer(snp_json_int(counts, word, 0) + 1));
+        (void)json_object_set_new(counts, word, json_integer(snp_json_int(counts, word, 0) + 1));
     }
     return counts;
 }
 
-json_t *snp_eval_report(const json_t *head,
-                        const json_t *tasks,
-                        const json_t *results,
-                        size_t k)
+json_t *snp_eval_report(const json_t *head, const json_t *tasks, const json_t *results, size_t k)
 {
     json_t *rows = rows_make(tasks, results);
     json_t *pass = snp_need(json_object());
@@ -136,8 +132,8 @@ json_t *snp_eval_report(const json_t *head,
     return snp_need(json_pack("{s:O, s:I, s:I, s:o, s:o, s:o, s:o, s:O}", "of", head, "tasks",
                               (json_int_t)json_array_size(tasks), "samples",
                               (json_int_t)json_array_size(results), "pass_at", pass, "outcomes",
-                              outcomes_make(results), "measures", measures_make(results),
-                              "by_task", rows, "results", results));
+                              outcomes_make(results), "measures", measures_make(results), "by_task",
+                              rows, "results", results));
 }
 
 /* People ------------------------------------------------------------------------------------- */
@@ -165,8 +161,7 @@ static void measures_add(const json_t *report,
 
         snp_measure_text(&snp_measures[m], value, text);
         if (json_is_number(value)) {
-            (void)!snp_buf_addf(out, "%s%s%s%s%s", start, snp_measures[m].name, middle, text,
-                                end);
+            (void)!snp_buf_addf(out, "%s%s%s%s%s", start, snp_measures[m].name, middle, text, end);
         }
     }
 }

@@ -7,10 +7,7 @@
 #include "base/json.h"
 
 /* head: what they are of; k: of pass@k, besides 1. New reference. */
-json_t *snp_eval_report(const json_t *head,
-                        const json_t *tasks,
-                        const json_t *results,
-                        size_t k);
+json_t *snp_eval_report(const json_t *head, const json_t *tasks, const json_t *results, size_t k);
 
 void snp_eval_table(const json_t *report);
 

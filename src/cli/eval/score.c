@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions are graded by grade.py, whose outcome comes behind a secret that the sample cannot know; changes of a
- * project by `verify`. The word of a sample, its exit status or its output count nowhere.
+ * Functions are graded by grade.py, whose outcome comes behind a secret that the sample cannot
+ * know; changes of a project by `verify`. The word of a sample, its exit status or its output
+ * count nowhere.
  */
 #include "cli/eval/score.h"
 
@@ -158,9 +159,9 @@ static int session_score(const struct snp_score *with,
     SNP_TRY(snp_verify_run(&asked, &evidence, err));
     *ret = json_pack(
         "{s:s, s:O?, s:O, s:O, s:O}", "outcome", outcome_of(evidence), "why",
-        json_object_get(json_array_get(json_object_get(evidence, "reasons"), 0), "text"),
-        "verdict", json_object_get(evidence, "verdict"), "evidence",
-        json_object_get(evidence, "folder"), "measures", json_object_get(evidence, "measures"));
+        json_object_get(json_array_get(json_object_get(evidence, "reasons"), 0), "text"), "verdict",
+        json_object_get(evidence, "verdict"), "evidence", json_object_get(evidence, "folder"),
+        "measures", json_object_get(evidence, "measures"));
     return 0;
 }
 
@@ -169,9 +170,8 @@ static void session_end(const struct snp_score *with, const char *session)
     snp_autoreply struct snp_reply reply = {0};
     struct snp_err ignored;
 
-    (void)!snp_remote_call(with->cli,
-                           SNP_WRITE(snp_sessions_destroy_request, .session = session), &reply,
-                           &ignored);
+    (void)!snp_remote_call(with->cli, SNP_WRITE(snp_sessions_destroy_request, .session = session),
+                           &reply, &ignored);
 }
 
 /* A session of the project, with the diff applied by the program patch; *ret: its status. */
@@ -182,13 +182,12 @@ static int patch_apply(const struct snp_score *with,
                        bool *ret,
                        struct snp_err *err)
 {
-    snp_autojson json_t *argv = json_pack("[s, s, s, s, s]", "patch", "-p1", "--batch",
-                                          "--no-backup-if-mismatch", "-f");
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .session = session, .kind = "command",
-                  .stdin = true, .argv = argv, .defaults = with->defaults,
-                  .project = snp_json_str(task, "repo", ""), .durability = "process",
-                  .checkpoint = "off");
+    snp_autojson json_t *argv =
+        json_pack("[s, s, s, s, s]", "patch", "-p1", "--batch", "--no-backup-if-mismatch", "-f");
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_exec_request, SNP_EXEC_DEFAULTS, .session = session, .kind = "command", .stdin = true,
+        .argv = argv, .defaults = with->defaults, .project = snp_json_str(task, "repo", ""),
+        .durability = "process", .checkpoint = "off");
     const struct snp_call call = {.head = head, .raw = diff, .raw_len = strlen(diff)};
     snp_autoreply struct snp_reply reply = {0};
 
@@ -235,7 +234,10 @@ static char *code_of(const char *answer)
     return end == NULL ? snp_need_copy(answer) : snp_need(strndup(at + 1, (size_t)(end - at)));
 }
 
-/* `run`, or `agent` over the project, as a command of its own: budgets, record and keys are the usual ones. */
+/*
+ * `run`, or `agent` over the project, as a command of its own: budgets, record and keys are the
+ * usual ones.
+ */
 static int model_ask(const struct snp_score *with,
                      const json_t *task,
                      json_t **ret,

@@ -19,8 +19,8 @@ struct snp_score {
 };
 
 /*
- * text: the sample; NULL = ask the model. *ret, the caller's: {"outcome": "passed" | "failed" | "error" | "timeout" |
- * "unproven", "why", and measures}; what is not known is null.
+ * text: the sample; NULL = ask the model. *ret, the caller's: {"outcome": "passed" | "failed" |
+ * "error" | "timeout" | "unproven", "why", and measures}; what is not known is null.
  */
 int snp_score_task(const struct snp_score *with,
                    const json_t *task,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks. Three shapes become one: HumanEval's, MBPP's, and that of SWE-bench with a folder for a repository. */
+/*
+ * Tasks. Three shapes become one: HumanEval's, MBPP's, and that of SWE-bench with a folder for
+ * a repository.
+ */
 #include "cli/eval/tasks.h"
 
 #include <stdio.h>
@@ -73,9 +76,9 @@ static json_t *task_make(const json_t *line, const char *folder)
     const json_t *number = json_object_get(line, "task_id");
     const char *repo = snp_json_str(line, "repo", NULL);
     const char *id = text_of(line, ids);
-    snp_autofree char *own =
-        json_is_integer(number) ? snp_need_format("%lld", (long long)json_integer_value(number))
-                                : NULL;
+    snp_autofree char *own = json_is_integer(number)
+                                 ? snp_need_format("%lld", (long long)json_integer_value(number))
+                                 : NULL;
     snp_autojson json_t *tests = list_of(line, "test_list");
     snp_autojson json_t *imports = list_of(line, "test_imports");
     json_t *fail = list_of(line, "FAIL_TO_PASS");
@@ -97,21 +100,21 @@ static json_t *task_make(const json_t *line, const char *folder)
     json_decref(fail);
     if (snp_json_str(line, "entry_point", NULL) != NULL &&
         snp_json_str(line, "test", NULL) != NULL) {
-        return json_pack(
-            "{s:s, s:s, s:s, s:s, s:s}", "id", id, "prompt", snp_json_str(line, "prompt", ""),
-            "setup", snp_json_str(line, "prompt", ""), "test", snp_json_str(line, "test", ""),
-            "entry", snp_json_str(line, "entry_point", ""));
+        return json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", id, "prompt",
+                         snp_json_str(line, "prompt", ""), "setup",
+                         snp_json_str(line, "prompt", ""), "test", snp_json_str(line, "test", ""),
+                         "entry", snp_json_str(line, "entry_point", ""));
     }
     if (tests != NULL) {
         snp_autofree char *text = lines_of(tests);
         snp_autofree char *head = lines_of(imports);
         snp_autofree char *setup =
             snp_need_format("%s%s", head, snp_json_str(line, "test_setup_code", ""));
-        snp_autofree char *prompt = snp_need_format(
-            "%s\nYour code should pass these tests:\n%s", text_of(line, prompts), text);
+        snp_autofree char *prompt = snp_need_format("%s\nYour code should pass these tests:\n%s",
+                                                    text_of(line, prompts), text);
 
-        return json_pack("{s:s, s:s, s:s, s:s, s:n}", "id", id, "prompt", prompt, "setup",
-                         setup, "test", text, "entry");
+        return json_pack("{s:s, s:s, s:s, s:s, s:n}", "id", id, "prompt", prompt, "setup", setup,
+                         "test", text, "entry");
     }
     return NULL;
 }
@@ -136,9 +139,9 @@ static int sample_take(struct task_reader *all, const json_t *line)
     static const char *const ids[] = {"task_id", "instance_id", NULL};
     const json_t *number = json_object_get(line, "task_id");
     const char *id = text_of(line, ids);
-    snp_autofree char *own =
-        json_is_integer(number) ? snp_need_format("%lld", (long long)json_integer_value(number))
-                                : NULL;
+    snp_autofree char *own = json_is_integer(number)
+                                 ? snp_need_format("%lld", (long long)json_integer_value(number))
+                                 : NULL;
     const char *text = text_of(line, texts);
     json_t *list = NULL;
 
@@ -194,8 +197,7 @@ int snp_tasks_read(const char *path, struct snp_tasks *ret, struct snp_err *err)
     struct task_reader all = {.tasks = ret, .take = task_take};
     char *slash;
 
-    *ret =
-        (struct snp_tasks){.list = snp_need(json_array()), .samples = snp_need(json_object())};
+    *ret = (struct snp_tasks){.list = snp_need(json_array()), .samples = snp_need(json_object())};
     if (real == NULL) {
         return snp_fail(err, SNP_E_NOT_FOUND, "no such file: %.150s", path);
     }

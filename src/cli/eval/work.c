@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A result is one line, appended by one write, so that what a killed process leaves is whole lines and at most one torn
- * one at the end, which is cut off. Whoever is killed takes the others along, and their sessions with them.
+ * A result is one line, appended by one write, so that what a killed process leaves is whole lines
+ * and at most one torn one at the end, which is cut off. Whoever is killed takes the others along,
+ * and their sessions with them.
  */
 #include "cli/eval/work.h"
 
@@ -156,8 +157,7 @@ static void jobs_make(struct working *all)
 
     for (size_t i = 0; i < json_array_size(work->tasks->list); i++) {
         const json_t *task = json_array_get(work->tasks->list, i);
-        const json_t *texts =
-            json_object_get(work->tasks->samples, snp_json_str(task, "id", ""));
+        const json_t *texts = json_object_get(work->tasks->samples, snp_json_str(task, "id", ""));
         size_t n = work->per_task > 0 ? work->per_task : json_array_size(texts);
 
         for (size_t s = 0; s < n; s++) {
@@ -174,8 +174,7 @@ static int job_do(const struct working *all, const struct sample_job *job, struc
     SNP_TRY(snp_score_task(all->work->with, job->task, job->text, &result, err));
     (void)json_object_set(result, "task", json_object_get(job->task, "id"));
     (void)json_object_set_new(result, "sample", json_integer((json_int_t)job->sample));
-    (void)json_object_set_new(result, "seconds",
-                              json_real((double)(snp_now_us() - began) / US));
+    (void)json_object_set_new(result, "seconds", json_real((double)(snp_now_us() - began) / US));
     return line_write(all->fd, result) < 0 ? snp_fail_sys(err, errno, "write results") : 0;
 }
 
@@ -212,8 +211,8 @@ static int workers_run(struct working *all, struct snp_err *err)
     pid_t parent = getpid();
     int status;
 
-    all->shared = mmap(NULL, sizeof(*all->shared), PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    all->shared =
+        mmap(NULL, sizeof(*all->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (all->shared == MAP_FAILED) {
         all->shared = NULL;
         return snp_fail_sys(err, errno, "share memory");
@@ -237,11 +236,10 @@ static int workers_run(struct working *all, struct snp_err *err)
     }
     return all->shared->failed == 0
                ? 0
-               : snp_fail(
-                     err, SNP_E_PEER,
-                     "%zu samples could not be judged (%.120s); the same command continues "
-                     "with them",
-                     all->shared->failed, all->shared->why);
+               : snp_fail(err, SNP_E_PEER,
+                          "%zu samples could not be judged (%.120s); the same command continues "
+                          "with them",
+                          all->shared->failed, all->shared->why);
 }
 
 int snp_work_do(const struct snp_eval_work *work, json_t **ret, struct snp_err *err)

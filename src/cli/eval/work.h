@@ -2,7 +2,10 @@
 #ifndef SNP_CLI_EVAL_WORK_H
 #define SNP_CLI_EVAL_WORK_H
 
-/* All samples of all tasks, by a few processes at once; results in a file that a later start goes on with. */
+/*
+ * All samples of all tasks, by a few processes at once; results in a file that a later start goes
+ * on with.
+ */
 
 #include "cli/eval/score.h"
 #include "cli/eval/tasks.h"
@@ -18,12 +21,10 @@ struct snp_eval_work {
 };
 
 /*
- * Do what has no result yet. *ret, the caller's: an array of results, {"task", "sample", "outcome", ...}. SNP_E_DENIED: the folder
- * has results of something else, or another process works there; SNP_E_PEER: some could not be judged, and none is on
- * record of these.
+ * Do what has no result yet. *ret, the caller's: an array of results, {"task", "sample", "outcome",
+ * ...}. SNP_E_DENIED: the folder has results of something else, or another process works there;
+ * SNP_E_PEER: some could not be judged, and none is on record of these.
  */
-int snp_work_do(const struct snp_eval_work *work,
-                json_t **ret,
-                struct snp_err *err) SNP_NODISCARD;
+int snp_work_do(const struct snp_eval_work *work, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
 #endif

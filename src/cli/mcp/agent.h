@@ -13,18 +13,17 @@ enum {
 
 /* Zero; then snp_mcp_agent_make. */
 struct snp_mcp_agent {
-    const char
-        *argv[SNP_MCP_AGENT_ARGS]; /* NULL-terminated, borrowed from here and from options */
-    const char **env;              /* owned array, NULL-terminated */
-    char *program;                 /* owned */
-    char *timeout;                 /* owned */
-    char **set;                    /* owned, with its texts: variables that options became */
+    const char *argv[SNP_MCP_AGENT_ARGS]; /* NULL-terminated, borrowed from here and from options */
+    const char **env;                     /* owned array, NULL-terminated */
+    char *program;                        /* owned */
+    char *timeout;                        /* owned */
+    char **set;                           /* owned, with its texts: variables that options became */
     size_t n_set;
 };
 
 /*
- * Done in any case with snp_mcp_agent_done. project: NULL = none; all is borrowed until then. Where the
- * command is not to be found argv stays empty, and the server starts no agents.
+ * Done in any case with snp_mcp_agent_done. project: NULL = none; all is borrowed until then. Where
+ * the command is not to be found argv stays empty, and the server starts no agents.
  */
 int snp_mcp_agent_make(struct snp_mcp_agent *agent,
                        const struct snp_opts *opts,

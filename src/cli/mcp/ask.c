@@ -90,8 +90,8 @@ static int difference_show(const struct snp_mcp_run *run, const json_t *differen
         const char *text;
     } kinds[] = {
         {"changed", "differs from its fingerprint"},
-        {"new",     "is new"                      },
-        {"gone",    "is gone"                     },
+        {"new", "is new"},
+        {"gone", "is gone"},
     };
     int status = SNP_EXIT_OK;
 
@@ -242,9 +242,7 @@ static int argument_add(json_t *arguments,
                : 0;
 }
 
-static int arguments_add(const struct snp_mcp_run *run,
-                         const json_t *schema,
-                         struct snp_err *err)
+static int arguments_add(const struct snp_mcp_run *run, const json_t *schema, struct snp_err *err)
 {
     const char *const *items = NULL;
     size_t n = snp_opts_list(run->opts, "arg", &items);
@@ -313,8 +311,7 @@ static void on_tools_to_call(void *ctx,
         return;
     }
     snp_mcp_run_call(run, "tools/call",
-                     json_pack("{s:s, s:O}", "name", name, "arguments", run->arguments),
-                     on_result);
+                     json_pack("{s:s, s:O}", "name", name, "arguments", run->arguments), on_result);
 }
 
 static void call_begin(struct snp_mcp_run *run)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients of MCP are told to start us: one row each. The command's name where that is enough, its
- * path where clients do not see the PATH of a shell.
+ * What clients of MCP are told to start us: one row each. The command's name where that is enough,
+ * its path where clients do not see the PATH of a shell.
  */
 #include "cli/mcp/clients.h"
 
@@ -31,27 +31,26 @@ static const struct mcp_client {
     enum client_form form;
     bool wants_path; /* started from a desktop: no PATH of a shell */
     const char *file;
-    const char
-        *written;      /* by mcp-install: below `usual` if that is said, else in the project */
-    const char *usual; /* folder, "~" the home folder */
+    const char *written;  /* by mcp-install: below `usual` if that is said, else in the project */
+    const char *usual;    /* folder, "~" the home folder */
     const char *variable; /* says another folder than `usual`; NULL = none does */
     const char *url;      /* member that holds a URL; NULL = it starts all its servers */
     const char *token;    /* how its configuration names the variable with the token */
 } clients[] = {
-    {"claude",         FORM_TYPED,   false, ".mcp.json in the project",                         ".mcp.json",        NULL,        NULL,              "url",
-     "${" SNP_MCP_TOKEN_VARIABLE "}"                                                                                                                                                              },
-    {"claude-desktop", FORM_SERVERS, true,  "~/.config/Claude/claude_desktop_config.json",
-     "Claude/claude_desktop_config.json",                                                                           "~/.config", "XDG_CONFIG_HOME", NULL,      NULL                               },
-    {"cursor",         FORM_SERVERS, true,  ".cursor/mcp.json or ~/.cursor/mcp.json",           ".cursor/mcp.json",
-     "~",                                                                                                                        NULL,              "url",     "${env:" SNP_MCP_TOKEN_VARIABLE "}"},
-    {"vscode",         FORM_VSCODE,  true,  ".vscode/mcp.json",                                 ".vscode/mcp.json", NULL,        NULL,              "url",
-     "${env:" SNP_MCP_TOKEN_VARIABLE "}"                                                                                                                                                          },
-    {"codex",          FORM_TOML,    false, "~/.codex/config.toml",                             "config.toml",      "~/.codex",  "CODEX_HOME",
-     "url",                                                                                                                                                    NULL                               },
-    {"gemini",         FORM_SERVERS, false, ".gemini/settings.json or ~/.gemini/settings.json",
-     ".gemini/settings.json",                                                                                       "~",         "GEMINI_CLI_HOME", "httpUrl", "$" SNP_MCP_TOKEN_VARIABLE         },
-    {"qwen",           FORM_SERVERS, false, ".qwen/settings.json or ~/.qwen/settings.json",
-     "settings.json",                                                                                               "~/.qwen",   "QWEN_HOME",       "httpUrl", "$" SNP_MCP_TOKEN_VARIABLE         },
+    {"claude", FORM_TYPED, false, ".mcp.json in the project", ".mcp.json", NULL, NULL, "url",
+     "${" SNP_MCP_TOKEN_VARIABLE "}"},
+    {"claude-desktop", FORM_SERVERS, true, "~/.config/Claude/claude_desktop_config.json",
+     "Claude/claude_desktop_config.json", "~/.config", "XDG_CONFIG_HOME", NULL, NULL},
+    {"cursor", FORM_SERVERS, true, ".cursor/mcp.json or ~/.cursor/mcp.json", ".cursor/mcp.json",
+     "~", NULL, "url", "${env:" SNP_MCP_TOKEN_VARIABLE "}"},
+    {"vscode", FORM_VSCODE, true, ".vscode/mcp.json", ".vscode/mcp.json", NULL, NULL, "url",
+     "${env:" SNP_MCP_TOKEN_VARIABLE "}"},
+    {"codex", FORM_TOML, false, "~/.codex/config.toml", "config.toml", "~/.codex", "CODEX_HOME",
+     "url", NULL},
+    {"gemini", FORM_SERVERS, false, ".gemini/settings.json or ~/.gemini/settings.json",
+     ".gemini/settings.json", "~", "GEMINI_CLI_HOME", "httpUrl", "$" SNP_MCP_TOKEN_VARIABLE},
+    {"qwen", FORM_SERVERS, false, ".qwen/settings.json or ~/.qwen/settings.json", "settings.json",
+     "~/.qwen", "QWEN_HOME", "httpUrl", "$" SNP_MCP_TOKEN_VARIABLE},
 };
 
 /* What of an entry is ours to say; all else is its owner's. */
@@ -94,8 +93,7 @@ static char *command_for(const struct mcp_client *client)
         return snp_need_copy(name);
     }
     own[n] = '\0';
-    return !client->wants_path && is_in_path(name, own) ? snp_need_copy(name)
-                                                        : snp_need_copy(own);
+    return !client->wants_path && is_in_path(name, own) ? snp_need_copy(name) : snp_need_copy(own);
 }
 
 static bool is_typed(const struct mcp_client *client)
@@ -106,8 +104,8 @@ static bool is_typed(const struct mcp_client *client)
 /* {"url": ..., "headers": ...} as the client calls them; new reference. */
 static json_t *remote_json(const struct mcp_client *client, const struct snp_mcp_entry *wanted)
 {
-    json_t *server = json_pack("{s:s*, s:s}", "type", is_typed(client) ? "http" : NULL,
-                               client->url, wanted->url);
+    json_t *server = json_pack("{s:s*, s:s}", "type", is_typed(client) ? "http" : NULL, client->url,
+                               wanted->url);
 
     if (!wanted->has_token) {
         return server;
@@ -134,9 +132,8 @@ static json_t *server_json(const struct mcp_client *client, const struct snp_mcp
     command = command_for(client);
     return command == NULL
                ? NULL
-               : json_pack("{s:s*, s:o, s:O}", "type", is_typed(client) ? "stdio" : NULL,
-                           "command", snp_json_bytes(command, strlen(command)), "args",
-                           wanted->args);
+               : json_pack("{s:s*, s:o, s:O}", "type", is_typed(client) ? "stdio" : NULL, "command",
+                           snp_json_bytes(command, strlen(command)), "args", wanted->args);
 }
 
 static const char *group_of(const struct mcp_client *client)
@@ -173,11 +170,10 @@ static const struct mcp_client *client_find(const char *name, struct snp_err *er
             return &clients[i];
         }
     }
-    (void)snp_fail(
-        err, SNP_E_INVALID,
-        "no client \"%s\"; use claude, claude-desktop, cursor, vscode, codex, gemini "
-        "or qwen",
-        name);
+    (void)snp_fail(err, SNP_E_INVALID,
+                   "no client \"%s\"; use claude, claude-desktop, cursor, vscode, codex, gemini "
+                   "or qwen",
+                   name);
     return NULL;
 }
 
@@ -417,8 +413,8 @@ static int toml_new_lines(const json_t *entry, const json_t *old, struct snp_buf
 }
 
 /*
- * The text with the lines of our table as the entry has them, where they differ from the old one. What is written over several
- * lines, or another way, is not recognized: toml_check() tells.
+ * The text with the lines of our table as the entry has them, where they differ from the old one.
+ * What is written over several lines, or another way, is not recognized: toml_check() tells.
  */
 static int toml_replace(const char *name,
                         const json_t *entry,
@@ -452,11 +448,8 @@ static int toml_replace(const char *name,
 }
 
 /* Whether the made text means the old one with the entry. */
-static int toml_check(json_t *whole,
-                      const char *name,
-                      json_t *entry,
-                      const struct snp_buf *made,
-                      struct snp_err *err)
+static int toml_check(
+    json_t *whole, const char *name, json_t *entry, const struct snp_buf *made, struct snp_err *err)
 {
     snp_autojson json_t *is = NULL;
     int r = toml_read(snp_buf_bytes(made), made->len, &is, err);

@@ -19,7 +19,9 @@ struct snp_mcp_place {
 void snp_mcp_place_done(struct snp_mcp_place *place);
 #define snp_autoplace snp_cleanup(snp_mcp_place_done)
 
-/* The file of a client. *ret is the caller's: snp_mcp_place_done(). SNP_E_INVALID: no such client. */
+/*
+ * The file of a client. *ret is the caller's: snp_mcp_place_done(). SNP_E_INVALID: no such client.
+ */
 int snp_mcp_client_place(const char *name,
                          struct snp_mcp_place *ret,
                          struct snp_err *err) SNP_NODISCARD;

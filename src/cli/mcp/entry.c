@@ -22,7 +22,7 @@ void snp_mcp_entry_done(struct snp_mcp_entry *entry)
     *entry = (struct snp_mcp_entry){0};
 }
 
-/* Options --------------------------------------------------------------------------------------- */
+/* Options -------------------------------------------------------------------------------------- */
 
 /* Whether an option is the server's, not of the verb that configures it. */
 static bool is_carried(const char *name)
@@ -100,7 +100,7 @@ static int options_check(struct snp_cli *cli, const struct snp_opts *opts, struc
     return r < 0 || wanted == NULL ? r : snp_tools_list(wanted, NULL, &tools, err);
 }
 
-/* The URL ----------------------------------------------------------------------------------------- */
+/* The URL -------------------------------------------------------------------------------------- */
 
 static int url_make(const char *where, char **ret, struct snp_err *err)
 {
@@ -138,8 +138,7 @@ int snp_mcp_entry_make(struct snp_cli *cli,
         .args = snp_need(json_pack("[s]", "mcp-serve")),
         .has_token = !snp_opts_flag(opts, "no-token", false),
     };
-    if (where == NULL &&
-        (snp_opts_given(opts, "no-token") || snp_opts_given(opts, "token-file"))) {
+    if (where == NULL && (snp_opts_given(opts, "no-token") || snp_opts_given(opts, "token-file"))) {
         return snp_fail(err, SNP_E_INVALID, "--%s goes with --http",
                         snp_opts_given(opts, "no-token") ? "no-token" : "token-file");
     }
@@ -151,7 +150,7 @@ int snp_mcp_entry_make(struct snp_cli *cli,
     return r < 0 || !ret->has_options ? r : options_check(cli, opts, err);
 }
 
-/* Advice -------------------------------------------------------------------------------------------- */
+/* Advice --------------------------------------------------------------------------------------- */
 
 /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
 
@@ -223,9 +222,8 @@ static bool is_same_folder(const char *a, const char *b)
 
 static void advise_variables(const struct snp_cli *cli, const char *text)
 {
-    static const char *const names[] = {"SNIPARA_SANDBOX_RUNTIME_DIR",
-                                        "SNIPARA_SANDBOX_STATE_DIR", "XDG_RUNTIME_DIR",
-                                        "XDG_STATE_HOME"};
+    static const char *const names[] = {"SNIPARA_SANDBOX_RUNTIME_DIR", "SNIPARA_SANDBOX_STATE_DIR",
+                                        "XDG_RUNTIME_DIR", "XDG_STATE_HOME"};
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
         if (leads_elsewhere(names[i]) && strstr(text, names[i]) == NULL) {

@@ -3,8 +3,8 @@
 #define SNP_CLI_MCP_ENTRY_H
 
 /*
- * What the entry of our server in a client's configuration says: a command with the options that were
- * given, or a URL; and what the user should know beside it.
+ * What the entry of our server in a client's configuration says: a command with the options that
+ * were given, or a URL; and what the user should know beside it.
  */
 
 #include "base/json.h"
@@ -23,8 +23,8 @@ void snp_mcp_entry_done(struct snp_mcp_entry *entry);
 #define snp_autoentry snp_cleanup(snp_mcp_entry_done)
 
 /*
- * From the options of a verb with SNP_MCP_OPT_SERVED, `http`, `token-file` and `no-token`. *ret is the
- * caller's: snp_mcp_entry_done(). SNP_E_INVALID: an option's value.
+ * From the options of a verb with SNP_MCP_OPT_SERVED, `http`, `token-file` and `no-token`. *ret is
+ * the caller's: snp_mcp_entry_done(). SNP_E_INVALID: an option's value.
  */
 int snp_mcp_entry_make(struct snp_cli *cli,
                        const struct snp_opts *opts,
@@ -32,8 +32,8 @@ int snp_mcp_entry_make(struct snp_cli *cli,
                        struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Say on standard error what else is to be done, and where a client will use another daemon than this
- * command. text: the configuration; what it names is not said.
+ * Say on standard error what else is to be done, and where a client will use another daemon than
+ * this command. text: the configuration; what it names is not said.
  */
 void snp_mcp_entry_advise(const struct snp_cli *cli,
                           const struct snp_opts *opts,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a model should know of our sandboxes before its first call, as this host and configuration have it. */
+/*
+ * What a model should know of our sandboxes before its first call, as this host and configuration
+ * have it.
+ */
 #include "cli/mcp/facts.h"
 
 #include <stdlib.h>
@@ -15,7 +18,9 @@ enum {
     LIMIT_MS = 30 * 1000, /* where nothing says another one */
 };
 
-/* Into python and packages; without an interpreter that can be found, words that are true of any. */
+/*
+ * Into python and packages; without an interpreter that can be found, words that are true of any.
+ */
 static void python_tell(const struct snp_config *config,
                         const json_t *exec,
                         const char *project,
@@ -48,8 +53,7 @@ json_t *snp_mcp_facts(const struct snp_config *config, const json_t *exec, const
     snp_autobuf struct snp_buf python = {0};
     snp_autobuf struct snp_buf packages = {0};
     char session[SNP_SESSION_NAME_MAX + 1];
-    json_int_t limit_ms =
-        snp_json_int(json_object_get(exec, "defaults"), "timeout_ms", LIMIT_MS);
+    json_int_t limit_ms = snp_json_int(json_object_get(exec, "defaults"), "timeout_ms", LIMIT_MS);
 
     snp_mcp_default_session(project, session);
     snp_buf_init(&python, NAMES_MAX);

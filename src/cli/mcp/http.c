@@ -49,8 +49,7 @@ static int token_read(const struct snp_opts *opts,
             return r;
         }
     }
-    given->token_file =
-        file == NULL ? snp_need_format("%s/mcp-token", state) : snp_need_copy(file);
+    given->token_file = file == NULL ? snp_need_format("%s/mcp-token", state) : snp_need_copy(file);
     r = snp_httpd_token_load(given->token_file, &given->token, err);
     given->http.token = given->token;
     return r;

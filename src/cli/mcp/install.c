@@ -107,7 +107,7 @@ static int change_text(const char *old,
     return r < 0 ? r : part_add(out, '+', text + begin, made->len - begin - end);
 }
 
-/* The file -------------------------------------------------------------------------------------- */
+/* The file ------------------------------------------------------------------------------------- */
 
 /* What is to be changed. */
 struct target {
@@ -147,10 +147,10 @@ static bool is_below(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-/* A new file: it may not come to be outside of the project through a link in place of its folder. */
-static int target_new(const struct snp_mcp_place *place,
-                      struct target *target,
-                      struct snp_err *err)
+/*
+ * A new file: it may not come to be outside of the project through a link in place of its folder.
+ */
+static int target_new(const struct snp_mcp_place *place, struct target *target, struct snp_err *err)
 {
     snp_autofree char *folder = folder_of(place->path);
     struct stat st;
@@ -224,19 +224,18 @@ static int target_write(const struct snp_mcp_place *place,
     r = folder[0] == '\0' ? 0 : snp_mkdir_p(folder, 0755, err);
     r = r < 0 ? r : target_check(place, target, err);
     return r < 0 ? r
-                 : snp_file_write_atomic(target->path, snp_buf_bytes(text), text->len,
-                                         target->mode, err);
+                 : snp_file_write_atomic(target->path, snp_buf_bytes(text), text->len, target->mode,
+                                         err);
 }
 
-/* The verb -------------------------------------------------------------------------------------- */
+/* The verb ------------------------------------------------------------------------------------- */
 
 static const struct snp_opt options[] = {
-    {"yes",        'y', SNP_OPT_FLAG,   NULL,              "write without asking",                           0},
-    {"http",       0,   SNP_OPT_STRING, "[HOST:]PORT|URL",
-     "let the client connect to a server that you start with mcp-serve --http",                              0},
-    {"token-file", 0,   SNP_OPT_STRING, "FILE",            "with --http: the file with that server's token",
-     0                                                                                                        },
-    {"no-token",   0,   SNP_OPT_FLAG,   NULL,              "with --http: the server needs no token",         0},
+    {"yes", 'y', SNP_OPT_FLAG, NULL, "write without asking", 0},
+    {"http", 0, SNP_OPT_STRING, "[HOST:]PORT|URL",
+     "let the client connect to a server that you start with mcp-serve --http", 0},
+    {"token-file", 0, SNP_OPT_STRING, "FILE", "with --http: the file with that server's token", 0},
+    {"no-token", 0, SNP_OPT_FLAG, NULL, "with --http: the server needs no token", 0},
     SNP_MCP_OPT_SERVED,
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
@@ -270,8 +269,8 @@ static bool is_agreed(const struct snp_cli *cli, const struct snp_opts *opts)
 static int answer_print(const struct target *target, const struct snp_buf *change, bool written)
 {
     snp_autojson json_t *answer =
-        json_pack("{s:o, s:b, s:o}", "file", snp_cli_path_json(target->path), "written",
-                  written, "change", change == NULL ? json_null() : snp_text_json(change));
+        json_pack("{s:o, s:b, s:o}", "file", snp_cli_path_json(target->path), "written", written,
+                  "change", change == NULL ? json_null() : snp_text_json(change));
 
     return snp_cli_print_json(answer);
 }
@@ -355,11 +354,10 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_mcp_install = {
     .name = "mcp-install",
     .summary = "add the MCP server to a client's configuration",
-    .description =
-        "Show the change to the client's configuration file, and write it after you "
-        "confirm. For claude and vscode the file is in the working directory, for other "
-        "clients in your home folder. Options of mcp-serve go into the entry; with "
-        "--http the client connects to a server that you start.",
+    .description = "Show the change to the client's configuration file, and write it after you "
+                   "confirm. For claude and vscode the file is in the working directory, for other "
+                   "clients in your home folder. Options of mcp-serve go into the entry; with "
+                   "--http the client connects to a server that you start.",
     .spec = SNP_SPEC(options, args),
     .examples = "mcp-install claude\n"
                 "mcp-install codex --yes --memory 1g\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A conversation with an MCP server, for one command. Nothing of what the server says reaches a terminal
- * raw; tokens come from files and variables, never from arguments, which others can read.
+ * A conversation with an MCP server, for one command. Nothing of what the server says reaches a
+ * terminal raw; tokens come from files and variables, never from arguments, which others can read.
  */
 #include "cli/mcp/run.h"
 
@@ -136,9 +136,8 @@ static int env_take(const struct snp_opts *opts,
     for (size_t i = 0; i < n && r == 0; i++) {
         const char *value = getenv(items[i]); /* NOLINT(concurrency-mt-unsafe) */
 
-        r = value == NULL
-                ? snp_fail(err, SNP_E_NOT_FOUND, "--pass-env: %s is not set", items[i])
-                : env_add(given, snp_format("%s=%s", items[i], value), err);
+        r = value == NULL ? snp_fail(err, SNP_E_NOT_FOUND, "--pass-env: %s is not set", items[i])
+                          : env_add(given, snp_format("%s=%s", items[i], value), err);
     }
     n = snp_opts_list(opts, "set-env", &items);
     for (size_t i = 0; i < n && r == 0; i++) {
@@ -194,10 +193,9 @@ static int server_take(const struct snp_opts *opts,
         given->options.argv = snp_opts_args(opts) + before;
         return given->header_text != NULL || snp_opts_given(opts, "token-file") ||
                        snp_opts_given(opts, "ca-file")
-                   ? snp_fail(
-                         err, SNP_E_INVALID,
-                         "--token-file, --header-file and --ca-file are for --url; a command "
-                         "takes secrets as variables (--pass-env)")
+                   ? snp_fail(err, SNP_E_INVALID,
+                              "--token-file, --header-file and --ca-file are for --url; a command "
+                              "takes secrets as variables (--pass-env)")
                    : env_take(opts, given, err);
     }
     if (snp_opts_given(opts, "set-env") || snp_opts_given(opts, "pass-env")) {
@@ -242,8 +240,7 @@ static void on_said(void *ctx, const char *bytes, size_t n)
         bool is_full = snp_buf_add(&run->said, bytes, len) < 0;
 
         if (end != NULL || is_full) {
-            line_show("server", run->said.len == 0 ? "" : snp_buf_bytes(&run->said),
-                      run->said.len);
+            line_show("server", run->said.len == 0 ? "" : snp_buf_bytes(&run->said), run->said.len);
             snp_buf_clear(&run->said);
         }
         len += end == NULL ? 0 : 1;

@@ -24,7 +24,8 @@ struct snp_mcp_run {
 
 /*
  * Open the server that the options name, run `begin` once it is open, and the loop until
- * snp_mcp_run_end; the exit status. begin NULL: end at once. n_own: positionals of the verb itself before `--`.
+ * snp_mcp_run_end; the exit status. begin NULL: end at once. n_own: positionals of the verb itself
+ * before `--`.
  */
 int snp_mcp_run(struct snp_mcp_run *run, size_t n_own, void (*begin)(struct snp_mcp_run *run));
 

@@ -23,23 +23,26 @@
 
 static const struct snp_opt options[] = {
     SNP_MCP_OPT_SERVED,
-    {"http",         0, SNP_OPT_STRING, "[HOST:]PORT",
-      "serve over HTTP instead, for any number of clients: on 127.0.0.1 unless a HOST is given; "
-     "unix:/PATH for a socket",                                                         0},
-    {"token-file",   0, SNP_OPT_STRING, "FILE",
-      "with --http: file with the bearer token of clients; made if it does not exist (default: "
-     "mcp-token in the state folder)",                                                  0},
-    {"no-token",     0, SNP_OPT_FLAG,   NULL,
-      "with --http: let every user of this machine connect without a token",            0},
-    {"allow-host",   0, SNP_OPT_LIST,   "NAME",
-      "with --http: another host name that clients and web pages may use (repeatable)", 0},
-    {"allow-remote", 0, SNP_OPT_FLAG,   NULL,
-      "with --http: HOST may be an address that other machines reach",                  0},
+    {"http", 0, SNP_OPT_STRING, "[HOST:]PORT",
+     "serve over HTTP instead, for any number of clients: on 127.0.0.1 unless a HOST is given; "
+     "unix:/PATH for a socket",
+     0},
+    {"token-file", 0, SNP_OPT_STRING, "FILE",
+     "with --http: file with the bearer token of clients; made if it does not exist (default: "
+     "mcp-token in the state folder)",
+     0},
+    {"no-token", 0, SNP_OPT_FLAG, NULL,
+     "with --http: let every user of this machine connect without a token", 0},
+    {"allow-host", 0, SNP_OPT_LIST, "NAME",
+     "with --http: another host name that clients and web pages may use (repeatable)", 0},
+    {"allow-remote", 0, SNP_OPT_FLAG, NULL,
+     "with --http: HOST may be an address that other machines reach", 0},
     {"print-config", 0, SNP_OPT_STRING, "CLIENT",
-      "print what to write into the configuration of claude, claude-desktop, cursor, vscode, "
-     "codex, gemini or qwen, and exit",                                                 0},
-    {"json",         0, SNP_OPT_FLAG,   NULL,
-      "with --http: print the address, and the token's file, as JSON",                  0},
+     "print what to write into the configuration of claude, claude-desktop, cursor, vscode, "
+     "codex, gemini or qwen, and exit",
+     0},
+    {"json", 0, SNP_OPT_FLAG, NULL, "with --http: print the address, and the token's file, as JSON",
+     0},
     SNP_CLI_OPT_CONFIG,
 };
 
@@ -86,15 +89,15 @@ static int exec_make(const struct snp_opts *opts,
 
     SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err));
     /* A session opened with another tier or template is refused. */
-    exec = SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
-                     .tier = snp_cli_tier_is_chosen(config) ? snp_cli_tier(config) : NULL,
-                     .template = has_template ? snp_config_str(config, SNP_KEY_TEMPLATE) : NULL,
-                     .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
-                     .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
-                     .transaction = snp_config_bool(config, SNP_KEY_TRANSACTION),
-                     .durability = snp_config_str(config, SNP_KEY_DURABILITY),
-                     .checkpoint =
-                         has_checkpoint ? snp_config_str(config, SNP_KEY_CHECKPOINT) : NULL);
+    exec =
+        SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
+                  .tier = snp_cli_tier_is_chosen(config) ? snp_cli_tier(config) : NULL,
+                  .template = has_template ? snp_config_str(config, SNP_KEY_TEMPLATE) : NULL,
+                  .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
+                  .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
+                  .transaction = snp_config_bool(config, SNP_KEY_TRANSACTION),
+                  .durability = snp_config_str(config, SNP_KEY_DURABILITY),
+                  .checkpoint = has_checkpoint ? snp_config_str(config, SNP_KEY_CHECKPOINT) : NULL);
 
     if (exec == NULL) {
         return snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8");
@@ -185,8 +188,8 @@ static int stdio_run(struct snp_mcp_sandboxes *service, void *ctx, struct snp_er
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    static const char *const of_http[] = {"token-file", "no-token", "allow-host",
-                                          "allow-remote", "json"};
+    static const char *const of_http[] = {"token-file", "no-token", "allow-host", "allow-remote",
+                                          "json"};
     const char *client = snp_opts_str(opts, "print-config");
     struct snp_err err;
     int r;
@@ -210,13 +213,12 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_mcp_serve = {
     .name = "mcp-serve",
     .summary = "serve AI clients over MCP, on standard input and output or HTTP",
-    .description =
-        "Serve Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini and other "
-        "MCP clients: tools that run Python and shell commands in sandboxes. The client "
-        "starts the server; mcp-install configures the client. The working directory is "
-        "the project, shown at /workspace and never changed. Sessions stay when the "
-        "server ends. With --http clients connect to a server that you start, and send "
-        "the bearer token that its first start created.",
+    .description = "Serve Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini and other "
+                   "MCP clients: tools that run Python and shell commands in sandboxes. The client "
+                   "starts the server; mcp-install configures the client. The working directory is "
+                   "the project, shown at /workspace and never changed. Sessions stay when the "
+                   "server ends. With --http clients connect to a server that you start, and send "
+                   "the bearer token that its first start created.",
     .spec = SNP_OPTIONS(options),
     .asks_models = true,
     .examples = "mcp-serve --print-config claude\n"

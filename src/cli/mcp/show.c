@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Showing what MCP servers say. Texts are written as any program's output, names and notes always clean. */
+/*
+ * Showing what MCP servers say. Texts are written as any program's output, names and notes
+ * always clean.
+ */
 #include "cli/mcp/show.h"
 
 #include <stdio.h>
@@ -84,10 +87,10 @@ void snp_mcp_show_info(const struct snp_mcp_client_info *info)
 
 json_t *snp_mcp_info_json(const struct snp_mcp_client_info *info)
 {
-    return json_pack(
-        "{s:s, s:s, s:O?, s:O, s:o}", "era", info->era == SNP_ERA_MODERN ? "modern" : "legacy",
-        "protocol", info->version, "server", info->server, "capabilities", info->capabilities,
-        "instructions", snp_json_bytes(info->instructions, strlen(info->instructions)));
+    return json_pack("{s:s, s:s, s:O?, s:O, s:o}", "era",
+                     info->era == SNP_ERA_MODERN ? "modern" : "legacy", "protocol", info->version,
+                     "server", info->server, "capabilities", info->capabilities, "instructions",
+                     snp_json_bytes(info->instructions, strlen(info->instructions)));
 }
 
 /* Tables ---------------------------------------------------------------------------------- */
@@ -169,8 +172,7 @@ void snp_mcp_show_resources(const json_t *resources, const json_t *templates)
 
 void snp_mcp_show_prompts(const json_t *prompts)
 {
-    static const char *const heads[] = {"Prompt", "Arguments",
-                                        "What it is for, in its own words"};
+    static const char *const heads[] = {"Prompt", "Arguments", "What it is for, in its own words"};
     struct snp_table table = SNP_TABLE(heads);
     size_t i;
     json_t *prompt;

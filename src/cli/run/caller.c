@@ -209,7 +209,9 @@ static int prompt_check(const struct snp_method_form *form,
     return is_cut ? snp_fail(err, SNP_E_INVALID, "the prompt has a NUL character") : 0;
 }
 
-/* A request that has the form of one of the methods; NULL: it was refused. Borrowed from *ret_head. */
+/*
+ * A request that has the form of one of the methods; NULL: it was refused. Borrowed from *ret_head.
+ */
 static const struct snp_method_form *request_read(const struct snp_frame *frame,
                                                   const struct snp_caller_ops *ops,
                                                   json_t **ret_head,
@@ -308,9 +310,8 @@ static void frame_handle(struct snp_caller *caller,
         ops->interrupt(ops->ctx);
         answer = SNP_WRITE(snp_interrupt_answer, .interrupted = true);
     } else if (form->request == &snp_answer_request_form && ops != NULL) {
-        bool is_waited =
-            ops->answer(ops->ctx, (uint64_t)snp_json_int(head, "call", 0),
-                        snp_json_bool(head, "ok", false), frame->raw, frame->raw_len);
+        bool is_waited = ops->answer(ops->ctx, (uint64_t)snp_json_int(head, "call", 0),
+                                     snp_json_bool(head, "ok", false), frame->raw, frame->raw_len);
 
         answer = SNP_WRITE(snp_answer_answer, .answered = is_waited);
     } else if (caller->head == NULL && ops == NULL) {

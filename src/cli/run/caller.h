@@ -3,9 +3,9 @@
 #define SNP_CLI_RUN_CALLER_H
 
 /*
- * The program that a run is for, where that is no terminal: it speaks the client protocol with the methods of wire/run.h
- * over a socket. Sending waits until the other side reads, but no longer than the run may take: what is left over then is
- * sent with what comes later. Receiving does not wait.
+ * The program that a run is for, where that is no terminal: it speaks the client protocol with the
+ * methods of wire/run.h over a socket. Sending waits until the other side reads, but no longer than
+ * the run may take: what is left over then is sent with what comes later. Receiving does not wait.
  */
 
 #include "base/buf.h"
@@ -24,8 +24,8 @@ struct snp_caller {
     char *prompt;    /* owned; its raw */
     bool is_begun;   /* that the record has begun was told */
     bool is_answered;
-    struct snp_run_request
-        request; /* borrowed from head; of `settings` only the members that both have */
+    /* borrowed from head; of `settings` only the members that both have */
+    struct snp_run_request request;
     bool is_settings;
     const json_t *command; /* borrowed from head: words; NULL = it asks for something else */
     /* How long an event may wait; NULL: until it has been read. */

@@ -95,8 +95,8 @@ void snp_run_result_show(FILE *stream, const json_t *content)
     struct snp_err err;
 
     if (json_is_string(content) &&
-        snp_json_parse(json_string_value(content), json_string_length(content), &object,
-                       &err) == 0 &&
+        snp_json_parse(json_string_value(content), json_string_length(content), &object, &err) ==
+            0 &&
         json_is_object(object)) {
         members_show(stream, object);
     } else {

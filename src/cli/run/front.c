@@ -2,8 +2,8 @@
 /*
  * Runs on the command line.
  *
- * Standard output has what was asked for: the answer, or JSON. Progress, streamed text and what went
- * wrong go to standard error. All text of models and sandboxes is shown through term.h.
+ * Standard output has what was asked for: the answer, or JSON. Progress, streamed text and what
+ * went wrong go to standard error. All text of models and sandboxes is shown through term.h.
  */
 #include "cli/run/front.h"
 
@@ -79,8 +79,8 @@ static void status_show(struct snp_front *front,
         return;
     }
     if (state->kind == SNP_RUN_AGENT) {
-        (void)snprintf(place, sizeof(place), "iteration %lld/%lld, ",
-                       (long long)state->iteration, (long long)state->budget.iterations);
+        (void)snprintf(place, sizeof(place), "iteration %lld/%lld, ", (long long)state->iteration,
+                       (long long)state->budget.iterations);
     }
     if (!state->is_cost_unknown) {
         (void)snprintf(cost, sizeof(cost), ", $%.4f", state->cost_usd);
@@ -158,8 +158,7 @@ static void on_record(void *ctx, const json_t *record, const struct snp_run_stat
     const char *step = snp_trajectory_step(record);
 
     if (front->caller != NULL) {
-        snp_caller_record(front->caller, snp_json_str(state->head, "trajectory_id", ""),
-                          record);
+        snp_caller_record(front->caller, snp_json_str(state->head, "trajectory_id", ""), record);
     } else if (front->has_events) {
         line_print(record);
     }
@@ -259,8 +258,7 @@ static bool on_caller_answer(void *ctx, uint64_t call, bool ok, const char *byte
 static void on_caller(uv_poll_t *handle, int status, int events)
 {
     struct snp_front *front = handle->data;
-    const struct snp_caller_ops ops = {
-        .interrupt = stop, .answer = on_caller_answer, .ctx = front};
+    const struct snp_caller_ops ops = {.interrupt = stop, .answer = on_caller_answer, .ctx = front};
 
     (void)status;
     (void)events;
@@ -290,7 +288,9 @@ static int caller_watch(struct snp_front *front, struct snp_err *err)
     return 0;
 }
 
-/* Opened once more, because what is watched no longer blocks, and others may share standard output. */
+/*
+ * Opened once more, because what is watched no longer blocks, and others may share standard output.
+ */
 int snp_front_attach(struct snp_front *front, struct snp_err *err)
 {
     struct stat st;
@@ -403,7 +403,9 @@ static void on_tool_call(
                      arguments, n);
 }
 
-/* Those of the options, those of the program, and with a project those that look things up in it. */
+/*
+ * Those of the options, those of the program, and with a project those that look things up in it.
+ */
 static int tools_make(struct snp_front *front, const char *project, struct snp_err *err)
 {
     const json_t *given = front->caller == NULL ? NULL : front->caller->request.tools;
@@ -492,7 +494,10 @@ static json_t *unchanged_verdict(void)
                      snp_verdict_failed, "text", "nothing was changed");
 }
 
-/* Whether a verdict has reasons for the model; those that the user removes, too, are sent to it once. */
+/*
+ * Whether a verdict has reasons for the model; those that the user removes, too, are sent to
+ * it once.
+ */
 static bool is_for_model(const json_t *verdict, bool is_told)
 {
     const char *word = snp_verdict_word_of_change(json_object_get(verdict, "reasons"), is_told);
@@ -543,9 +548,7 @@ static void judging_done(struct repair_request *of)
     }
 }
 
-static void judging_make(struct snp_front *front,
-                         const json_t *repair,
-                         struct repair_request *ret)
+static void judging_make(struct snp_front *front, const json_t *repair, struct repair_request *ret)
 {
     static const char *const members[] = {"test", "regress", "hidden"};
     struct snp_verify *asked = &ret->asked;
@@ -565,14 +568,13 @@ static void judging_make(struct snp_front *front,
     asked->scope = ret->texts[SNP_VERIFY_KINDS] = texts_of(repair, "scope", &asked->n_scope);
     asked->samples = ret->texts[SNP_VERIFY_KINDS + 1] =
         texts_of(repair, "sample", &asked->n_samples);
-    asked->expected = ret->texts[SNP_VERIFY_KINDS + 2] =
-        texts_of(repair, "expect", &n_expected);
+    asked->expected = ret->texts[SNP_VERIFY_KINDS + 2] = texts_of(repair, "expect", &n_expected);
     asked->n_samples = n_expected < asked->n_samples ? n_expected : asked->n_samples;
 }
 
 /*
- * A verdict, or with exec the tests before there is a change. The loop stands still, so signals interrupt the command
- * that runs.
+ * A verdict, or with exec the tests before there is a change. The loop stands still, so signals
+ * interrupt the command that runs.
  */
 static int verify(struct snp_front *front,
                   struct snp_verify *asked,
@@ -638,9 +640,8 @@ static int on_judge(void *ctx,
     }
     feedback = snp_evidence_feedback(*ret);
     (void)json_object_del(*ret, "runs"); /* evidence.json has them */
-    (void)json_object_set_new(*ret, "feedback",
-                              is_for_model(*ret, front->is_told) ? json_string(feedback)
-                                                                 : json_null());
+    (void)json_object_set_new(
+        *ret, "feedback", is_for_model(*ret, front->is_told) ? json_string(feedback) : json_null());
     front->is_told = front->is_told || !is_for_model(*ret, true);
     return 0;
 }
@@ -725,8 +726,8 @@ static void way_out_print(const struct snp_front *front, const json_t *result)
         is_elsewhere ? snp_shell_word(snp_config_str(front->config, SNP_KEY_LOG_DIR)) : NULL;
     const char *options = snp_json_str(result, "resume_with", "");
 
-    if (options[0] == '\0' && snp_run_budget_is_most(snp_run_state(front->run),
-                                                     snp_json_str(result, "stopped_by", ""))) {
+    if (options[0] == '\0' &&
+        snp_run_budget_is_most(snp_run_state(front->run), snp_json_str(result, "stopped_by", ""))) {
         return;
     }
     if (strcmp(snp_json_str(json_object_get(result, "remedy"), "kind", ""),
@@ -808,8 +809,8 @@ static void verdict_print(const json_t *result, const char *session)
                         "missing options: snipara-sandbox verify %s --test CMD ...\n",
                         session);
     }
-    snp_term_printf(stderr, "Look at it and apply it with: snipara-sandbox apply %s%s\n",
-                    session, strcmp(word, snp_verdict_ready) == 0 ? "" : " --unverified");
+    snp_term_printf(stderr, "Look at it and apply it with: snipara-sandbox apply %s%s\n", session,
+                    strcmp(word, snp_verdict_ready) == 0 ? "" : " --unverified");
 }
 
 static void hints_print(const struct snp_front *front, const json_t *result)
@@ -826,7 +827,9 @@ static void hints_print(const struct snp_front *front, const json_t *result)
     }
 }
 
-/* The folder that a new one is made in: there, and ours to write to, before anything is paid for. */
+/*
+ * The folder that a new one is made in: there, and ours to write to, before anything is paid for.
+ */
 static int parent_check(const char *output, struct snp_err *err)
 {
     snp_autofree char *parent = NULL;
@@ -902,8 +905,8 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
     }
     if (snp_json_bool(result, "success", false) && moved.skipped == 0 &&
         snp_remote_call(front->cli,
-                        SNP_WRITE(snp_sessions_destroy_request, .session = from.session),
-                        &reply, err) == 0) {
+                        SNP_WRITE(snp_sessions_destroy_request, .session = from.session), &reply,
+                        err) == 0) {
         (void)json_object_set_new(result, "session", json_null());
     }
     return 0;
@@ -997,8 +1000,7 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
     int exit_code;
     struct snp_err err;
 
-    if (snp_run_key(front->key, &err) < 0 ||
-        begin(front, spec, NULL, NULL, project, &err) < 0) {
+    if (snp_run_key(front->key, &err) < 0 || begin(front, spec, NULL, NULL, project, &err) < 0) {
         return snp_front_fail(front, &err);
     }
     if (front->caller != NULL) { /* which hears nothing after the result */
@@ -1028,8 +1030,7 @@ static int on_recorded(void *ctx, json_t *record, struct snp_err *err)
     json_t *tool;
 
     (void)err;
-    recorded->is_agent =
-        recorded->is_agent || snp_streq(snp_json_str(record, "kind", ""), "agent");
+    recorded->is_agent = recorded->is_agent || snp_streq(snp_json_str(record, "kind", ""), "agent");
     json_array_foreach(json_object_get(record, "user_tools"), i, tool)
     {
         if (recorded->project == NULL && dir != NULL &&
@@ -1101,15 +1102,16 @@ int snp_front_exec_of(const struct snp_config *config,
         return r;
     }
     /*
-     * Saved from each cell's answer on, beside the next one: a run that is interrupted goes on with all it had, but
-     * for what the last cells did if the machine ended before that was on disk. Those `resume` names (--recover).
+     * Saved from each cell's answer on, beside the next one: a run that is interrupted goes on with
+     * all it had, but for what the last cells did if the machine ended before that was on disk.
+     * Those `resume` names (--recover).
      */
     SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err));
-    *ret = SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
-                     .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
-                     .transaction = snp_config_bool(config, SNP_KEY_TRANSACTION),
-                     .durability = snp_config_str(config, SNP_KEY_DURABILITY),
-                     .checkpoint = "after");
+    *ret =
+        SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
+                  .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
+                  .transaction = snp_config_bool(config, SNP_KEY_TRANSACTION),
+                  .durability = snp_config_str(config, SNP_KEY_DURABILITY), .checkpoint = "after");
     return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8") : 0;
 }
 
@@ -1137,8 +1139,8 @@ int snp_front_cost(const char *text, double *ret, struct snp_err *err)
         return 0;
     }
     if (snp_parse_double(text, ret) < 0 || *ret < 0) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "--cost-limit is a number of USD, or none, not '%.40s'", text);
+        return snp_fail(err, SNP_E_INVALID, "--cost-limit is a number of USD, or none, not '%.40s'",
+                        text);
     }
     return 0;
 }

@@ -2,7 +2,10 @@
 #ifndef SNP_CLI_RUN_FRONT_H
 #define SNP_CLI_RUN_FRONT_H
 
-/* What the verbs that drive a run share: loop, signals, progress, and the end as people and programs read it. */
+/*
+ * What the verbs that drive a run share: loop, signals, progress, and the end as people and
+ * programs read it.
+ */
 
 #include "base/rundir.h"
 #include "cli/cli.h"
@@ -16,19 +19,18 @@ struct snp_front {
     bool has_events;                 /* JSON lines while it works */
     bool is_for_programs; /* standard output is these, or JSON: people are told nothing */
     bool is_verbose;
-    bool
-        is_attached; /* ends, as if interrupted, with whoever reads standard output, or the caller */
-    struct snp_caller
-        *caller; /* borrowed: the program that it is for; NULL = who typed the command */
-    const char
-        *output; /* folder that changed files are copied to; NULL = none. Set after open */
+    /* ends, as if interrupted, with whoever reads standard output, or the caller */
+    bool is_attached;
+    /* borrowed: the program that it is for; NULL = who typed the command */
+    struct snp_caller *caller;
+    const char *output; /* folder that changed files are copied to; NULL = none. Set after open */
 
     /* Private to front.c. */
     uv_loop_t loop;
     bool has_loop;
     uv_signal_t signals[2];
-    uv_poll_t
-        reader; /* of standard output, once more, or of the caller; its loop is NULL if it is not watched */
+    /* of standard output, once more, or of the caller; its loop is NULL if it is not watched */
+    uv_poll_t reader;
     int reader_fd;
     struct snp_program_tools program_tools;
     struct snp_models *models;
@@ -91,14 +93,18 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err);
 int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The same for a record that is not believed: project (NULL = none), and all else as configured. *ret is the caller's.
+ * The same for a record that is not believed: project (NULL = none), and all else as configured.
+ * *ret is the caller's.
  */
 int snp_front_exec_of(const struct snp_config *config,
                       const char *project,
                       json_t **ret,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* Run the tests that a change must make pass, before a model is paid. SNP_E_INVALID: a command fails no test. */
+/*
+ * Run the tests that a change must make pass, before a model is paid. SNP_E_INVALID: a command
+ * fails no test.
+ */
 int snp_front_tests(struct snp_front *front,
                     const json_t *repair,
                     const json_t *exec,

@@ -23,18 +23,19 @@ static const struct limit {
     int64_t of_agent;  /* an agent's default; 0 = a run's */
     int64_t agent_max; /* 0 = a run's; below 0 = only runs have this limit */
 } keys[] = {
-    {SNP_KEY_MAX_DEPTH,       offsetof(struct snp_run_budget, max_depth),    1,  SNP_AGENT_DEPTH,
-     SNP_AGENT_DEPTH_MAX                                                                             },
-    {SNP_KEY_MAX_SUBCALLS,    offsetof(struct snp_run_budget, max_subcalls), 1,  0,                -1},
-    {SNP_KEY_TOKEN_BUDGET,    offsetof(struct snp_run_budget, tokens),       1,  SNP_AGENT_TOKENS, 0 },
-    {SNP_KEY_TOOL_BUDGET,     offsetof(struct snp_run_budget, tool_calls),   1,  SNP_AGENT_TOOLS,
-     SNP_AGENT_TOOLS_MAX                                                                             },
-    {SNP_KEY_TIMEOUT_SECONDS, offsetof(struct snp_run_budget, wall_ms),      MS, 0,                0 },
+    {SNP_KEY_MAX_DEPTH, offsetof(struct snp_run_budget, max_depth), 1, SNP_AGENT_DEPTH,
+     SNP_AGENT_DEPTH_MAX},
+    {SNP_KEY_MAX_SUBCALLS, offsetof(struct snp_run_budget, max_subcalls), 1, 0, -1},
+    {SNP_KEY_TOKEN_BUDGET, offsetof(struct snp_run_budget, tokens), 1, SNP_AGENT_TOKENS, 0},
+    {SNP_KEY_TOOL_BUDGET, offsetof(struct snp_run_budget, tool_calls), 1, SNP_AGENT_TOOLS,
+     SNP_AGENT_TOOLS_MAX},
+    {SNP_KEY_TIMEOUT_SECONDS, offsetof(struct snp_run_budget, wall_ms), MS, 0, 0},
 };
 
 /*
- * Runs share the keys and have higher limits, so a configured value is lowered to the agent's maximum silently. Only
- * an option above the maximum prints a warning. An untrusted file cannot raise an agent's default.
+ * Runs share the keys and have higher limits, so a configured value is lowered to the agent's
+ * maximum silently. Only an option above the maximum prints a warning. An untrusted file cannot
+ * raise an agent's default.
  */
 static int of_agent(const struct snp_front *front,
                     const struct limit *row,
@@ -48,8 +49,7 @@ static int of_agent(const struct snp_front *front,
     if (is_option && *value < 1) {
         return snp_fail(err, SNP_E_INVALID, "%s must be at least 1", source);
     }
-    if (row->of_agent != 0 &&
-        snp_config_origin(front->config, row->key) == SNP_ORIGIN_DEFAULT) {
+    if (row->of_agent != 0 && snp_config_origin(front->config, row->key) == SNP_ORIGIN_DEFAULT) {
         *value = row->of_agent;
     }
     if (row->of_agent != 0 && !snp_config_is_users(front->config, row->key)) {
@@ -78,10 +78,7 @@ static int iterations_take(const struct snp_front *front, int64_t *ret, struct s
     return 0;
 }
 
-static int cost_take(const struct snp_front *front,
-                     bool is_agent,
-                     double *ret,
-                     struct snp_err *err)
+static int cost_take(const struct snp_front *front, bool is_agent, double *ret, struct snp_err *err)
 {
     const char *text = snp_opts_str(front->opts, "cost-limit");
 
@@ -149,10 +146,10 @@ void snp_run_limits_cap(const struct snp_front *front, json_t *budget)
         const char *option;
         int64_t most;
     } rows[] = {
-        {"max_iterations", "max-iterations", SNP_AGENT_ITERATIONS_MAX       },
-        {"max_depth",      "max-depth",      SNP_AGENT_DEPTH_MAX            },
-        {"tool_budget",    "tool-budget",    SNP_AGENT_TOOLS_MAX            },
-        {"cost_limit",     "cost-limit",     (int64_t)SNP_AGENT_COST_USD_MAX},
+        {"max_iterations", "max-iterations", SNP_AGENT_ITERATIONS_MAX},
+        {"max_depth", "max-depth", SNP_AGENT_DEPTH_MAX},
+        {"tool_budget", "tool-budget", SNP_AGENT_TOOLS_MAX},
+        {"cost_limit", "cost-limit", (int64_t)SNP_AGENT_COST_USD_MAX},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -172,14 +169,14 @@ static const struct remedy_row {
     const char *of_agent; /* NULL = the same */
     const char *setting;  /* the name in programs; NULL = the limit's name */
 } rows[] = {
-    {"max_iterations", "--max-iterations",               NULL,       NULL                            },
-    {"max_depth",      "--max-depth",                    NULL,       NULL                            },
-    {"max_subcalls",   "--max-calls",                    NULL,       NULL                            },
-    {"token_budget",   "--token-budget",                 "--budget", NULL                            },
-    {"cost_limit",     "--cost-limit",                   NULL,       NULL                            },
-    {"timeout",        "--timeout",                      NULL,       "timeout_seconds"               },
-    {"sub_calls",      "--max-sub-calls",                NULL,       "sub_calls_max_per_turn"        },
-    {"sub_cost",       "sub_calls_max_cost_per_session", NULL,       "sub_calls_max_cost_per_session"},
+    {"max_iterations", "--max-iterations", NULL, NULL},
+    {"max_depth", "--max-depth", NULL, NULL},
+    {"max_subcalls", "--max-calls", NULL, NULL},
+    {"token_budget", "--token-budget", "--budget", NULL},
+    {"cost_limit", "--cost-limit", NULL, NULL},
+    {"timeout", "--timeout", NULL, "timeout_seconds"},
+    {"sub_calls", "--max-sub-calls", NULL, "sub_calls_max_per_turn"},
+    {"sub_cost", "sub_calls_max_cost_per_session", NULL, "sub_calls_max_cost_per_session"},
 };
 
 /* The reader of a remedy. */
@@ -197,11 +194,10 @@ static const char *option_of(const struct remedy_row *row, const struct remedy_r
 }
 
 /* The option that raises the limit; NULL = none. */
-static const char *raise_with(const struct snp_remedy *remedy,
-                              const struct remedy_reader *reader)
+static const char *raise_with(const struct snp_remedy *remedy, const struct remedy_reader *reader)
 {
-    for (size_t i = 0; remedy->kind == SNP_REMEDY_RAISE_LIMIT && remedy->value == 0 &&
-                       i < SNP_ARRAY_LEN(rows);
+    for (size_t i = 0;
+         remedy->kind == SNP_REMEDY_RAISE_LIMIT && remedy->value == 0 && i < SNP_ARRAY_LEN(rows);
          i++) {
         if (snp_streq(rows[i].limit, remedy->name)) {
             return option_of(&rows[i], reader);
@@ -246,10 +242,10 @@ void snp_run_way_out(json_t *result, bool is_agent, bool is_caller)
     snp_json_to_remedy(json_object_get(result, "remedy"), &err.remedy);
     option = raise_with(&err.remedy, &reader);
     if (error != NULL && !is_caller) {
-        (void)json_object_set_new(
-            result, "error",
-            option == NULL ? snp_cli_remedy_text(&err)
-                           : json_sprintf("%s; %s raises the limit", err.msg, option));
+        (void)json_object_set_new(result, "error",
+                                  option == NULL
+                                      ? snp_cli_remedy_text(&err)
+                                      : json_sprintf("%s; %s raises the limit", err.msg, option));
     }
     (void)json_object_set_new(result, "raise_with",
                               option == NULL ? json_null() : json_string(option));

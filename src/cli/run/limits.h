@@ -2,7 +2,10 @@
 #ifndef SNP_CLI_RUN_LIMITS_H
 #define SNP_CLI_RUN_LIMITS_H
 
-/* The limits of runs and agents, from options, variables, files and settings of programs; and their remedies. */
+/*
+ * The limits of runs and agents, from options, variables, files and settings of programs; and
+ * their remedies.
+ */
 
 #include "cli/run/front.h"
 
@@ -19,9 +22,9 @@ int snp_run_limits(const struct snp_front *front,
 void snp_run_limits_cap(const struct snp_front *front, json_t *budget);
 
 /*
- * Add the remedy to a run's result (snp_run_result): `error` ends with the fix, `raise_with` is the option that raises
- * the limit, or null, and `resume_with`, an object of limits, becomes options, or null. For a caller both are settings
- * ("max_depth=8 ..."), and `error` does not change.
+ * Add the remedy to a run's result (snp_run_result): `error` ends with the fix, `raise_with` is the
+ * option that raises the limit, or null, and `resume_with`, an object of limits, becomes options,
+ * or null. For a caller both are settings ("max_depth=8 ..."), and `error` does not change.
  */
 void snp_run_way_out(json_t *result, bool is_agent, bool is_caller);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `logs`: records of runs, listed, shown, checked, exported and compared. The titles of its list and of one
- * record are those of version 2.x.
+ * `logs`: records of runs, listed, shown, checked, exported and compared. The titles of its list
+ * and of one record are those of version 2.x.
  *
- * They hold what a model wrote and what sandboxed code printed: hostile text, which is shown escaped.
+ * They hold what a model wrote and what sandboxed code printed: hostile text, which is
+ * shown escaped.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,10 +62,10 @@ static void row_add(struct snp_table *table, const struct snp_trajectory_info *i
 
 static json_t *row_json(const struct snp_trajectory_info *info)
 {
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:s, s:s?, s:s?}", "id", info->id,
-                     "timestamp", stamp_of(info), "calls", (json_int_t)info->calls, "tokens",
-                     (json_int_t)info->tokens, "duration_ms", (json_int_t)info->duration_ms,
-                     "path", snp_json_bytes(info->path, strlen(info->path)), "state",
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:s, s:s?, s:s?}", "id", info->id, "timestamp",
+                     stamp_of(info), "calls", (json_int_t)info->calls, "tokens",
+                     (json_int_t)info->tokens, "duration_ms", (json_int_t)info->duration_ms, "path",
+                     snp_json_bytes(info->path, strlen(info->path)), "state",
                      snp_trajectory_state_name(info->state), "kind",
                      snp_json_str(info->head, "kind", NULL), "prompt",
                      snp_json_str(info->head, "prompt", NULL));
@@ -73,8 +74,7 @@ static json_t *row_json(const struct snp_trajectory_info *info)
 /* What cannot be read is told on stderr and passed over. */
 static int list_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    static const char *const heads[] = {"ID",     "Timestamp", "Calls",
-                                        "Tokens", "Duration",  "State"};
+    static const char *const heads[] = {"ID", "Timestamp", "Calls", "Tokens", "Duration", "State"};
     struct snp_table table = SNP_TABLE(heads);
     int64_t tail = snp_opts_int(opts, "tail", TAIL_DEFAULT);
     snp_autojson json_t *paths = NULL;
@@ -162,8 +162,8 @@ static int shown_collect(void *ctx, json_t *record, struct snp_err *err)
     struct shown_run *shown = ctx;
 
     if (json_is_integer(json_object_get(record, "number"))) {
-        snp_autofree char *key = step_key(snp_json_str(record, "call_id", ""),
-                                          snp_json_str(record, "tool_call_id", ""));
+        snp_autofree char *key =
+            step_key(snp_json_str(record, "call_id", ""), snp_json_str(record, "tool_call_id", ""));
 
         (void)json_object_set(shown->steps, key, json_object_get(record, "number"));
     }
@@ -264,8 +264,7 @@ static int state_print(struct snp_cli *cli, const char *path, const struct shown
         (void)printf("No model calls recorded\n  State: %s\n",
                      snp_trajectory_state_name(info.state));
     }
-    snp_run_block_show(stdout, "Answer",
-                       json_object_get(json_object_get(end, "final"), "answer"));
+    snp_run_block_show(stdout, "Answer", json_object_get(json_object_get(end, "final"), "answer"));
     if (json_is_string(error)) {
         (void)fputs("  Error: ", stdout);
         (void)!snp_term_write(stdout, json_string_value(error), json_string_length(error));
@@ -371,9 +370,9 @@ static void verdict_print(const struct snp_trajectory_info *info, bool is_good)
         (void)printf("  Cut off at the end: %zu bytes of an incomplete record\n", check->torn);
     }
     if (!check->is_ended && check->is_chained) {
-        snp_term_printf(
-            stdout, "  No end recorded: the run is still running, was interrupted, or its end "
-                    "was cut off\n");
+        snp_term_printf(stdout,
+                        "  No end recorded: the run is still running, was interrupted, or its end "
+                        "was cut off\n");
     }
     if (check->is_chained) {
         (void)printf("  Last hash: %s\n", check->chain.last);
@@ -395,12 +394,11 @@ static int verify_run(struct snp_cli *cli, const struct snp_opts *opts)
     is_good = info.check.is_chained && info.check.n_corrupt == 0 && info.check.n_broken == 0;
     if (cli->is_json) {
         snp_autojson json_t *verdict = json_pack(
-            "{s:s, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:s?, s:I, s:s?}", "id", info.id,
-            "intact", is_good, "chained", info.check.is_chained, "ended", info.check.is_ended,
-            "records", (json_int_t)info.check.n_lines, "corrupt",
-            (json_int_t)info.check.n_corrupt, "broken", (json_int_t)info.check.n_broken,
-            "first_bad_line", (json_int_t)info.check.first_bad, "why",
-            info.check.first_bad > 0 ? info.check.why : NULL, "torn_bytes",
+            "{s:s, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:s?, s:I, s:s?}", "id", info.id, "intact",
+            is_good, "chained", info.check.is_chained, "ended", info.check.is_ended, "records",
+            (json_int_t)info.check.n_lines, "corrupt", (json_int_t)info.check.n_corrupt, "broken",
+            (json_int_t)info.check.n_broken, "first_bad_line", (json_int_t)info.check.first_bad,
+            "why", info.check.first_bad > 0 ? info.check.why : NULL, "torn_bytes",
             (json_int_t)info.check.torn, "last_hash",
             info.check.is_chained ? info.check.chain.last : NULL);
 
@@ -414,10 +412,9 @@ static int verify_run(struct snp_cli *cli, const struct snp_opts *opts)
 static const struct snp_verb verb_verify = {
     .name = "verify",
     .summary = "check the hash chain of a run's record",
-    .description =
-        "Check that every line of a record is unchanged and in its place; exit with 1 "
-        "if not. A file that was replaced as a whole passes; to detect that, compare "
-        "its last hash with a copy of that hash.",
+    .description = "Check that every line of a record is unchanged and in its place; exit with 1 "
+                   "if not. A file that was replaced as a whole passes; to detect that, compare "
+                   "its last hash with a copy of that hash.",
     .spec = SNP_SPEC(other_options, one_arg),
     .run = verify_run,
 };
@@ -426,8 +423,8 @@ static const struct snp_verb verb_verify = {
 
 static const struct snp_opt export_options[] = {
     SNP_RUNS_OPT_DIR('d'),
-    {"format", 'f', SNP_OPT_STRING, "FORMAT", "json (default), md or html",               0},
-    {"out",    'o', SNP_OPT_STRING, "FILE",   "file to write (default: standard output)", 0},
+    {"format", 'f', SNP_OPT_STRING, "FORMAT", "json (default), md or html", 0},
+    {"out", 'o', SNP_OPT_STRING, "FILE", "file to write (default: standard output)", 0},
     SNP_CLI_OPT_CONFIG,
 };
 static void on_warn(void *ctx, const char *text)
@@ -484,9 +481,8 @@ static int export_run(struct snp_cli *cli, const struct snp_opts *opts)
     }
     snp_buf_init(&out, SNP_LOGS_EXPORT_MAX);
     r = snp_runs_find(cli, opts, 0, &path, &err);
-    r = r < 0
-            ? r
-            : export_make(cli, path, (enum snp_logs_format)snp_logs_format(format), &out, &err);
+    r = r < 0 ? r
+              : export_make(cli, path, (enum snp_logs_format)snp_logs_format(format), &out, &err);
     r = r < 0 ? r : export_write(&out, snp_opts_str(opts, "out"), &err);
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
@@ -502,7 +498,7 @@ static const struct snp_verb verb_export = {
 /* Diff -------------------------------------------------------------------------------------- */
 
 static const struct snp_opt_arg two_args[] = {
-    {"A", "id of a run",   1, 1},
+    {"A", "id of a run", 1, 1},
     {"B", "id of another", 1, 1},
 };
 static int diff_run(struct snp_cli *cli, const struct snp_opts *opts)
@@ -516,9 +512,9 @@ static int diff_run(struct snp_cli *cli, const struct snp_opts *opts)
         struct snp_trajectory_check check;
 
         r = snp_runs_find(cli, opts, i, &path, &err);
-        r = r < 0 ? r
-                  : snp_trajectory_read(path, event_collect, json_array_get(sides, i), &check,
-                                        &err);
+        r = r < 0
+                ? r
+                : snp_trajectory_read(path, event_collect, json_array_get(sides, i), &check, &err);
         if (r == 0) {
             faults_tell(cli, path, &check);
         }
@@ -532,9 +528,8 @@ static int diff_run(struct snp_cli *cli, const struct snp_opts *opts)
 static const struct snp_verb verb_diff = {
     .name = "diff",
     .summary = "compare two runs",
-    .description =
-        "Call by call: responses, tool calls and tool results that differ. Exit status "
-        "1 if any do.",
+    .description = "Call by call: responses, tool calls and tool results that differ. Exit status "
+                   "1 if any do.",
     .spec = SNP_SPEC(other_options, two_args),
     .exit_codes = "0  no difference\n1  they differ, or cannot be read\n2  usage error",
     .run = diff_run,

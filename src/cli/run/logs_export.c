@@ -135,8 +135,7 @@ static int end_add(struct snp_buf *out, const json_t *end)
     int r = snp_buf_adds(out, "## End\n\n");
 
     r = r < 0 ? r
-              : block_add(out, "Answer",
-                          json_object_get(json_object_get(end, "final"), "answer"));
+              : block_add(out, "Answer", json_object_get(json_object_get(end, "final"), "answer"));
     r = r < 0 ? r : block_add(out, "Partial", json_object_get(end, "partial"));
     return r < 0 ? r : block_add(out, "Error", json_object_get(end, "error"));
 }
@@ -170,14 +169,12 @@ int snp_logs_export(const json_t *records,
                     struct snp_buf *out,
                     struct snp_err *err)
 {
-    snp_autofree char *text =
-        format == SNP_LOGS_JSON ? json_dumps(records, JSON_INDENT(2)) : NULL;
+    snp_autofree char *text = format == SNP_LOGS_JSON ? json_dumps(records, JSON_INDENT(2)) : NULL;
     int r = format != SNP_LOGS_JSON ? markdown_make(out, records)
             : text == NULL          ? SNP_E_NOMEM
                                     : snp_buf_addf(out, "%s\n", text);
 
-    return r < 0 ? snp_fail(err, r, "the export needs more than %d MiB",
-                            SNP_LOGS_EXPORT_MAX >> 20)
+    return r < 0 ? snp_fail(err, r, "the export needs more than %d MiB", SNP_LOGS_EXPORT_MAX >> 20)
                  : 0;
 }
 
@@ -191,8 +188,7 @@ static json_t *timeless(const json_t *text)
     struct snp_err ignored;
 
     if (!json_is_string(text) ||
-        snp_json_parse(json_string_value(text), json_string_length(text), &object, &ignored) <
-            0 ||
+        snp_json_parse(json_string_value(text), json_string_length(text), &object, &ignored) < 0 ||
         json_object_del(object, "execution_time_ms") < 0) {
         return json_incref((json_t *)(uintptr_t)text);
     }
@@ -282,8 +278,7 @@ static void difference_print(const json_t *in_a, const json_t *in_b)
 int snp_logs_diff(const json_t *a, const json_t *b, bool is_json)
 {
     static const char *const parts[] = {"prompt", "response", "tool_calls", "tool_results"};
-    size_t n =
-        json_array_size(a) > json_array_size(b) ? json_array_size(a) : json_array_size(b);
+    size_t n = json_array_size(a) > json_array_size(b) ? json_array_size(a) : json_array_size(b);
     snp_autojson json_t *list = json_array();
 
     for (size_t i = 0; i < n; i++) {
@@ -299,8 +294,8 @@ int snp_logs_diff(const json_t *a, const json_t *b, bool is_json)
                 continue;
             }
             (void)json_array_append_new(list,
-                                        json_pack("{s:I, s:s, s:O?, s:O?}", "call", number,
-                                                  "part", parts[which], "a", in_a, "b", in_b));
+                                        json_pack("{s:I, s:s, s:O?, s:O?}", "call", number, "part",
+                                                  parts[which], "a", in_a, "b", in_b));
             if (!is_json) {
                 (void)printf("Call %zu, %s:\n", i + 1, parts[which]);
                 difference_print(in_a, in_b);

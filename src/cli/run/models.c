@@ -24,11 +24,11 @@ enum {
 };
 
 static const struct snp_opt options[] = {
-    {"check",    0,   SNP_OPT_FLAG,   NULL,   "ask the model for one word",  0               },
-    {"all",      'a', SNP_OPT_FLAG,   NULL,   "providers without a key too", 0               },
-    {"backend",  'b', SNP_OPT_STRING, "NAME",
-     "litellm (by the model's name), openai, anthropic, gemini or replay",   SNP_KEY_BACKEND },
-    {"base-url", 0,   SNP_OPT_STRING, "URL",  "address of the model's API",  SNP_KEY_BASE_URL},
+    {"check", 0, SNP_OPT_FLAG, NULL, "ask the model for one word", 0},
+    {"all", 'a', SNP_OPT_FLAG, NULL, "providers without a key too", 0},
+    {"backend", 'b', SNP_OPT_STRING, "NAME",
+     "litellm (by the model's name), openai, anthropic, gemini or replay", SNP_KEY_BACKEND},
+    {"base-url", 0, SNP_OPT_STRING, "URL", "address of the model's API", SNP_KEY_BASE_URL},
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
@@ -90,8 +90,8 @@ static int print_json(const struct snp_models *models,
         (void)json_array_append_new(list, choice_to_json(&all[i]));
     }
     snp_autojson json_t *root =
-        json_pack("{s:o, s:O, s:s, s:O*}", "model", choice_to_json(configured), "providers",
-                  list, "prices_of", snp_model_price_date(models), "check", check);
+        json_pack("{s:o, s:O, s:s, s:O*}", "model", choice_to_json(configured), "providers", list,
+                  "prices_of", snp_model_price_date(models), "check", check);
     return snp_cli_print_json(root);
 }
 
@@ -186,8 +186,7 @@ static void print_check(const struct provider_check *check)
         return;
     }
     printf("\nAnswered in %s: %" PRId64 " tokens in, %" PRId64 " out",
-           snp_human_span((uint64_t)snp_json_int(check->answer, "duration_ms", 0) * US_PER_MS)
-               .text,
+           snp_human_span((uint64_t)snp_json_int(check->answer, "duration_ms", 0) * US_PER_MS).text,
            snp_json_int(usage, "input", 0), snp_json_int(usage, "output", 0));
     if (json_is_number(cost)) {
         printf(", $%.6f", json_number_value(cost));
@@ -273,9 +272,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_models = {
     .name = "models",
     .summary = "list models that can be used, and their prices",
-    .description =
-        "Show the configured model: its provider, address, key and price, and what is "
-        "missing. Below it are the providers that have a key. Keys are never shown.",
+    .description = "Show the configured model: its provider, address, key and price, and what is "
+                   "missing. Below it are the providers that have a key. Keys are never shown.",
     .spec = SNP_SPEC(options, args),
     .asks_models = true,
     .examples = "models\n"

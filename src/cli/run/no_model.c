@@ -107,10 +107,8 @@ static int end(struct snp_front *front,
     const struct snp_feedback_output output = {
         .out = &view->text[SNP_STREAM_STDOUT],
         .err = &view->text[SNP_STREAM_STDERR],
-        .out_gap = {view->gap_at[SNP_STREAM_STDOUT],
-                    (size_t)view->gap_chars[SNP_STREAM_STDOUT]},
-        .err_gap = {view->gap_at[SNP_STREAM_STDERR],
-                    (size_t)view->gap_chars[SNP_STREAM_STDERR]},
+        .out_gap = {view->gap_at[SNP_STREAM_STDOUT], (size_t)view->gap_chars[SNP_STREAM_STDOUT]},
+        .err_gap = {view->gap_at[SNP_STREAM_STDERR], (size_t)view->gap_chars[SNP_STREAM_STDERR]},
     };
     struct snp_err err;
     int r = snp_run_plain_end(plain, result, &output, &err);
@@ -179,8 +177,7 @@ static const char *variable(const struct snp_front *front, const char *name)
 static bool is_claude(const struct snp_front *front)
 {
     static const char *const names[] = {"CLAUDE_CODE", "MCP_SERVER_NAME",
-                                        "SNIPARA_SANDBOX_CLAUDE_CODE_MODE",
-                                        "RLM_CLAUDE_CODE_MODE"};
+                                        "SNIPARA_SANDBOX_CLAUDE_CODE_MODE", "RLM_CLAUDE_CODE_MODE"};
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
         if (variable(front, names[i])[0] != '\0') {
@@ -194,10 +191,9 @@ static void ways_print(const struct snp_front *front)
 {
     if (is_claude(front)) {
         snp_term_printf(
-            stderr,
-            "Inside Claude, use the MCP tools instead: execute_python and the others of "
-            "`snipara-sandbox mcp-serve` (snipara-sandbox mcp-install claude); they need "
-            "no key.\n");
+            stderr, "Inside Claude, use the MCP tools instead: execute_python and the others of "
+                    "`snipara-sandbox mcp-serve` (snipara-sandbox mcp-install claude); they need "
+                    "no key.\n");
     }
     (void)fputs("Ways that need no model:\n"
                 "  snipara-sandbox exec 'print(6 * 7)'     run code in a sandbox\n"

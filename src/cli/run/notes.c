@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is to be known of the settings of a run. A project's files may set them, and a project may come
- * from anybody: what they change that matters is said with the file that did it.
+ * What is to be known of the settings of a run. A project's files may set them, and a project may
+ * come from anybody: what they change that matters is said with the file that did it.
  */
 #include "cli/run/notes.h"
 
@@ -165,8 +165,8 @@ static int folder_check(const struct snp_front *front, const char *dir, struct s
         char real[PATH_MAX];
 
         snp_cli_warn(front->cli,
-                     "the folder of records, %.200s, is a symbolic link; they go to %.200s",
-                     dir, realpath(dir, real) == NULL ? "where it leads" : real);
+                     "the folder of records, %.200s, is a symbolic link; they go to %.200s", dir,
+                     realpath(dir, real) == NULL ? "where it leads" : real);
     }
     if (st.st_uid != geteuid()) {
         snp_cli_warn(front->cli, "the folder of records, %.200s, is not yours (uid %u)", dir,

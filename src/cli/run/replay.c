@@ -16,7 +16,7 @@
 static const struct snp_opt options[] = {
     SNP_RUNS_OPT_DIR(0),
     {"project", 0, SNP_OPT_STRING, "DIR",
-         "folder seen at /workspace, of a record that is not yours (default: none)", 0},
+     "folder seen at /workspace, of a record that is not yours (default: none)", 0},
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
 };
@@ -59,8 +59,8 @@ static int outcome_print(const struct snp_run_again *again, bool is_json)
 }
 
 /*
- * What a record of the user's own says of project, tier and limits is taken; of another one, nothing: *ret is then
- * what the command line and the configuration say, else NULL.
+ * What a record of the user's own says of project, tier and limits is taken; of another one,
+ * nothing: *ret is then what the command line and the configuration say, else NULL.
  */
 static int exec_find(struct snp_cli *cli,
                      const struct snp_opts *opts,
@@ -82,21 +82,19 @@ static int exec_find(struct snp_cli *cli,
     is_own = snp_trajectory_own(path, key, &check, err) == 0;
     explicit_bzero(key, sizeof(key));
     if (is_own) {
-        return dir == NULL
-                   ? 0
-                   : snp_fail(err, SNP_E_INVALID,
-                              "--project is for records that are not yours; the project of "
-                              "this one is on record");
+        return dir == NULL ? 0
+                           : snp_fail(err, SNP_E_INVALID,
+                                      "--project is for records that are not yours; the project of "
+                                      "this one is on record");
     }
     r = dir == NULL ? 0 : snp_cli_project(config, dir, "--project", &project, err);
     r = r < 0 ? r : snp_front_exec_of(config, project, ret, err);
     if (r == 0) {
-        snp_cli_warn(
-            cli,
-            "the record was not made by this user on this machine, or was changed: its "
-            "code runs %s%.200s, with your tier and limits",
-            project == NULL ? "without a project" : "with the project ",
-            project == NULL ? "" : project);
+        snp_cli_warn(cli,
+                     "the record was not made by this user on this machine, or was changed: its "
+                     "code runs %s%.200s, with your tier and limits",
+                     project == NULL ? "without a project" : "with the project ",
+                     project == NULL ? "" : project);
     }
     return r;
 }
@@ -119,8 +117,8 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_runs_tell(cli, opts, false, "replay ID");
     }
     r = r < 0 ? r
-              : snp_trajectory_find(snp_config_str(config, SNP_KEY_LOG_DIR),
-                                    snp_opts_arg(opts, 0), &path, &err);
+              : snp_trajectory_find(snp_config_str(config, SNP_KEY_LOG_DIR), snp_opts_arg(opts, 0),
+                                    &path, &err);
     r = r < 0 ? r : exec_find(cli, opts, config, path, &exec, &err);
     r = r < 0 ? r : snp_trajectory_read(path, snp_runs_collect, records, &check, &err);
     if (r == 0 && uv_loop_init(&loop) < 0) {
@@ -147,10 +145,9 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_replay = {
     .name = "replay",
     .summary = "run the recorded code of a run again, and compare",
-    .description =
-        "Run every recorded tool call again, in a fresh session and without a model, "
-        "until a result differs. The project's current files are used. From a record "
-        "that is not yours only the code is used.",
+    .description = "Run every recorded tool call again, in a fresh session and without a model, "
+                   "until a result differs. The project's current files are used. From a record "
+                   "that is not yours only the code is used.",
     .spec = SNP_SPEC(options, args),
     .exit_codes =
         "0  all as recorded\n1  a result differs, or a call could not run\n2  usage error",

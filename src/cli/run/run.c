@@ -35,12 +35,13 @@ enum {
 
 /* Options that run and agent share. */
 #define OPT_MODEL                                                                 \
-    {"model",                                                                     \
-     'm',                                                                         \
-     SNP_OPT_STRING,                                                              \
-     "NAME",                                                                      \
-     "the model, as gpt-4o-mini or anthropic/claude-...",                         \
-     SNP_KEY_MODEL},                                                              \
+    {                                                                             \
+        "model",                                                                  \
+        'm',                                                                      \
+        SNP_OPT_STRING,                                                           \
+        "NAME",                                                                   \
+        "the model, as gpt-4o-mini or anthropic/claude-...",                      \
+        SNP_KEY_MODEL},                                                           \
         {"backend",                                                               \
          'b',                                                                     \
          SNP_OPT_STRING,                                                          \
@@ -164,7 +165,10 @@ static bool is_judged_in(const char *tier)
     return snp_streq(tier, "native") || snp_streq(tier, "auto") || snp_streq(tier, "docker");
 }
 
-/* What no verdict could be given on is no work for a model; what limits every verdict is reported before it is paid. */
+/*
+ * What no verdict could be given on is no work for a model; what limits every verdict is reported
+ * before it is paid.
+ */
 static int repair_check(const struct snp_front *front,
                         const json_t *repair,
                         const json_t *exec,
@@ -190,10 +194,9 @@ static int repair_check(const struct snp_front *front,
     }
     return is_judged_in(tier)
                ? 0
-               : snp_fail(
-                     err, SNP_E_UNSUPPORTED,
-                     "--test needs tier native or docker: in tier %.20s tests see the host",
-                     tier == NULL ? "" : tier);
+               : snp_fail(err, SNP_E_UNSUPPORTED,
+                          "--test needs tier native or docker: in tier %.20s tests see the host",
+                          tier == NULL ? "" : tier);
 }
 
 /* An agent begins with what the index has on its task. Without it it can look that up itself. */
@@ -267,24 +270,23 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
 
 static const struct snp_opt run_options[] = {
     OPT_MODEL,
-    {"max-depth",    'd', SNP_OPT_INT,    "N",    "turns of the model (default 30)",                      SNP_KEY_MAX_DEPTH   },
-    {"token-budget", 't', SNP_OPT_INT,    "N",    "tokens of both directions (default 400000)",
-      SNP_KEY_TOKEN_BUDGET                                                                                                     },
-    {"tool-budget",  0,   SNP_OPT_INT,    "N",    "tool calls (default 100)",                             SNP_KEY_TOOL_BUDGET },
-    {"cost-limit",   0,   SNP_OPT_STRING, "USD",  "most it may cost, or none (default 2)",                0                   },
-    {"timeout",      0,   SNP_OPT_INT,    "S",    "wall clock of the whole run in seconds (default 900)",
-      SNP_KEY_TIMEOUT_SECONDS                                                                                                  },
-    {"max-calls",    0,   SNP_OPT_INT,    "N",
-      "model calls, failed ones included, without sub-calls (default 60)",                                 SNP_KEY_MAX_SUBCALLS},
+    {"max-depth", 'd', SNP_OPT_INT, "N", "turns of the model (default 30)", SNP_KEY_MAX_DEPTH},
+    {"token-budget", 't', SNP_OPT_INT, "N", "tokens of both directions (default 400000)",
+     SNP_KEY_TOKEN_BUDGET},
+    {"tool-budget", 0, SNP_OPT_INT, "N", "tool calls (default 100)", SNP_KEY_TOOL_BUDGET},
+    {"cost-limit", 0, SNP_OPT_STRING, "USD", "most it may cost, or none (default 2)", 0},
+    {"timeout", 0, SNP_OPT_INT, "S", "wall clock of the whole run in seconds (default 900)",
+     SNP_KEY_TIMEOUT_SECONDS},
+    {"max-calls", 0, SNP_OPT_INT, "N",
+     "model calls, failed ones included, without sub-calls (default 60)", SNP_KEY_MAX_SUBCALLS},
     OPT_SUBS,
-    {"system",       's', SNP_OPT_STRING, "TEXT", "instructions to the model, before the prompt",         0                   },
-    {"schema",       0,   SNP_OPT_STRING, "JSON", "JSON Schema of the answer, or @FILE",                  0                   },
+    {"system", 's', SNP_OPT_STRING, "TEXT", "instructions to the model, before the prompt", 0},
+    {"schema", 0, SNP_OPT_STRING, "JSON", "JSON Schema of the answer, or @FILE", 0},
     OPT_BOX,
     OPT_END,
 };
 static const struct snp_opt_arg run_args[] = {
-    {"PROMPT", "the task; - reads it from standard input", 1, 1}
-};
+    {"PROMPT", "the task; - reads it from standard input", 1, 1}};
 
 static int prompt_take(const struct snp_opts *opts,
                        bool is_for_caller,
@@ -314,9 +316,7 @@ static int prompt_take(const struct snp_opts *opts,
 }
 
 /* Run a prompt from the command line. */
-static int prompt_run(struct snp_cli *cli,
-                      const struct snp_opts *opts,
-                      struct snp_run_spec *spec)
+static int prompt_run(struct snp_cli *cli, const struct snp_opts *opts, struct snp_run_spec *spec)
 {
     snp_cleanup(snp_front_done) struct snp_front front;
     snp_autofree char *prompt = NULL;
@@ -369,8 +369,7 @@ static int schema_take(const char *given, bool is_for_caller, json_t **ret, stru
 static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autojson json_t *schema = NULL;
-    struct snp_run_spec spec = {.kind = SNP_RUN_COMPLETION,
-                                .system = snp_opts_str(opts, "system")};
+    struct snp_run_spec spec = {.kind = SNP_RUN_COMPLETION, .system = snp_opts_str(opts, "system")};
     struct snp_err err;
 
     if (schema_take(snp_opts_str(opts, "schema"), cli->caller != NULL, &schema, &err) < 0) {
@@ -388,11 +387,10 @@ const struct snp_verb snp_verb_run = {
     .name = "run",
     .summary = "have a model answer a prompt by running code in a sandbox",
     .asks_models = true,
-    .description =
-        "The model gets tools: Python and a patch tool in a sandbox, and search and "
-        "reading of the project's files, which it sees at /workspace and cannot change. "
-        "Each turn is recorded in ./logs (see logs), and resume continues an "
-        "interrupted run.",
+    .description = "The model gets tools: Python and a patch tool in a sandbox, and search and "
+                   "reading of the project's files, which it sees at /workspace and cannot change. "
+                   "Each turn is recorded in ./logs (see logs), and resume continues an "
+                   "interrupted run.",
     .spec = SNP_SPEC(run_options, run_args),
     .examples = "run 'How many orders of orders.csv are overdue?'\n"
                 "run --model anthropic/claude-sonnet-4-5 --json 'Find the slowest test'\n"
@@ -401,36 +399,36 @@ const struct snp_verb snp_verb_run = {
     .run = run_run,
 };
 
-/* agent ----------------------------------------------------------------------------------------- */
+/* agent ---------------------------------------------------------------------------------------- */
 
 static const struct snp_opt agent_options[] = {
     OPT_MODEL,
-    {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations: 1 to 50 (default 10)",                     0},
-    {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model in each: 1 to 5 (default 3)",
-      SNP_KEY_MAX_DEPTH                                                                                      },
-    {"budget",         0,   SNP_OPT_INT,    "N",   "tokens of both directions (default 400000)",
-      SNP_KEY_TOKEN_BUDGET                                                                                   },
-    {"context-budget", 0,   SNP_OPT_INT,    "N",
-      "tokens of the project's code that it begins with: 0, 100 to 10000 (default 4000)",                   0},
-    {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls in each iteration (default 50)",
-      SNP_KEY_TOOL_BUDGET                                                                                    },
-    {"cost-limit",     0,   SNP_OPT_STRING, "USD",
-      "most it may cost: up to 10; none; or unpriced, which is none where the price is not "
-     "known (default 2)",                                                                                   0},
-    {"timeout",        0,   SNP_OPT_INT,    "S",   "wall clock of the whole run in seconds (default 900)",
-      SNP_KEY_TIMEOUT_SECONDS                                                                                },
-    {"auto-context",   0,   SNP_OPT_BOOL,   NULL,
-      "accepted; no service is asked for context in this version",                                          0},
+    {"max-iterations", 'i', SNP_OPT_INT, "N", "iterations: 1 to 50 (default 10)", 0},
+    {"max-depth", 'd', SNP_OPT_INT, "N", "turns of the model in each: 1 to 5 (default 3)",
+     SNP_KEY_MAX_DEPTH},
+    {"budget", 0, SNP_OPT_INT, "N", "tokens of both directions (default 400000)",
+     SNP_KEY_TOKEN_BUDGET},
+    {"context-budget", 0, SNP_OPT_INT, "N",
+     "tokens of the project's code that it begins with: 0, 100 to 10000 (default 4000)", 0},
+    {"tool-budget", 0, SNP_OPT_INT, "N", "tool calls in each iteration (default 50)",
+     SNP_KEY_TOOL_BUDGET},
+    {"cost-limit", 0, SNP_OPT_STRING, "USD",
+     "most it may cost: up to 10; none; or unpriced, which is none where the price is not "
+     "known (default 2)",
+     0},
+    {"timeout", 0, SNP_OPT_INT, "S", "wall clock of the whole run in seconds (default 900)",
+     SNP_KEY_TIMEOUT_SECONDS},
+    {"auto-context", 0, SNP_OPT_BOOL, NULL,
+     "accepted; no service is asked for context in this version", 0},
     OPT_SUBS,
-    {"candidates",     0,   SNP_OPT_INT,    "N",
-      "with --test: race N attempts, which share the budget and the cost: 1 to 16",                         0},
+    {"candidates", 0, SNP_OPT_INT, "N",
+     "with --test: race N attempts, which share the budget and the cost: 1 to 16", 0},
     SNP_VERIFY_OPTS,
     OPT_BOX,
     OPT_END,
 };
 static const struct snp_opt_arg agent_args[] = {
-    {"TASK", "the task; - reads it from standard input", 1, 1}
-};
+    {"TASK", "the task; - reads it from standard input", 1, 1}};
 
 static const char repair_prompt[] = "Your work is judged by tests, in a fresh copy of the "
                                     "project into which your changes are written:\n"
@@ -484,12 +482,12 @@ static int repair_admit(const struct snp_opts *opts, struct snp_err *err)
         bool is_asked;
         const char *why;
     } rows[] = {
-        {snp_opts_flag(opts, "allow-tools",                                   false),
-         "--allow-tools (outside the sandbox, with your network, files and credentials)"         },
-        {snp_opts_list(opts, "mcp-config",                                    &files) > 0,
-         "--mcp-config (outside the sandbox, with your network, files and credentials)"          },
-        {is_other,           "--env (a verdict needs tier native or docker)"},
-        {snp_opts_flag(opts,            "no-project",                    false),            "--no-project (--test needs a project)"},
+        {snp_opts_flag(opts, "allow-tools", false),
+         "--allow-tools (outside the sandbox, with your network, files and credentials)"},
+        {snp_opts_list(opts, "mcp-config", &files) > 0,
+         "--mcp-config (outside the sandbox, with your network, files and credentials)"},
+        {is_other, "--env (a verdict needs tier native or docker)"},
+        {snp_opts_flag(opts, "no-project", false), "--no-project (--test needs a project)"},
     };
     snp_autobuf struct snp_buf all = SNP_BUF(PROMPT_TESTS_MAX);
     size_t n = 0;
@@ -504,7 +502,10 @@ static int repair_admit(const struct snp_opts *opts, struct snp_err *err)
                              (char *)snp_need(snp_buf_cstr(&all)));
 }
 
-/* --test and its like: what is put on record, and what the model is told. NULL in both: nothing is judged. */
+/*
+ * --test and its like: what is put on record, and what the model is told. NULL in both: nothing
+ * is judged.
+ */
 static int repair_take(const struct snp_opts *opts,
                        json_t **ret_repair,
                        char **ret_system,
@@ -516,9 +517,8 @@ static int repair_take(const struct snp_opts *opts,
     int r = snp_verify_options(opts, &asked, err);
 
     if (r < 0 || asked.n_commands[SNP_VERIFY_TEST] == 0) {
-        return r < 0 || asked.n_commands[SNP_VERIFY_REGRESS] +
-                                asked.n_commands[SNP_VERIFY_HIDDEN] + asked.n_scope +
-                                asked.n_samples + asked.allows_uncovered ==
+        return r < 0 || asked.n_commands[SNP_VERIFY_REGRESS] + asked.n_commands[SNP_VERIFY_HIDDEN] +
+                                asked.n_scope + asked.n_samples + asked.allows_uncovered ==
                             0
                    ? r
                    : snp_fail(err, SNP_E_INVALID,
@@ -549,12 +549,11 @@ static int repair_take(const struct snp_opts *opts,
     *ret_system = snp_need_format(repair_prompt, (char *)snp_need(snp_buf_cstr(&tests)));
     *ret_repair = snp_need(json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:b, s:I}", "test",
-        texts_json(asked.commands[SNP_VERIFY_TEST], asked.n_commands[SNP_VERIFY_TEST]),
-        "regress",
+        texts_json(asked.commands[SNP_VERIFY_TEST], asked.n_commands[SNP_VERIFY_TEST]), "regress",
         texts_json(asked.commands[SNP_VERIFY_REGRESS], asked.n_commands[SNP_VERIFY_REGRESS]),
         "hidden",
-        texts_json(asked.commands[SNP_VERIFY_HIDDEN], asked.n_commands[SNP_VERIFY_HIDDEN]),
-        "scope", texts_json(asked.scope, asked.n_scope), "sample",
+        texts_json(asked.commands[SNP_VERIFY_HIDDEN], asked.n_commands[SNP_VERIFY_HIDDEN]), "scope",
+        texts_json(asked.scope, asked.n_scope), "sample",
         texts_json(asked.samples, asked.n_samples), "expect",
         paths_json(asked.expected, asked.n_samples), "hidden_files", hidden, "allow_uncovered",
         asked.allows_uncovered, "wall_ms", (json_int_t)asked.wall_ms));
@@ -605,16 +604,14 @@ const struct snp_verb snp_verb_agent = {
     .name = "agent",
     .summary = "have a model work on a task in a sandbox until it is done",
     .asks_models = true,
-    .description =
-        "Like run, in iterations. It ends with the model's final answer, or at a limit "
-        "with the answer so far. With --test the answer is final only if these tests "
-        "prove the change, as in verify; otherwise the model gets the reasons and "
-        "continues. The project does not change; apply writes the change.",
+    .description = "Like run, in iterations. It ends with the model's final answer, or at a limit "
+                   "with the answer so far. With --test the answer is final only if these tests "
+                   "prove the change, as in verify; otherwise the model gets the reasons and "
+                   "continues. The project does not change; apply writes the change.",
     .spec = SNP_SPEC(agent_options, agent_args),
-    .examples =
-        "agent 'Analyze all CSV files and generate a report'\n"
-        "agent --max-iterations 20 --cost-limit 5 'Make the tests pass'\n"
-        "agent --test 'pytest -q tests/test_parse.py' --regress 'pytest -q' 'Fix parse()'",
+    .examples = "agent 'Analyze all CSV files and generate a report'\n"
+                "agent --max-iterations 20 --cost-limit 5 'Make the tests pass'\n"
+                "agent --test 'pytest -q tests/test_parse.py' --regress 'pytest -q' 'Fix parse()'",
     .exit_codes = "0    answered; with --test: ready for human review\n"
                   "1    no answer, or only a part: a limit was reached, or the model or the "
                   "sandbox failed; with --test: not ready\n2    usage error\n"
@@ -622,22 +619,21 @@ const struct snp_verb snp_verb_agent = {
     .run = agent_run,
 };
 
-/* resume ---------------------------------------------------------------------------------------- */
+/* resume --------------------------------------------------------------------------------------- */
 
 static const struct snp_opt resume_options[] = {
     SNP_RUNS_OPT_DIR(0),
-    {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model",                                      0},
-    {"max-calls",      0,   SNP_OPT_INT,    "N",   "model calls of a completion",                             0},
-    {"max-sub-calls",  0,   SNP_OPT_INT,    "N",   "sub-calls between two answers",                           0},
-    {"token-budget",   0,   SNP_OPT_INT,    "N",   "tokens of the whole run",                                 0},
-    {"budget",         0,   SNP_OPT_INT,    "N",   "the same",                                                0},
-    {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls",                                              0},
-    {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations of an agent",                                  0},
-    {"cost-limit",     0,   SNP_OPT_STRING, "USD", "most the whole run may cost, or none",                    0},
-    {"timeout",        0,   SNP_OPT_INT,    "S",   "wall clock of the whole run, its earlier parts included",
-         0                                                                                                         },
-    {"recover",        0,   SNP_OPT_STRING, "HOW",
-         "if cells of its session are missing after a crash: ask (default), replay, checkpoint",                  0},
+    {"max-depth", 'd', SNP_OPT_INT, "N", "turns of the model", 0},
+    {"max-calls", 0, SNP_OPT_INT, "N", "model calls of a completion", 0},
+    {"max-sub-calls", 0, SNP_OPT_INT, "N", "sub-calls between two answers", 0},
+    {"token-budget", 0, SNP_OPT_INT, "N", "tokens of the whole run", 0},
+    {"budget", 0, SNP_OPT_INT, "N", "the same", 0},
+    {"tool-budget", 0, SNP_OPT_INT, "N", "tool calls", 0},
+    {"max-iterations", 'i', SNP_OPT_INT, "N", "iterations of an agent", 0},
+    {"cost-limit", 0, SNP_OPT_STRING, "USD", "most the whole run may cost, or none", 0},
+    {"timeout", 0, SNP_OPT_INT, "S", "wall clock of the whole run, its earlier parts included", 0},
+    {"recover", 0, SNP_OPT_STRING, "HOW",
+     "if cells of its session are missing after a crash: ask (default), replay, checkpoint", 0},
     OPT_OUTPUT,
     SNP_RUN_TOOLS_OPTS,
     SNP_CLI_OPT_CONFIG,
@@ -646,8 +642,7 @@ static const struct snp_opt resume_options[] = {
     SNP_FRONT_OPT_VERBOSE,
 };
 static const struct snp_opt_arg resume_args[] = {
-    {"RUN", "id of the run, or its beginning (default: list the runs that can be resumed)", 0,
-     1},
+    {"RUN", "id of the run, or its beginning (default: list the runs that can be resumed)", 0, 1},
 };
 
 static int budget_changes(const struct snp_opts *opts, json_t *budget, struct snp_err *err)
@@ -657,14 +652,14 @@ static int budget_changes(const struct snp_opts *opts, json_t *budget, struct sn
         const char *member;
         int64_t unit;
     } rows[] = {
-        {"max-depth",      "max_depth",              1 },
-        {"max-calls",      "max_subcalls",           1 },
-        {"max-sub-calls",  "sub_calls_max_per_turn", 1 },
-        {"token-budget",   "token_budget",           1 },
-        {"budget",         "token_budget",           1 },
-        {"tool-budget",    "tool_budget",            1 },
-        {"max-iterations", "max_iterations",         1 },
-        {"timeout",        "timeout_ms",             MS},
+        {"max-depth", "max_depth", 1},
+        {"max-calls", "max_subcalls", 1},
+        {"max-sub-calls", "sub_calls_max_per_turn", 1},
+        {"token-budget", "token_budget", 1},
+        {"budget", "token_budget", 1},
+        {"tool-budget", "tool_budget", 1},
+        {"max-iterations", "max_iterations", 1},
+        {"timeout", "timeout_ms", MS},
     };
     double cost = -1;
 
@@ -693,8 +688,7 @@ static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
     snp_cleanup(snp_front_done) struct snp_front front;
     snp_autojson json_t *budget = json_object();
     snp_autofree char *path = NULL;
-    struct snp_run_changes changes = {.budget = budget,
-                                      .recover = snp_opts_str(opts, "recover")};
+    struct snp_run_changes changes = {.budget = budget, .recover = snp_opts_str(opts, "recover")};
     struct snp_err err;
     int r;
 
@@ -721,9 +715,8 @@ const struct snp_verb snp_verb_resume = {
     .name = "resume",
     .summary = "continue an interrupted or stopped run",
     .asks_models = true,
-    .description =
-        "Continue after the last record: no answer of the model is requested "
-        "again, and no cell runs twice. Limits given here replace those of the start.",
+    .description = "Continue after the last record: no answer of the model is requested "
+                   "again, and no cell runs twice. Limits given here replace those of the start.",
     .spec = SNP_SPEC(resume_options, resume_args),
     .examples = "resume 3f2a\nresume 3f2a --max-depth 8",
     .exit_codes = run_codes,

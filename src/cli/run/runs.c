@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `runs`: what runs there are, in which state, and stopping one. Their records are read, nothing else. */
+/*
+ * `runs`: what runs there are, in which state, and stopping one. Their records are read,
+ * nothing else.
+ */
 #include "cli/run/runs.h"
 
 #include <stdio.h>
@@ -23,8 +26,8 @@ enum {
 
 static const struct snp_opt options[] = {
     SNP_RUNS_OPT_DIR('d'),
-    {"names", 0,   SNP_OPT_FLAG, NULL, "print only their ids, one a line", 0},
-    {"tail",  'n', SNP_OPT_INT,  "N",  "list the newest N (default 20)",   0},
+    {"names", 0, SNP_OPT_FLAG, NULL, "print only their ids, one a line", 0},
+    {"tail", 'n', SNP_OPT_INT, "N", "list the newest N (default 20)", 0},
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
 };
@@ -176,7 +179,7 @@ static const struct snp_verb verb_list = {
     .run = list_run,
 };
 
-/* show and cancel ------------------------------------------------------------------------------- */
+/* show and cancel ------------------------------------------------------------------------------ */
 
 static int info_find(struct snp_cli *cli,
                      const struct snp_opts *opts,
@@ -203,19 +206,13 @@ static void member_print(const char *name, const json_t *value)
 static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     static const char *const members[][2] = {
-        {"id",         "Run"       },
-        {"kind",       "Kind"      },
-        {"state",      "State"     },
-        {"stopped_by", "Stopped by"},
-        {"error",      "Error"     },
-        {"timestamp",  "Started"   },
-        {"session",    "Session"   },
-        {"pid",        "Process"   },
-        {"calls",      "Calls"     },
-        {"tokens",     "Tokens"    },
-        {"prompt",     "Prompt"    },
-        {"answer",     "Answer"    },
-        {"partial",    "So far"    },
+        {"id", "Run"},          {"kind", "Kind"},
+        {"state", "State"},     {"stopped_by", "Stopped by"},
+        {"error", "Error"},     {"timestamp", "Started"},
+        {"session", "Session"}, {"pid", "Process"},
+        {"calls", "Calls"},     {"tokens", "Tokens"},
+        {"prompt", "Prompt"},   {"answer", "Answer"},
+        {"partial", "So far"},
     };
     snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
     snp_autojson json_t *shown = NULL;
@@ -261,8 +258,7 @@ static int cancel_run(struct snp_cli *cli, const struct snp_opts *opts)
     }
     r = snp_trajectory_stop(info.path, json_object_get(info.head, "process"), &err);
     if (r < 0) {
-        (void)snp_err_wrap(&err, "run %.8s (%s)", info.id,
-                           snp_trajectory_state_name(info.state));
+        (void)snp_err_wrap(&err, "run %.8s (%s)", info.id, snp_trajectory_state_name(info.state));
         return snp_cli_fail(cli, &err);
     }
     if (cli->is_json) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process of a run or command that a program with the library has begun (src/library/run.c): what the program asks for
- * becomes the words of a verb, whose code then does it. It is no child of the program, which need not wait for it.
+ * The process of a run or command that a program with the library has begun (src/library/run.c):
+ * what the program asks for becomes the words of a verb, whose code then does it. It is no child of
+ * the program, which need not wait for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,8 +52,8 @@ static int verb_run(struct snp_cli *cli, struct snp_settings *words, struct snp_
     }
     if (!cli->caller->is_settings) {
         snp_settings_add(words, strdup("--"));
-        snp_settings_add(
-            words, strdup(request->resume != NULL ? request->resume : cli->caller->prompt));
+        snp_settings_add(words,
+                         strdup(request->resume != NULL ? request->resume : cli->caller->prompt));
     }
     r = snp_opts_parse(&cli->verb->spec, words->argc, words->argv, &opts, err);
     return r < 0 ? r : cli->verb->run(cli, opts);

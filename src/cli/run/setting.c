@@ -19,10 +19,10 @@ static const struct {
     const char *setting;
     const char *option;
 } other_names[] = {
-    {"max_subcalls",           "max-calls"    },
-    {"output_dir",             "output"       },
+    {"max_subcalls", "max-calls"},
+    {"output_dir", "output"},
     {"sub_calls_max_per_turn", "max-sub-calls"},
-    {"timeout_seconds",        "timeout"      },
+    {"timeout_seconds", "timeout"},
 };
 
 /* Keys of the configuration that are not what the option of this name is. */
@@ -115,8 +115,7 @@ static int option_add(struct snp_settings *settings,
     if (!is_switch) {
         snp_settings_add(settings, snp_format("--%s=%s", option->name, text));
     } else if (!is_on && strcmp(text, "false") != 0) {
-        return snp_fail(err, SNP_E_INVALID, "%s is true or false, not '%.40s'", option->name,
-                        text);
+        return snp_fail(err, SNP_E_INVALID, "%s is true or false, not '%.40s'", option->name, text);
     } else if (is_on || option->type == SNP_OPT_BOOL) {
         snp_settings_add(settings, snp_format("--%s%s", is_on ? "" : "no-", option->name));
     }
@@ -143,8 +142,7 @@ static int one_read(struct snp_settings *settings,
     if (key == SNP_KEY_NONE && option != NULL) {
         key = (enum snp_config_key)option->key;
     }
-    if (option != NULL && option->key == SNP_KEY_NONE &&
-        (key == SNP_KEY_NONE || !is_limit(name))) {
+    if (option != NULL && option->key == SNP_KEY_NONE && (key == SNP_KEY_NONE || !is_limit(name))) {
         return option_add(settings, option, equals + 1, err);
     }
     if (key == SNP_KEY_NONE) {

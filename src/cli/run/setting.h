@@ -2,7 +2,10 @@
 #ifndef SNP_CLI_RUN_SETTING_H
 #define SNP_CLI_RUN_SETTING_H
 
-/* Settings of a program, "KEY=VALUE", as words for a verb: keys of the configuration, and options of the verb that have none. */
+/*
+ * Settings of a program, "KEY=VALUE", as words for a verb: keys of the configuration, and options
+ * of the verb that have none.
+ */
 
 #include "cli/cli.h"
 
@@ -13,12 +16,15 @@ enum {
 struct snp_settings {
     char *argv[SNP_SETTINGS_MAX + 8]; /* owned */
     int argc;
-    struct snp_cli_setting
-        keys[SNP_SETTINGS_MAX + 1]; /* texts borrowed; ended by one without a name */
+    /* texts borrowed; ended by one without a name */
+    struct snp_cli_setting keys[SNP_SETTINGS_MAX + 1];
     size_t n_keys;
 };
 
-/* Read them. settings: an array of strings, borrowed until done; NULL = none. SNP_E_INVALID, with the nearest name. */
+/*
+ * Read them. settings: an array of strings, borrowed until done; NULL = none. SNP_E_INVALID, with
+ * the nearest name.
+ */
 int snp_settings_read(struct snp_settings *ret,
                       const json_t *settings,
                       const struct snp_verb *verb,

@@ -93,8 +93,7 @@ static void summary_run(const json_t *result)
     row_add(&rows, "Trajectory ID", "%s", snp_json_str(result, "trajectory_id", ""));
     row_add(&rows, "Total Calls", "%lld", (long long)snp_json_int(result, "total_calls", 0));
     row_add(&rows, "Total Tokens", "%lld", (long long)snp_json_int(result, "total_tokens", 0));
-    row_add(&rows, "Tool Calls", "%lld",
-            (long long)snp_json_int(result, "total_tool_calls", 0));
+    row_add(&rows, "Tool Calls", "%lld", (long long)snp_json_int(result, "total_tool_calls", 0));
     row_add(&rows, "Duration", "%lldms", (long long)snp_json_int(result, "duration_ms", 0));
     row_add(&rows, "Success", "✓");
     titled_print("Execution Summary", &rows);
@@ -112,8 +111,7 @@ static void summary_agent(const json_t *result)
     row_add(&rows, "Iterations", "%lld", (long long)snp_json_int(result, "iterations", 0));
     row_add(&rows, "Total Tokens", "%s",
             grouped(snp_json_int(result, "total_tokens", 0), tokens, sizeof(tokens)));
-    row_add(&rows, "Total Cost", json_is_number(cost) ? "$%.4f" : "N/A",
-            json_number_value(cost));
+    row_add(&rows, "Total Cost", json_is_number(cost) ? "$%.4f" : "N/A", json_number_value(cost));
     row_add(&rows, "Duration", "%lldms", (long long)snp_json_int(result, "duration_ms", 0));
     if (snp_json_bool(result, "forced_termination", false)) {
         row_add(&rows, "Forced", "%s", snp_json_str(result, "error", "Yes"));

@@ -42,8 +42,7 @@ static int file_add(struct snp_toolbox *box, const char *path, struct snp_err *e
     servers = json_object_get(document, "mcpServers");
     return json_is_object(servers)
                ? snp_toolbox_add_servers(box, servers, path, err)
-               : snp_fail(err, SNP_E_INVALID, "--mcp-config %.150s has no \"mcpServers\"",
-                          path);
+               : snp_fail(err, SNP_E_INVALID, "--mcp-config %.150s has no \"mcpServers\"", path);
 }
 
 int snp_run_tools_make(uv_loop_t *loop,
@@ -140,8 +139,8 @@ char *snp_run_tools_context(const char *project,
 {
     size_t n =
         strlen(task) > QUERY_MAX ? QUERY_MAX - snp_utf8_begun(task, QUERY_MAX) : strlen(task);
-    snp_autojson json_t *call = snp_need(
-        json_pack("{s:s%, s:I}", "query", task, n, "max_tokens", (json_int_t)max_tokens));
+    snp_autojson json_t *call =
+        snp_need(json_pack("{s:s%, s:I}", "query", task, n, "max_tokens", (json_int_t)max_tokens));
     snp_autofree char *text = snp_need(snp_json_text(call));
     /* no list of processes has the task; the program inherits it */
     snp_autoclose int fd = memfd_create("snipara-call", 0); /* NOLINT(android-cloexec-*) */

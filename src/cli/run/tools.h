@@ -3,8 +3,9 @@
 #define SNP_CLI_RUN_TOOLS_H
 
 /*
- * The tools of a user for runs on the command line. They run outside the sandbox, so they are used only when an
- * option of this very command says so: a configuration that lies in a folder is not enough.
+ * The tools of a user for runs on the command line. They run outside the sandbox, so they are used
+ * only when an option of this very command says so: a configuration that lies in a folder is
+ * not enough.
  */
 
 #include <uv.h>
@@ -44,8 +45,8 @@ char *snp_run_tools_unused(const struct snp_opts *opts, const struct snp_config 
 void snp_run_tools_show(const struct snp_opts *opts, const struct snp_config *config);
 
 /*
- * What the index of a project has on a task, as a model is told it; the caller frees. NULL: nothing, or *err says why
- * not (code 0 = nothing).
+ * What the index of a project has on a task, as a model is told it; the caller frees. NULL:
+ * nothing, or *err says why not (code 0 = nothing).
  */
 char *snp_run_tools_context(const char *project,
                             const char *task,

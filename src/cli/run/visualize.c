@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `visualize`: runs and sessions as a page in a browser, written into a file or served to this user alone. To serve, it
- * becomes another program (cli/run/visualize.h).
+ * `visualize`: runs and sessions as a page in a browser, written into a file or served to this user
+ * alone. To serve, it becomes another program (cli/run/visualize.h).
  */
 #include "cli/run/visualize.h"
 
@@ -49,8 +49,8 @@ static json_t *brief_of(const json_t *item)
 
     return snp_need(json_pack("{s:s, s:s, s:s, s:f, s:I, s:s, s:s?}", "id",
                               row.name == NULL ? row.id : row.name, "kind", "session", "state",
-                              row.state, "used", row.used, "cells", (json_int_t)row.cells,
-                              "tier", row.tier, "project", row.project));
+                              row.state, "used", row.used, "cells", (json_int_t)row.cells, "tier",
+                              row.tier, "project", row.project));
 }
 
 static json_t *on_list(void *ctx, const char *asked)
@@ -172,10 +172,9 @@ int snp_visualize_read(struct snp_cli *cli,
 
 static int written_print(const char *path, const struct snp_page_made *made, size_t bytes)
 {
-    snp_autojson json_t *answer =
-        json_pack("{s:o, s:I, s:I, s:I}", "file", snp_cli_path_json(path), "runs",
-                  (json_int_t)made->n_runs, "sessions", (json_int_t)made->n_sessions, "bytes",
-                  (json_int_t)bytes);
+    snp_autojson json_t *answer = json_pack(
+        "{s:o, s:I, s:I, s:I}", "file", snp_cli_path_json(path), "runs", (json_int_t)made->n_runs,
+        "sessions", (json_int_t)made->n_sessions, "bytes", (json_int_t)bytes);
 
     return snp_cli_print_json(answer);
 }
@@ -222,8 +221,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
     for (size_t i = 0; out != NULL && i < SNP_ARRAY_LEN(of_serving); i++) {
         if (snp_opts_given(opts, of_serving[i])) {
-            return snp_cli_usage(cli, "--%s is for serving pages; --out writes one",
-                                 of_serving[i]);
+            return snp_cli_usage(cli, "--%s is for serving pages; --out writes one", of_serving[i]);
         }
     }
     if (out == NULL) {
@@ -239,23 +237,22 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt options[] = {
     SNP_RUNS_OPT_DIR('d'),
-    {"out",          'o', SNP_OPT_STRING, "FILE", "write one page that needs no other files, and exit",
-           0                                                                                                    },
-    {"tail",         'n', SNP_OPT_INT,    "N",    "list the newest N runs, and N sessions (default 50)", 0},
-    {"port",         'p', SNP_OPT_INT,    "N",    "port to serve on (default 8501; 0: a free one)",      0},
-    {"host",         0,   SNP_OPT_STRING, "HOST",
-           "address to serve on, a number or localhost (default 127.0.0.1)",                                   0},
-    {"allow-remote", 0,   SNP_OPT_FLAG,   NULL,   "HOST may be an address that other machines reach",
-           0                                                                                                    },
-    {"allow-host",   0,   SNP_OPT_LIST,   "NAME",
-           "another host name that browsers may use (repeatable)",                                             0},
-    {"json",         0,   SNP_OPT_FLAG,   NULL,   "print the address, or what was written, as JSON",     0},
+    {"out", 'o', SNP_OPT_STRING, "FILE", "write one page that needs no other files, and exit", 0},
+    {"tail", 'n', SNP_OPT_INT, "N", "list the newest N runs, and N sessions (default 50)", 0},
+    {"port", 'p', SNP_OPT_INT, "N", "port to serve on (default 8501; 0: a free one)", 0},
+    {"host", 0, SNP_OPT_STRING, "HOST",
+     "address to serve on, a number or localhost (default 127.0.0.1)", 0},
+    {"allow-remote", 0, SNP_OPT_FLAG, NULL, "HOST may be an address that other machines reach", 0},
+    {"allow-host", 0, SNP_OPT_LIST, "NAME", "another host name that browsers may use (repeatable)",
+     0},
+    {"json", 0, SNP_OPT_FLAG, NULL, "print the address, or what was written, as JSON", 0},
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg args[] = {
     {"RUN",
      "the run to show: its id, or the beginning of its id; or the name of a session of exec "
-     "(default: the newest run)", 0, 1},
+     "(default: the newest run)",
+     0, 1},
 };
 
 const struct snp_verb snp_verb_visualize = {

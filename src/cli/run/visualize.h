@@ -3,8 +3,8 @@
 #define SNP_CLI_RUN_VISUALIZE_H
 
 /*
- * What the two programs of `visualize` share: snipara-sandbox itself, which writes a page, and mcp-http, which
- * it becomes to serve pages: only that one loads the HTTP library.
+ * What the two programs of `visualize` share: snipara-sandbox itself, which writes a page, and
+ * mcp-http, which it becomes to serve pages: only that one loads the HTTP library.
  */
 
 #include "cli/cli.h"
@@ -21,13 +21,18 @@ struct snp_visualize {
 };
 void snp_visualize_done(struct snp_visualize *v);
 
-/* Read it from the options. SNP_E_INVALID: they are wrong; SNP_E_NOT_FOUND: no such run or session. */
+/*
+ * Read it from the options. SNP_E_INVALID: they are wrong; SNP_E_NOT_FOUND: no such run or session.
+ */
 int snp_visualize_read(struct snp_cli *cli,
                        const struct snp_opts *opts,
                        struct snp_visualize *ret,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* The run or session with this name, as a path or an id that the caller frees. SNP_E_NOT_FOUND: neither exists. */
+/*
+ * The run or session with this name, as a path or an id that the caller frees. SNP_E_NOT_FOUND:
+ * neither exists.
+ */
 int snp_visualize_find(const struct snp_visualize *v,
                        const char *name,
                        char **ret_path,

@@ -115,8 +115,7 @@ static int serve(struct snp_visualize *v, const struct snp_opts *opts, struct sn
     pages.n_names = hosts.n;
     r = snp_httpd_pages_run(&pages, err);
     return r == SNP_E_LIMIT
-               ? snp_fail(err, r, "%s: --port N takes another port, --port 0 a free one",
-                          err->msg)
+               ? snp_fail(err, r, "%s: --port N takes another port, --port 0 a free one", err->msg)
                : r;
 }
 

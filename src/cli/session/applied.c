@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of a record: "apply" with all that will be written, synced before anything is; "applied" for each file in its
- * place; "apply_end". So after a crash it says how far an apply got, and under which names it kept files meanwhile.
+ * Steps of a record: "apply" with all that will be written, synced before anything is; "applied"
+ * for each file in its place; "apply_end". So after a crash it says how far an apply got, and under
+ * which names it kept files meanwhile.
  */
 #include "cli/session/applied.h"
 
@@ -214,9 +215,8 @@ static int on_applied(void *ctx, const struct snp_patch_file *file, struct snp_e
     struct snp_applied *applied = ctx;
 
     return snp_trajectory_add(applied->record,
-                              json_pack("{s:s, s:s, s:s, s:s}", "_type", "step", "step",
-                                        "applied", "path", file->path, "sha256",
-                                        file->now.hash),
+                              json_pack("{s:s, s:s, s:s, s:s}", "_type", "step", "step", "applied",
+                                        "path", file->path, "sha256", file->now.hash),
                               true, err);
 }
 
@@ -252,10 +252,10 @@ int snp_applied_run(struct snp_applied *applied,
     }
     r = snp_apply_run(&apply, ret_n, err);
     if (r == 0 || *ret_n == 0) { /* else what was begun is not over */
-        (void)!snp_trajectory_add(applied->record,
-                                  json_pack("{s:s, s:s, s:b}", "_type", "step", "step",
-                                            "apply_end", "success", r == 0),
-                                  true, &ignored);
+        (void)!snp_trajectory_add(
+            applied->record,
+            json_pack("{s:s, s:s, s:b}", "_type", "step", "step", "apply_end", "success", r == 0),
+            true, &ignored);
     }
     return r;
 }

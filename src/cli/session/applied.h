@@ -3,8 +3,9 @@
 #define SNP_CLI_SESSION_APPLIED_H
 
 /*
- * The record of what was proven of a session's changes, and what `apply` wrote of them into its project:
- * STATE/applied/SESSION.jsonl, chained and authenticated as records of runs are. It stays when the session goes.
+ * The record of what was proven of a session's changes, and what `apply` wrote of them into its
+ * project: STATE/applied/SESSION.jsonl, chained and authenticated as records of runs are. It stays
+ * when the session goes.
  */
 
 #include "cli/session/changes.h"
@@ -12,8 +13,8 @@
 struct snp_applied;
 
 /*
- * Open or begin it, and lock it. What an apply that was cut off left beside files is removed. SNP_E_LIMIT: apply or verify of this
- * session runs. *ret is the caller's.
+ * Open or begin it, and lock it. What an apply that was cut off left beside files is removed.
+ * SNP_E_LIMIT: apply or verify of this session runs. *ret is the caller's.
  */
 int snp_applied_open(const struct snp_session_changes *changes,
                      struct snp_applied **ret,
@@ -31,7 +32,10 @@ bool snp_applied_was_cut(const struct snp_applied *applied, size_t *ret_n, size_
 int snp_applied_judge(struct snp_applied *applied,
                       json_t *verdict,
                       struct snp_err *err) SNP_NODISCARD;
-/* How many other patches were judged before that of this hash; *ret_first: the first of them was ready. */
+/*
+ * How many other patches were judged before that of this hash; *ret_first: the first of them
+ * was ready.
+ */
 size_t snp_applied_before(const struct snp_applied *applied, const char *hash, bool *ret_first);
 /* A person was asked whether to apply the patch of this hash, and said no. */
 int snp_applied_decline(struct snp_applied *applied,
@@ -43,8 +47,8 @@ bool snp_applied_is_ready(const struct snp_applied *applied, const char *hash);
 const json_t *snp_applied_risk(const struct snp_applied *applied, const char *hash);
 
 /*
- * Apply the patch, each step on record. how: members of the record's step: who let it pass. *ret_n: files
- * that are in place.
+ * Apply the patch, each step on record. how: members of the record's step: who let it pass. *ret_n:
+ * files that are in place.
  */
 int snp_applied_run(struct snp_applied *applied,
                     const struct snp_session_changes *changes,

@@ -2,8 +2,8 @@
 /*
  * `apply`: what a session would change in its project is changed there.
  *
- * The only command that writes to a project. What is applied is what was shown: one patch is read, shown, asked about and written,
- * and the project is compared with it once more before each file.
+ * The only command that writes to a project. What is applied is what was shown: one patch is read,
+ * shown, asked about and written, and the project is compared with it once more before each file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,12 +87,11 @@ struct gate {
 };
 
 static const struct gate gates[] = {
-    {NULL,            is_refused,
-     "some changes cannot be applied; name the others: apply SESSION PATH..."         },
-    {NULL,            is_unnamed,
+    {NULL, is_refused, "some changes cannot be applied; name the others: apply SESSION PATH..."},
+    {NULL, is_unnamed,
      "tools run some of these by themselves; give --allow PATH for each that is meant"},
     {"project-moved", is_news,
-     "compare them with the project; --project-moved applies the patch all the same"  },
+     "compare them with the project; --project-moved applies the patch all the same"},
 };
 
 static int gates_pass(const struct apply_verb *all, struct snp_err *err)
@@ -120,10 +119,9 @@ static int gates_pass(const struct apply_verb *all, struct snp_err *err)
         }
     }
     if (!is_ready(all) && !snp_opts_flag(all->opts, "unverified", false)) {
-        return snp_fail(
-            err, SNP_E_DENIED,
-            "nothing was applied: no verdict says that this patch is ready; get one "
-            "with verify, or, if you have checked it yourself, give --unverified");
+        return snp_fail(err, SNP_E_DENIED,
+                        "nothing was applied: no verdict says that this patch is ready; get one "
+                        "with verify, or, if you have checked it yourself, give --unverified");
     }
     return 0;
 }
@@ -142,11 +140,10 @@ static int asked(const struct apply_verb *all, struct snp_err *err)
     struct snp_err ignored;
     const json_t *risk = snp_applied_risk(all->applied, all->changes.patch.hash);
     bool is_risky = needs_review(all) && !snp_opts_flag(all->opts, "reviewed", false);
-    snp_autofree char *question =
-        snp_need_format("Apply %zu change%s to %s%s%s?", all->changes.patch.n,
-                        all->changes.patch.n == 1 ? "" : "s", all->changes.project,
-                        is_risky ? "; you have read them, the risk is " : "",
-                        is_risky ? snp_json_str(risk, "level", "") : "");
+    snp_autofree char *question = snp_need_format(
+        "Apply %zu change%s to %s%s%s?", all->changes.patch.n, all->changes.patch.n == 1 ? "" : "s",
+        all->changes.project, is_risky ? "; you have read them, the risk is " : "",
+        is_risky ? snp_json_str(risk, "level", "") : "");
 
     if (is_risky && !snp_cli_can_ask()) {
         return snp_fail(err, SNP_E_DENIED,
@@ -192,8 +189,8 @@ static json_t *result_json(const struct apply_verb *all, size_t n)
     return json_pack(
         "{s:s, s:o, s:s, s:o, s:s?, s:b, s:O?}", "session", all->changes.session, "project",
         snp_cli_path_json(all->changes.project), "sha256", all->changes.patch.hash, "applied",
-        paths, "verdict", is_ready(all) ? snp_verdict_ready : NULL, "unverified",
-        !is_ready(all), "risk",
+        paths, "verdict", is_ready(all) ? snp_verdict_ready : NULL, "unverified", !is_ready(all),
+        "risk",
         all->applied == NULL ? NULL : snp_applied_risk(all->applied, all->changes.patch.hash));
 }
 
@@ -205,19 +202,18 @@ static int apply(struct apply_verb *all, json_t **ret, struct snp_err *err)
     int r = snp_applied_open(&all->changes, &all->applied, err);
 
     if (r == 0 && snp_applied_was_cut(all->applied, &n_before, &n_all)) {
-        snp_term_printf(
-            stderr, "The last apply was cut off after %zu of %zu files; these are the rest.\n",
-            n_before, n_all);
+        snp_term_printf(stderr,
+                        "The last apply was cut off after %zu of %zu files; these are the rest.\n",
+                        n_before, n_all);
     }
     SNP_THEN(r, gates_pass(all, err));
     SNP_THEN(r, asked(all, err));
     SNP_THEN(r, snp_applied_run(all->applied, &all->changes, how_json(all), &n, err));
     if (r < 0 && n > 0) {
-        snp_term_printf(
-            stderr,
-            "Applied %zu of %zu files, up to %s. The same command continues with the "
-            "rest.\n",
-            n, all->changes.patch.n, all->changes.patch.files[n - 1].path);
+        snp_term_printf(stderr,
+                        "Applied %zu of %zu files, up to %s. The same command continues with the "
+                        "rest.\n",
+                        n, all->changes.patch.n, all->changes.patch.files[n - 1].path);
     }
     *ret = r < 0 ? NULL : result_json(all, n);
     return r;
@@ -236,8 +232,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
     SNP_THEN(r, snp_remote_run_session(cli, &session, &err));
     r = r < 0 ? r
-              : snp_changes_read(cli, session, snp_opts_args(opts) + 1, n_words - 1,
-                                 &all.changes, &err);
+              : snp_changes_read(cli, session, snp_opts_args(opts) + 1, n_words - 1, &all.changes,
+                                 &err);
     if (r == 0 && all.changes.patch.n == 0) {
         if (cli->is_json) {
             result = result_json(&all, 0);
@@ -260,32 +256,31 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 static const struct snp_opt options[] = {
-    {"yes",           'y', SNP_OPT_FLAG, NULL,   "do not ask",                                       0},
-    {"unverified",    0,   SNP_OPT_FLAG, NULL,
-     "apply without a verdict that the patch is ready; this is recorded",                            0},
-    {"reviewed",      0,   SNP_OPT_FLAG, NULL,
-     "a person has read it: apply a patch of high or critical risk; this is recorded",               0},
-    {"allow",         0,   SNP_OPT_LIST, "PATH",
-     "apply this file although tools run it automatically; may be repeated",                         0},
-    {"project-moved", 0,   SNP_OPT_FLAG, NULL,
-     "apply although files changed in the project after the session began",                          0},
-    {"stat",          0,   SNP_OPT_FLAG, NULL,   "show only which files change, and how many lines", 0},
+    {"yes", 'y', SNP_OPT_FLAG, NULL, "do not ask", 0},
+    {"unverified", 0, SNP_OPT_FLAG, NULL,
+     "apply without a verdict that the patch is ready; this is recorded", 0},
+    {"reviewed", 0, SNP_OPT_FLAG, NULL,
+     "a person has read it: apply a patch of high or critical risk; this is recorded", 0},
+    {"allow", 0, SNP_OPT_LIST, "PATH",
+     "apply this file although tools run it automatically; may be repeated", 0},
+    {"project-moved", 0, SNP_OPT_FLAG, NULL,
+     "apply although files changed in the project after the session began", 0},
+    {"stat", 0, SNP_OPT_FLAG, NULL, "show only which files change, and how many lines", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
-    {"SESSION|RUN", "a session with a project, or the id of a run",          1, 1},
-    {"PATH",        "only these files, or folders with all that is in them", 0, 0},
+    {"SESSION|RUN", "a session with a project, or the id of a run", 1, 1},
+    {"PATH", "only these files, or folders with all that is in them", 0, 0},
 };
 
 const struct snp_verb snp_verb_apply = {
     .name = "apply",
     .summary = "apply a session's changes to its project",
-    .description =
-        "Show the changes as `diff SESSION --project` does, ask, and write them into "
-        "the project: regular files and links, each atomically. If the project has "
-        "changed since, nothing is written. Files of version control are never written, "
-        "and files that tools run automatically, such as .envrc or .vscode/tasks.json, "
-        "only if --allow names them. After a crash the same command continues.",
+    .description = "Show the changes as `diff SESSION --project` does, ask, and write them into "
+                   "the project: regular files and links, each atomically. If the project has "
+                   "changed since, nothing is written. Files of version control are never written, "
+                   "and files that tools run automatically, such as .envrc or .vscode/tasks.json, "
+                   "only if --allow names them. After a crash the same command continues.",
     .spec = SNP_SPEC(options, args),
     .examples = "apply work --unverified\n"
                 "apply 8c43f2a1\n"

@@ -2,8 +2,9 @@
 /*
  * `back`: the session of a run as it was before a step.
  *
- * The run takes a snapshot of its session before each step. The record says which steps there were, the daemon which
- * of these it still has. A step that opened the session began with nothing but the project.
+ * The run takes a snapshot of its session before each step. The record says which steps there were,
+ * the daemon which of these it still has. A step that opened the session began with nothing but
+ * the project.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,15 +28,14 @@ enum {
 };
 
 static const struct snp_opt options[] = {
-    {"session", 's', SNP_OPT_STRING, "NAME", "name of the new session (default: back-RUN-STEP)",
-     0                                                                                            },
-    {"remove",  0,   SNP_OPT_FLAG,   NULL,   "remove what is kept of the run's steps",           0},
+    {"session", 's', SNP_OPT_STRING, "NAME", "name of the new session (default: back-RUN-STEP)", 0},
+    {"remove", 0, SNP_OPT_FLAG, NULL, "remove what is kept of the run's steps", 0},
     SNP_RUNS_OPT_DIR('d'),
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg args[] = {
-    {"RUN",  "id of the run, or its beginning (default: list the runs)",           0, 1},
+    {"RUN", "id of the run, or its beginning (default: list the runs)", 0, 1},
     {"STEP", "number of the step, as `logs RUN` has it (default: list the steps)", 0, 1},
 };
 
@@ -148,7 +148,7 @@ static int past_find(struct snp_cli *cli,
     return session_of(ret)[0] == '\0' ? 0 : snapshots_find(cli, ret, err);
 }
 
-/* The list -------------------------------------------------------------------------------------- */
+/* The list ------------------------------------------------------------------------------------- */
 
 static const char gone_text[] = "removed: the journal's budget was reached, the session was "
                                 "destroyed, or the daemon was killed before it was on disk";
@@ -194,9 +194,12 @@ static int list_print(struct snp_cli *cli, const struct past *past)
     return SNP_EXIT_OK;
 }
 
-/* Opening --------------------------------------------------------------------------------------- */
+/* Opening -------------------------------------------------------------------------------------- */
 
-/* The step began in a new session. What another's record says of projects and tiers is not believed. */
+/*
+ * The step began in a new session. What another's record says of projects and tiers is
+ * not believed.
+ */
 static int open_new(struct snp_cli *cli,
                     const struct past *past,
                     const char *name,
@@ -218,8 +221,8 @@ static int open_new(struct snp_cli *cli,
         return snp_err_wrap(
             err, "step 1 began with nothing but the project of the record, which is not used");
     }
-    if (snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = name), &reply,
-                        err) == 0) {
+    if (snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = name), &reply, err) ==
+        0) {
         return snp_fail(err, SNP_E_DENIED, "session %s exists already", name);
     }
     SNP_TRY(err->code == SNP_E_NOT_FOUND ? 0 : err->code);
@@ -292,9 +295,8 @@ static int step_open(struct snp_cli *cli,
         r = open_kept(cli, snp_json_str(step, "snapshot", ""), name, &lost, &err);
     }
     if (r < 0 && snp_has_suffix(err.msg, "exists already")) {
-        (void)snp_fail(&err, r,
-                       "session %s exists already; use that one, or give another name with -s",
-                       name);
+        (void)snp_fail(
+            &err, r, "session %s exists already; use that one, or give another name with -s", name);
     }
     if (r < 0) {
         return snp_cli_fail(cli, &err);
@@ -310,7 +312,7 @@ static int step_open(struct snp_cli *cli,
     return SNP_EXIT_OK;
 }
 
-/* The verb -------------------------------------------------------------------------------------- */
+/* The verb ------------------------------------------------------------------------------------- */
 
 static int steps_remove(struct snp_cli *cli, const struct past *past)
 {
@@ -325,10 +327,10 @@ static int steps_remove(struct snp_cli *cli, const struct past *past)
         snp_autoreply struct snp_reply reply = {0};
         const char *number = strrchr(snp_json_str(row, "name", ""), ':');
 
-        if (snp_remote_call(cli,
-                            SNP_WRITE(snp_snapshots_remove_request,
-                                      .snapshot = snp_json_str(row, "id", "")),
-                            &reply, &err) < 0) {
+        if (snp_remote_call(
+                cli,
+                SNP_WRITE(snp_snapshots_remove_request, .snapshot = snp_json_str(row, "id", "")),
+                &reply, &err) < 0) {
             return snp_cli_fail(cli, &err);
         }
         (void)json_array_append_new(done,
@@ -376,12 +378,11 @@ static int back_run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_back = {
     .name = "back",
     .summary = "open the session of a run as it was before a step",
-    .description =
-        "Make a new session with the variables and files that the run's session had "
-        "before a step. The run and its session do not change. What variables cannot "
-        "hold is restored if there is an image of the memory. Runs keep their steps on "
-        "disk within the journal's budget, and the oldest are removed first. Without "
-        "STEP it lists the steps.",
+    .description = "Make a new session with the variables and files that the run's session had "
+                   "before a step. The run and its session do not change. What variables cannot "
+                   "hold is restored if there is an image of the memory. Runs keep their steps on "
+                   "disk within the journal's budget, and the oldest are removed first. Without "
+                   "STEP it lists the steps.",
     .spec = SNP_SPEC(options, args),
     .examples = "back 3f2a\nback 3f2a 3\nback 3f2a 3 -s before-it-broke\nback 3f2a --remove",
     .run = back_run,

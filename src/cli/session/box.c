@@ -78,13 +78,13 @@ int snp_box_exec(struct snp_patch_session *box,
 {
     const struct snp_session_changes *changes = box->spec->changes;
     size_t n = code == NULL ? 0 : strlen(code);
-    snp_autojson json_t *head = SNP_WRITE(
-        snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
-        .kind = argv == NULL ? "python" : "command", .code_len = n, .argv = argv,
-        .limits = box->spec->limits, .defaults = box->spec->defaults, .tier = changes->tier,
-        .template = changes->template, .project = changes->project, .rootfs = changes->rootfs,
-        .durability = "process", .checkpoint = "off",
-        .temporary = true); /* it ends with us, however we end */
+    snp_autojson json_t *head =
+        SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
+                  .kind = argv == NULL ? "python" : "command", .code_len = n, .argv = argv,
+                  .limits = box->spec->limits, .defaults = box->spec->defaults,
+                  .tier = changes->tier, .template = changes->template, .project = changes->project,
+                  .rootfs = changes->rootfs, .durability = "process", .checkpoint = "off",
+                  .temporary = true); /* it ends with us, however we end */
     snp_autoreply struct snp_reply reply = {0};
     struct output_sink taking = {.box = box, .out = out};
     const struct snp_call call = {
@@ -126,10 +126,7 @@ int snp_box_python(struct snp_patch_session *box, const char *code, struct snp_e
                           message[0] == '\0' ? status : message);
 }
 
-static int put(const struct snp_patch_session *box,
-               int fd,
-               const char *name,
-               struct snp_err *err)
+static int put(const struct snp_patch_session *box, int fd, const char *name, struct snp_err *err)
 {
     snp_autofree char *path = snp_need_format("/tmp/%.*s/%s", NONCE, box->nonce, name);
     const struct snp_remote_file to = {
@@ -191,8 +188,8 @@ int snp_box_apply(struct snp_patch_session *box,
         "how = json.load(open('/tmp/%s/how.json'))\n"
         "apply('/tmp/%s/patch.json', how['hunk'], how['unexecuted'] or [], how['has_tests'])";
     snp_autojson json_t *how =
-        snp_need(json_pack("{s:O?, s:O?, s:b}", "hunk", part->hunk, "unexecuted",
-                           part->unexecuted, "has_tests", part->has_tests));
+        snp_need(json_pack("{s:O?, s:O?, s:b}", "hunk", part->hunk, "unexecuted", part->unexecuted,
+                           "has_tests", part->has_tests));
     snp_autofree char *text = snp_need(snp_json_text(how));
     snp_autofree char *code = snp_need_format(format, box->nonce, box->nonce);
 

@@ -9,9 +9,8 @@
 #include "cli/session/changes.h"
 
 enum {
-    SNP_BOX_OUTPUT_MAX =
-        256 << 10,      /* bytes of a command's output that are taken: the last ones */
-    SNP_BOX_NONCE = 16, /* digits */
+    SNP_BOX_OUTPUT_MAX = 256 << 10, /* bytes of a command's output that are taken: the last ones */
+    SNP_BOX_NONCE = 16,             /* digits */
 };
 
 /* What all boxes of a verdict share; borrowed. */
@@ -26,16 +25,18 @@ struct snp_box_spec {
 struct snp_patch_session {
     const struct snp_box_spec *spec;
     char name[64];
-    char
-        nonce[33]; /* the folder /tmp/NONCE has our programs, the patch, and what they answer */
-    struct snp_buf
-        *printed; /* gets standard output alone, and nothing beyond its room; NULL = none */
-    bool is_cut;  /* there was more */
+    char nonce[33]; /* the folder /tmp/NONCE has our programs, the patch, and what they answer */
+    /* gets standard output alone, and nothing beyond its room; NULL = none */
+    struct snp_buf *printed;
+    bool is_cut; /* there was more */
     bool is_open;
 };
 #define snp_autobox snp_cleanup(snp_box_close)
 
-/* Open it, with our programs and the patch in a folder of a random name. snp_box_close() in any case. */
+/*
+ * Open it, with our programs and the patch in a folder of a random name. snp_box_close() in
+ * any case.
+ */
 int snp_box_open(const struct snp_box_spec *spec,
                  struct snp_patch_session *ret,
                  struct snp_err *err) SNP_NODISCARD;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon knows which files the session wrote or deleted over its project, this command reads what the project has
- * in their places. So a patch is of one moment of both, and `apply` compares once more.
+ * The daemon knows which files the session wrote or deleted over its project, this command reads
+ * what the project has in their places. So a patch is of one moment of both, and `apply` compares
+ * once more.
  */
 #include "cli/session/changes.h"
 
@@ -114,7 +115,10 @@ static bool is_asked_for(const struct change_reader *all, const char *path)
     return is_asked;
 }
 
-/* A file of the session that holds bytes. One with holes is stored as its runs, so its size is another one. */
+/*
+ * A file of the session that holds bytes. One with holes is stored as its runs, so its size is
+ * another one.
+ */
 static int now_read(struct change_reader *all,
                     const struct snp_diff_file *row,
                     struct snp_patch_side *now,
@@ -188,7 +192,10 @@ static int path_order(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A file of a folder that the session deleted, or made anew: deleted, unless the session has one of that name. */
+/*
+ * A file of a folder that the session deleted, or made anew: deleted, unless the session has one of
+ * that name.
+ */
 static int hidden_found(void *ctx, const char *path, struct snp_err *err)
 {
     struct change_reader *all = ctx;
@@ -261,8 +268,8 @@ static int row_add(struct change_reader *all,
                : snp_streq(row->type_b, "link") ? SNP_PATCH_LINK
                                                 : SNP_PATCH_OTHER;
     if (now.kind == SNP_PATCH_LINK) {
-        now.target = snp_need_copy(
-            json_is_string(row->target_b) ? json_string_value(row->target_b) : "");
+        now.target =
+            snp_need_copy(json_is_string(row->target_b) ? json_string_value(row->target_b) : "");
     }
     if (now.kind == SNP_PATCH_FILE && now_read(all, row, &now, err) < 0) {
         snp_patch_side_done(&now);
@@ -306,13 +313,12 @@ static int session_read(struct snp_cli *cli,
     snp_autoreply struct snp_reply reply = {0};
     struct snp_sessions_show_answer shown;
 
-    SNP_TRY(snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = session),
-                            &reply, err));
+    SNP_TRY(snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = session), &reply,
+                            err));
     snp_record_read(reply.head, &snp_sessions_show_answer_form, &shown);
     if (shown.project == NULL) {
         return snp_fail(err, SNP_E_INVALID,
-                        "session %.80s has no project; make one with: exec --project DIR",
-                        session);
+                        "session %.80s has no project; make one with: exec --project DIR", session);
     }
     ret->session = snp_need_copy(shown.id);
     ret->name = snp_need_copy(shown.name == NULL ? shown.id : shown.name);
@@ -331,7 +337,10 @@ static int session_read(struct snp_cli *cli,
     return snp_project_open(ret->project, &ret->project_fd, err);
 }
 
-/* Where a project is a copy, that is what the session is compared with; native has the changes alone. */
+/*
+ * Where a project is a copy, that is what the session is compared with; native has the
+ * changes alone.
+ */
 static int diff_ask(struct snp_cli *cli,
                     const struct snp_session_changes *changes,
                     struct snp_reply *reply,

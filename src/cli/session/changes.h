@@ -2,7 +2,10 @@
 #ifndef SNP_CLI_SESSION_CHANGES_H
 #define SNP_CLI_SESSION_CHANGES_H
 
-/* What a session would change in its project, as a patch; and what that and `diff` read of the daemon's answers. */
+/*
+ * What a session would change in its project, as a patch; and what that and `diff` read of the
+ * daemon's answers.
+ */
 
 #include "cli/cli.h"
 #include "repair/patch.h"
@@ -25,8 +28,8 @@ void snp_changes_done(struct snp_session_changes *changes);
 #define snp_autochanges snp_cleanup(snp_changes_done)
 
 /*
- * Read them. only: names of files or folders of the project, of which the patch is; none: of all. *ret is the
- * caller's, also on failure. SNP_E_INVALID: the session has no project.
+ * Read them. only: names of files or folders of the project, of which the patch is; none: of all.
+ * *ret is the caller's, also on failure. SNP_E_INVALID: the session has no project.
  */
 int snp_changes_read(struct snp_cli *cli,
                      const char *session,
@@ -38,7 +41,10 @@ int snp_changes_read(struct snp_cli *cli,
 /* The bytes of a row's path, a string; the caller frees. */
 char *snp_changes_path(const struct snp_diff_file *row);
 
-/* A content by its hash, with a NUL behind it; the caller frees. SNP_E_PEER: it has more than max bytes. */
+/*
+ * A content by its hash, with a NUL behind it; the caller frees. SNP_E_PEER: it has more than
+ * max bytes.
+ */
 int snp_changes_content(struct snp_cli *cli,
                         const char *hash,
                         size_t max,

@@ -74,8 +74,7 @@ static int line_add(struct comparison *all, enum snp_style style, const char *te
     int r = snp_buf_adds(&all->out, code);
 
     if (r == 0) {
-        r = snp_term_is(stdout) ? snp_escape(&all->out, text, n)
-                                : snp_buf_add(&all->out, text, n);
+        r = snp_term_is(stdout) ? snp_escape(&all->out, text, n) : snp_buf_add(&all->out, text, n);
     }
     return r < 0 ? r : snp_buf_addf(&all->out, "%s\n", code[0] == '\0' ? "" : SNP_TERM_PLAIN);
 }
@@ -102,14 +101,12 @@ char *snp_diff_name(const char *before, const char *name)
 
     snp_buf_init(&text, NAME_MAX_BYTES);
     for (const char *c = name; *c != '\0'; c++) {
-        is_plain =
-            is_plain && (unsigned char)*c > 0x20 && *c != 0x7f && *c != '"' && *c != '\\';
+        is_plain = is_plain && (unsigned char)*c > 0x20 && *c != 0x7f && *c != '"' && *c != '\\';
     }
     r = snp_buf_addf(&text, "%s%s", is_plain ? "" : "\"", before);
     for (const char *c = name; *c != '\0' && r == 0; c++) {
         unsigned char byte = (unsigned char)*c;
-        bool is_as_it_is =
-            is_plain || (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\');
+        bool is_as_it_is = is_plain || (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\');
 
         r = is_as_it_is ? snp_buf_add(&text, c, 1) : snp_buf_addf(&text, "\\%03o", byte);
     }
@@ -123,10 +120,8 @@ static int variable_add(struct comparison *all, const json_t *row)
 {
     SNP_READ(snp_diff_variable, variable, row);
     snp_autofree char *name = snp_diff_name("", json_string_value(variable.name));
-    snp_autofree char *type_a =
-        snp_diff_name("", variable.type_a == NULL ? "?" : variable.type_a);
-    snp_autofree char *type_b =
-        snp_diff_name("", variable.type_b == NULL ? "?" : variable.type_b);
+    snp_autofree char *type_a = snp_diff_name("", variable.type_a == NULL ? "?" : variable.type_a);
+    snp_autofree char *type_b = snp_diff_name("", variable.type_b == NULL ? "?" : variable.type_b);
 
     if (snp_streq(variable.change, "added")) {
         return linef(all, SNP_STYLE_GREEN, "variable %s: added, %.200s", name, type_b);
@@ -181,8 +176,8 @@ static int folder_make(struct comparison *all, struct snp_err *err)
     if (all->folder != NULL) {
         return 0;
     }
-    all->folder = snp_need_format("%s/snipara-diff-XXXXXX",
-                                  base == NULL || base[0] != '/' ? "/tmp" : base);
+    all->folder =
+        snp_need_format("%s/snipara-diff-XXXXXX", base == NULL || base[0] != '/' ? "/tmp" : base);
     if (mkdtemp(all->folder) == NULL) { /* mode 0700 */
         int eno = errno;
 
@@ -194,8 +189,7 @@ static int folder_make(struct comparison *all, struct snp_err *err)
 
 static int side_store(const struct file_side *side, const char *path, struct snp_err *err)
 {
-    snp_autoclose int fd =
-        open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    snp_autoclose int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 
     if (fd < 0 || snp_write_all(fd, side->bytes, side->len) < 0) {
         return snp_fail_sys(err, errno, "write %s", path);
@@ -234,8 +228,7 @@ static int hunks_make(struct comparison *all,
     for (int line = 0; line < 2 && r == 0 && hunks->len > 0; line++) {
         const char *end = memchr(snp_buf_bytes(hunks), '\n', hunks->len);
 
-        snp_buf_consume(hunks,
-                        end == NULL ? hunks->len : (size_t)(end - snp_buf_bytes(hunks)) + 1);
+        snp_buf_consume(hunks, end == NULL ? hunks->len : (size_t)(end - snp_buf_bytes(hunks)) + 1);
     }
     return r;
 }
@@ -443,8 +436,7 @@ static int change_stat(struct comparison *all, const struct change *change)
 
     if (!change->has_lines) {
         return linef(all, SNP_STYLE_PLAIN, " %s | %s -> %s", name,
-                     snp_human_bytes(change->a.size).text,
-                     snp_human_bytes(change->b.size).text);
+                     snp_human_bytes(change->a.size).text, snp_human_bytes(change->b.size).text);
     }
     return linef(all, SNP_STYLE_PLAIN, " %s | +%" PRIu64 " -%" PRIu64, name, change->added,
                  change->removed);
@@ -479,10 +471,9 @@ static int change_tell(struct comparison *all,
     } else {
         r = all->is_stat ? change_stat(all, change) : change_add(all, change);
     }
-    return r < 0
-               ? snp_fail(err, (enum snp_code)r,
-                          "more than %d MiB of differences; --stat counts them", ALL_MAX >> 20)
-               : 0;
+    return r < 0 ? snp_fail(err, (enum snp_code)r,
+                            "more than %d MiB of differences; --stat counts them", ALL_MAX >> 20)
+                 : 0;
 }
 
 static int file_add(struct comparison *all, json_t *row, struct snp_err *err)
@@ -508,8 +499,7 @@ static int files_add(struct comparison *all, const json_t *answer, struct snp_er
 static int total_add(struct comparison *all)
 {
     return linef(all, SNP_STYLE_BOLD,
-                 "%zu variable%s, %zu file%s changed, %" PRIu64 " lines added, %" PRIu64
-                 " removed",
+                 "%zu variable%s, %zu file%s changed, %" PRIu64 " lines added, %" PRIu64 " removed",
                  all->variables, all->variables == 1 ? "" : "s", all->files,
                  all->files == 1 ? "" : "s", all->added, all->removed);
 }
@@ -532,8 +522,8 @@ static void comparison_done(struct comparison *all)
 static int compare(struct comparison *all, struct snp_reply *reply, struct snp_err *err)
 {
     bool is_json = all->cli->is_json;
-    int r = snp_remote_call(all->cli, SNP_WRITE(snp_diff_request, .a = all->a, .b = all->b),
-                            reply, err);
+    int r = snp_remote_call(all->cli, SNP_WRITE(snp_diff_request, .a = all->a, .b = all->b), reply,
+                            err);
 
     if (r < 0) {
         return r;
@@ -548,7 +538,10 @@ static int compare(struct comparison *all, struct snp_reply *reply, struct snp_e
     return r;
 }
 
-/* One snapshot is compared with its session as it is now; b stays NULL if there is nothing to compare. */
+/*
+ * One snapshot is compared with its session as it is now; b stays NULL if there is nothing
+ * to compare.
+ */
 static int sides_find(struct comparison *all, struct snp_err *err)
 {
     const char *second = snp_opts_arg(all->opts, 1);
@@ -574,8 +567,7 @@ static struct file_side side_of_patch(const struct snp_patch_side *from)
         [SNP_PATCH_NONE] = NULL,    [SNP_PATCH_FILE] = "file",     [SNP_PATCH_LINK] = "link",
         [SNP_PATCH_FOLDER] = "dir", [SNP_PATCH_OTHER] = "special",
     };
-    struct file_side side = {
-        .type = types[from->kind], .target = from->target, .size = from->size};
+    struct file_side side = {.type = types[from->kind], .target = from->target, .size = from->size};
 
     if (from->kind == SNP_PATCH_FILE) {
         side.hash = from->hash;
@@ -712,8 +704,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_end(cli, r, &err, reply.head);
     }
     snp_record_read(reply.head, &snp_diff_answer_form, &answer);
-    r = snp_pager_write(snp_buf_bytes(&all.out), all.out.len,
-                        snp_opts_flag(opts, "pager", true));
+    r = snp_pager_write(snp_buf_bytes(&all.out), all.out.len, snp_opts_flag(opts, "pager", true));
     if (answer.truncated) {
         snp_cli_warn(cli,
                      "some differences are not shown: there are more than one answer can hold");
@@ -725,16 +716,16 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt options[] = {
     {"project", 0, SNP_OPT_FLAG, NULL,
-     "what session A would change in its project: what `apply` applies",          0},
-    {"patch",   0, SNP_OPT_FLAG, NULL,
-     "with --project: print it for programs, as JSON with the contents",          0},
-    {"stat",    0, SNP_OPT_FLAG, NULL, "only count: which files, how many lines", 0},
-    {"pager",   0, SNP_OPT_BOOL, NULL, "on a terminal, page by page (default)",   0},
+     "what session A would change in its project: what `apply` applies", 0},
+    {"patch", 0, SNP_OPT_FLAG, NULL,
+     "with --project: print it for programs, as JSON with the contents", 0},
+    {"stat", 0, SNP_OPT_FLAG, NULL, "only count: which files, how many lines", 0},
+    {"pager", 0, SNP_OPT_BOOL, NULL, "on a terminal, page by page (default)", 0},
     SNP_CLI_OPT_SESSION_AT,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
-    {"A", "a session as it is now, or a snapshot: SESSION@NAME or id",        0, 1},
+    {"A", "a session as it is now, or a snapshot: SESSION@NAME or id", 0, 1},
     {"B", "another, to compare A with (default: the snapshot's session now)", 0, 1},
 };
 

@@ -7,8 +7,8 @@
 #include "cli/session/changes.h"
 
 /*
- * A name that holds what could be read as more than a name is put in quotes, C-like; before stands in front of it. The
- * caller frees.
+ * A name that holds what could be read as more than a name is put in quotes, C-like; before stands
+ * in front of it. The caller frees.
  */
 char *snp_diff_name(const char *before, const char *name);
 

@@ -77,11 +77,10 @@ static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_usage(cli, "--budget: '%.40s' is not a size; write it as 512m or 2g",
                              budget);
     }
-    r = snp_remote_call(cli,
-                        SNP_WRITE(snp_gc_request, .budget_bytes = budget == NULL
-                                                                      ? SNP_NO_NUMBER
-                                                                      : (int64_t)bytes),
-                        &reply, &err);
+    r = snp_remote_call(
+        cli,
+        SNP_WRITE(snp_gc_request, .budget_bytes = budget == NULL ? SNP_NO_NUMBER : (int64_t)bytes),
+        &reply, &err);
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, reply.head);
     }

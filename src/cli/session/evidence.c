@@ -58,8 +58,7 @@ static void samples_write(const json_t *samples, struct snp_buf *out)
 
         (void)!snp_buf_addf(
             out, "\nSample `%s` %s `%s` has.\n", snp_json_str(sample, "command", ""),
-            snp_json_bool(sample, "is_as_expected", false) ? "prints what"
-                                                           : "does not print what",
+            snp_json_bool(sample, "is_as_expected", false) ? "prints what" : "does not print what",
             snp_json_str(sample, "expect", ""));
         if (changes[0] != '\0') {
             (void)!snp_buf_addf(out, "\n```diff\n%s\n```\n", changes);
@@ -100,8 +99,8 @@ char *snp_evidence_summary(const json_t *evidence)
     if (json_is_object(risk)) {
         (void)!snp_buf_addf(&out, "\nRisk: %s (%s), by `%s` of `%s`: %s Automation: %s.\n",
                             snp_json_str(risk, "level", ""), snp_json_str(risk, "class", ""),
-                            snp_json_str(risk, "rule", "no rule"),
-                            snp_json_str(risk, "path", ""), snp_json_str(risk, "strategy", ""),
+                            snp_json_str(risk, "rule", "no rule"), snp_json_str(risk, "path", ""),
+                            snp_json_str(risk, "strategy", ""),
                             snp_json_str(risk, "automation", ""));
     }
     (void)!snp_buf_adds(&out, "\n| command | project | status | exit code | tests |\n"
@@ -132,10 +131,7 @@ char *snp_evidence_summary(const json_t *evidence)
     return snp_need(snp_buf_cstr(&out));
 }
 
-static int file_write(const char *folder,
-                      const char *name,
-                      const char *text,
-                      struct snp_err *err)
+static int file_write(const char *folder, const char *name, const char *text, struct snp_err *err)
 {
     snp_autofree char *path = snp_need_format("%s/%s", folder, name);
 
@@ -164,17 +160,15 @@ int snp_evidence_keep(const struct snp_patch *of,
     SNP_TRY(file_write(folder, "evidence.json", text, err));
     SNP_TRY(file_write(folder, "summary.md", summary, err));
     (void)!snp_patch_hash(text, strlen(text), hash);
-    (void)json_object_set_new(evidence, "evidence_sha256",
-                              json_string(hash)); /* not in the file */
-    return snp_applied_judge(applied,
-                             json_pack("{s:s, s:s, s:s, s:O, s:O?, s:O, s:O?}", "sha256",
-                                       of->hash, "verdict",
-                                       snp_json_str(evidence, "verdict", ""), "evidence_sha256",
-                                       hash, "reasons", json_object_get(evidence, "reasons"),
-                                       "risk", json_object_get(evidence, "risk"), "measures",
-                                       json_object_get(evidence, "measures"), "run",
-                                       json_object_get(evidence, "run")),
-                             err);
+    (void)json_object_set_new(evidence, "evidence_sha256", json_string(hash)); /* not in the file */
+    return snp_applied_judge(
+        applied,
+        json_pack("{s:s, s:s, s:s, s:O, s:O?, s:O, s:O?}", "sha256", of->hash, "verdict",
+                  snp_json_str(evidence, "verdict", ""), "evidence_sha256", hash, "reasons",
+                  json_object_get(evidence, "reasons"), "risk", json_object_get(evidence, "risk"),
+                  "measures", json_object_get(evidence, "measures"), "run",
+                  json_object_get(evidence, "run")),
+        err);
 }
 
 char *snp_evidence_feedback(const json_t *evidence)
@@ -191,8 +185,7 @@ char *snp_evidence_feedback(const json_t *evidence)
         if (snp_json_bool(run, "patched", false) && snp_json_int(run, "exit_code", -1) != 0 &&
             strcmp(snp_json_str(run, "kind", ""), "hidden") != 0) {
             (void)!snp_buf_addf(&out, "\nOutput of `%s` (untrusted data):\n%s\n",
-                                snp_json_str(run, "command", ""),
-                                snp_json_str(run, "output", ""));
+                                snp_json_str(run, "command", ""), snp_json_str(run, "output", ""));
         }
     }
     samples_write(json_object_get(evidence, "samples"), &out);

@@ -33,49 +33,55 @@ enum {
 };
 
 static const struct snp_opt options[] = {
-    {"file",           'f', SNP_OPT_STRING, "FILE",       "read the code from FILE",                          0                    },
-    {"session",        's', SNP_OPT_STRING, "NAME",
-     "run in this session, which lasts; made if it does not exist",                                           0                    },
-    {"env",            'e', SNP_OPT_STRING, "TIER",
-     "where it runs: native, docker, local (weaker), or auto (default): the strongest there is",              SNP_KEY_ENVIRONMENT  },
-    {"template",       0,   SNP_OPT_STRING, "NAME",
+    {"file", 'f', SNP_OPT_STRING, "FILE", "read the code from FILE", 0},
+    {"session", 's', SNP_OPT_STRING, "NAME",
+     "run in this session, which lasts; made if it does not exist", 0},
+    {"env", 'e', SNP_OPT_STRING, "TIER",
+     "where it runs: native, docker, local (weaker), or auto (default): the strongest there is",
+     SNP_KEY_ENVIRONMENT},
+    {"template", 0, SNP_OPT_STRING, "NAME",
      "what a new session has: base, data (numpy, pandas), plot (matplotlib), or a template of "
-     "yours",                                                                                                 SNP_KEY_TEMPLATE     },
+     "yours",
+     SNP_KEY_TEMPLATE},
     SNP_CLI_OPT_LIMITS,
-    {"project",        0,   SNP_OPT_STRING, "DIR",
-     "folder seen at /workspace; what is written there stays in the sandbox",                                 0                    },
-    {"rootfs",         0,   SNP_OPT_STRING, "DIR|TAR",
-     "another file system to run over, instead of this machine's /usr",                                       0                    },
-    {"sh",             0,   SNP_OPT_FLAG,   NULL,         "CODE is a shell line, not Python",                 0                    },
-    {"check",          0,   SNP_OPT_FLAG,   NULL,
-     "exit with the code of a failed ! line or %%bash cell, even if the Python succeeded",                    0                    },
-    {"stdin",          0,   SNP_OPT_STRING, "FILE",
-     "standard input of the code; - is that of this command",                                                 0                    },
-    {"set-env",        0,   SNP_OPT_LIST,   "NAME=VALUE", "a variable for the code (repeatable)",             0                    },
-    {"pass-env",       0,   SNP_OPT_LIST,   "NAME",       "pass your variable NAME to the code (repeatable)",
-     0                                                                                                                             },
-    {"allow-degraded", 0,   SNP_OPT_FLAG,   NULL,
-     "run even if this host lacks a control; the result says which",                                          0                    },
-    {"require-exact",  0,   SNP_OPT_BOOL,   NULL,
-     "refuse if a control or limit is missing or only approximate here (memory, for example)",                SNP_KEY_REQUIRE_EXACT},
-    {"transaction",    0,   SNP_OPT_BOOL,   NULL,
-     "in a session, undo what the code did if it has to be killed (default)",                                 SNP_KEY_TRANSACTION  },
-    {"atomic",         0,   SNP_OPT_FLAG,   NULL,
+    {"project", 0, SNP_OPT_STRING, "DIR",
+     "folder seen at /workspace; what is written there stays in the sandbox", 0},
+    {"rootfs", 0, SNP_OPT_STRING, "DIR|TAR",
+     "another file system to run over, instead of this machine's /usr", 0},
+    {"sh", 0, SNP_OPT_FLAG, NULL, "CODE is a shell line, not Python", 0},
+    {"check", 0, SNP_OPT_FLAG, NULL,
+     "exit with the code of a failed ! line or %%bash cell, even if the Python succeeded", 0},
+    {"stdin", 0, SNP_OPT_STRING, "FILE", "standard input of the code; - is that of this command",
+     0},
+    {"set-env", 0, SNP_OPT_LIST, "NAME=VALUE", "a variable for the code (repeatable)", 0},
+    {"pass-env", 0, SNP_OPT_LIST, "NAME", "pass your variable NAME to the code (repeatable)", 0},
+    {"allow-degraded", 0, SNP_OPT_FLAG, NULL,
+     "run even if this host lacks a control; the result says which", 0},
+    {"require-exact", 0, SNP_OPT_BOOL, NULL,
+     "refuse if a control or limit is missing or only approximate here (memory, for example)",
+     SNP_KEY_REQUIRE_EXACT},
+    {"transaction", 0, SNP_OPT_BOOL, NULL,
+     "in a session, undo what the code did if it has to be killed (default)", SNP_KEY_TRANSACTION},
+    {"atomic", 0, SNP_OPT_FLAG, NULL,
      "also undo what the code did if it fails; refused before it runs where undoing is "
-     "impossible",                                                                                            0                    },
-    {"durability",     0,   SNP_OPT_STRING, "HOW",
-     "what an answered result survives: synced (a power cut), process (a crash of the daemon)",               SNP_KEY_DURABILITY   },
-    {"checkpoint",     0,   SNP_OPT_STRING, "WHEN",
+     "impossible",
+     0},
+    {"durability", 0, SNP_OPT_STRING, "HOW",
+     "what an answered result survives: synced (a power cut), process (a crash of the daemon)",
+     SNP_KEY_DURABILITY},
+    {"checkpoint", 0, SNP_OPT_STRING, "WHEN",
      "when the session is saved: idle (soon after the last cell), after (each answer), cell "
-     "(before each answer), off",                                                                             SNP_KEY_CHECKPOINT   },
-    {"recover",        0,   SNP_OPT_STRING, "HOW",
+     "(before each answer), off",
+     SNP_KEY_CHECKPOINT},
+    {"recover", 0, SNP_OPT_STRING, "HOW",
      "if cells are missing after a crash: ask (fail and name them; default), replay them "
-     "first, skip those that failed in a replay, or continue from the checkpoint",                            0                    },
-    {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0                    },
-    {"display-dir",    0,   SNP_OPT_STRING, "DIR",
-     "save what the code displays (images, HTML) as files",                                                   0                    },
-    {"quiet",          'q', SNP_OPT_FLAG,   NULL,
-     "print only what ended the code; leave out denials, files, degraded",                                    0                    },
+     "first, skip those that failed in a replay, or continue from the checkpoint",
+     0},
+    {"stream", 0, SNP_OPT_BOOL, NULL, "show output as it comes (default), or at the end", 0},
+    {"display-dir", 0, SNP_OPT_STRING, "DIR", "save what the code displays (images, HTML) as files",
+     0},
+    {"quiet", 'q', SNP_OPT_FLAG, NULL,
+     "print only what ended the code; leave out denials, files, degraded", 0},
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
@@ -83,7 +89,8 @@ static const struct snp_opt options[] = {
 static const struct snp_opt_arg args[] = {
     {"CODE",
      "Python (or a shell line with --sh); - reads it from standard input; after -- a command "
-     "and its arguments; after --file its arguments (after -- if they look like options)", 0, 0},
+     "and its arguments; after --file its arguments (after -- if they look like options)",
+     0, 0},
 };
 
 /* Everything of one run; owned where it says so. */
@@ -206,8 +213,7 @@ static int code_take(struct exec_job *job, struct snp_err *err)
     if (file == NULL && snp_opts_dashes(job->opts, &before) &&
         snp_opts_n_args(job->opts) > before) {
         if (before > 0 || snp_opts_flag(job->opts, "sh", false)) {
-            return snp_fail(err, SNP_E_INVALID,
-                            "give either code or a command after --, not both");
+            return snp_fail(err, SNP_E_INVALID, "give either code or a command after --, not both");
         }
         return command_take(job, err);
     }
@@ -341,8 +347,7 @@ static int env_collect(const struct exec_job *job, json_t *env, struct snp_err *
         const char *equals = strchr(items[i], '=');
 
         if (equals == NULL || equals == items[i]) {
-            return snp_fail(err, SNP_E_INVALID, "--set-env needs NAME=VALUE, not '%s'",
-                            items[i]);
+            return snp_fail(err, SNP_E_INVALID, "--set-env needs NAME=VALUE, not '%s'", items[i]);
         }
         r = env_add(env, items[i], (size_t)(equals - items[i]), equals + 1, err);
     }
@@ -353,8 +358,7 @@ static int head_make(struct exec_job *job, struct snp_err *err)
 {
     const char *session = snp_opts_str(job->opts, "session");
     bool has_template = snp_config_origin(job->config, SNP_KEY_TEMPLATE) == SNP_ORIGIN_CLI;
-    bool has_checkpoint =
-        snp_config_origin(job->config, SNP_KEY_CHECKPOINT) != SNP_ORIGIN_DEFAULT;
+    bool has_checkpoint = snp_config_origin(job->config, SNP_KEY_CHECKPOINT) != SNP_ORIGIN_DEFAULT;
     bool has_tier = snp_config_origin(job->config, SNP_KEY_ENVIRONMENT) == SNP_ORIGIN_CLI;
     const char *tier =
         session == NULL ? snp_cli_tier(job->config) : snp_cli_tier_to_stay(job->config);
@@ -390,8 +394,8 @@ static int head_make(struct exec_job *job, struct snp_err *err)
             session != NULL && !snp_opts_flag(job->opts, "quiet", false) && !job->cli->is_json,
         .tier = has_tier ? tier : NULL,
         .template = has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL,
-        .limits = limits, .defaults = defaults, .project = project, .rootfs = rootfs,
-        .env = env, .allow_degraded = snp_opts_flag(job->opts, "allow-degraded", false),
+        .limits = limits, .defaults = defaults, .project = project, .rootfs = rootfs, .env = env,
+        .allow_degraded = snp_opts_flag(job->opts, "allow-degraded", false),
         .require_exact = snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT),
         .stream = snp_opts_flag(job->opts, "stream", true) && !job->cli->is_json,
         .transaction = snp_config_bool(job->config, SNP_KEY_TRANSACTION),
@@ -400,17 +404,13 @@ static int head_make(struct exec_job *job, struct snp_err *err)
         .checkpoint = has_checkpoint ? snp_config_str(job->config, SNP_KEY_CHECKPOINT) : NULL,
         .recover = snp_opts_str(job->opts, "recover"));
     /* A folder whose name is no UTF-8 cannot be written down in JSON. */
-    return job->head == NULL
-               ? snp_fail(err, SNP_E_INVALID, "the request cannot be written as JSON")
-               : 0;
+    return job->head == NULL ? snp_fail(err, SNP_E_INVALID, "the request cannot be written as JSON")
+                             : 0;
 }
 
 /* Running --------------------------------------------------------------------------------- */
 
-static int job_run(struct exec_job *job,
-                   struct snp_view *view,
-                   int *ret_exit,
-                   struct snp_err *err)
+static int job_run(struct exec_job *job, struct snp_view *view, int *ret_exit, struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *result = NULL;
@@ -501,12 +501,11 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_exec = {
     .name = "exec",
     .summary = "run Python or a command in a sandbox",
-    .description =
-        "Run Python code, or a command, isolated by the kernel: no network, none of "
-        "your files, limited memory and time.\n"
-        "Without --session the sandbox ends with the code. With it, variables and files "
-        "stay for the next call. Ctrl-C interrupts the code; a second one stops waiting "
-        "for it.",
+    .description = "Run Python code, or a command, isolated by the kernel: no network, none of "
+                   "your files, limited memory and time.\n"
+                   "Without --session the sandbox ends with the code. With it, variables and files "
+                   "stay for the next call. Ctrl-C interrupts the code; a second one stops waiting "
+                   "for it.",
     .spec = SNP_SPEC(options, args),
     .examples = "exec 'print(6 * 7)'\n"
                 "exec --session work -f load.py data.csv\n"

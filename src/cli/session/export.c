@@ -61,14 +61,16 @@ static int export_to(struct snp_cli *cli,
     return r < 0 ? r : snp_target_commit(&sink->target, -1, err);
 }
 
-/* The session or snapshot, as a word, with -s, or NAME of it as the one and it as the other. *ret: NULL = not said. */
+/*
+ * The session or snapshot, as a word, with -s, or NAME of it as the one and it as the other. *ret:
+ * NULL = not said.
+ */
 static int source_find(const struct snp_opts *opts, char **ret, struct snp_err *err)
 {
     const char *word = snp_opts_arg(opts, 1);
     const char *given = snp_opts_str(opts, "session");
 
-    if (given != NULL && strchr(given, '@') != NULL &&
-        (word == NULL || snp_streq(word, given))) {
+    if (given != NULL && strchr(given, '@') != NULL && (word == NULL || snp_streq(word, given))) {
         word = given; /* a snapshot */
     } else {
         return snp_remote_moment_of(opts, word, ret, err);
@@ -145,7 +147,9 @@ static int file_send(struct snp_cli *cli, const char *token, int fd, struct snp_
     return r;
 }
 
-/* The limits of new sessions here cap those of the file; limits on the command line replace both. */
+/*
+ * The limits of new sessions here cap those of the file; limits on the command line replace both.
+ */
 static json_t *begin_head(const struct snp_config *config,
                           const struct snp_opts *opts,
                           const char *name)
@@ -173,8 +177,8 @@ static int import_from(
 
     r = r < 0 ? r : file_send(cli, answer.token, fd, err);
     return r < 0 ? r
-                 : snp_remote_call(
-                       cli, SNP_WRITE(snp_import_end_request, .token = answer.token), ret, err);
+                 : snp_remote_call(cli, SNP_WRITE(snp_import_end_request, .token = answer.token),
+                                   ret, err);
 }
 
 static int run_import(struct snp_cli *cli, const struct snp_opts *opts)
@@ -220,31 +224,29 @@ static int run_import(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt export_options[] = {
     {"session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION or SESSION@NAME", 0},
-    {"force",   'f', SNP_OPT_FLAG,   NULL,   "replace FILE",                        0},
+    {"force", 'f', SNP_OPT_FLAG, NULL, "replace FILE", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt import_options[] = {
-    {"name",           0,   SNP_OPT_STRING, "NAME",
-     "name of the session here (default: the name in the file)",         0                    },
-    {"env",            'e', SNP_OPT_STRING, "TIER",
-     "where it runs: native, docker, local (weaker), or auto (default)", SNP_KEY_ENVIRONMENT  },
+    {"name", 0, SNP_OPT_STRING, "NAME", "name of the session here (default: the name in the file)",
+     0},
+    {"env", 'e', SNP_OPT_STRING, "TIER",
+     "where it runs: native, docker, local (weaker), or auto (default)", SNP_KEY_ENVIRONMENT},
     SNP_CLI_OPT_LIMITS,
-    {"allow-degraded", 0,   SNP_OPT_FLAG,   NULL,
-     "make the session even if this host lacks a control",               0                    },
-    {"require-exact",  0,   SNP_OPT_BOOL,   NULL,
+    {"allow-degraded", 0, SNP_OPT_FLAG, NULL, "make the session even if this host lacks a control",
+     0},
+    {"require-exact", 0, SNP_OPT_BOOL, NULL,
      "refuse if a control or limit is missing or only approximate here", SNP_KEY_REQUIRE_EXACT},
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg export_args[] = {
-    {"FILE",    "file to write; - is standard output",                                       1, 1},
+    {"FILE", "file to write; - is standard output", 1, 1},
     {"SESSION",
-     "the session, or a snapshot: SESSION@NAME; may be left out if only one session exists", 0,
-     1                                                                                           },
+     "the session, or a snapshot: SESSION@NAME; may be left out if only one session exists", 0, 1},
 };
 static const struct snp_opt_arg import_args[] = {
-    {"FILE", "file that export wrote; - is standard input", 1, 1}
-};
+    {"FILE", "file that export wrote; - is standard input", 1, 1}};
 
 const struct snp_verb snp_verb_export = {
     .name = "export",
@@ -260,12 +262,11 @@ const struct snp_verb snp_verb_export = {
 const struct snp_verb snp_verb_import = {
     .name = "import",
     .summary = "make a session from an exported file",
-    .description =
-        "Make a session from a file that export wrote. The file is not trusted: its "
-        "variables are read inside the new sandbox only, and its limits are lowered to "
-        "those of new sessions here. Limits that you give override those of the file. "
-        "Variables need the same Python and packages here; those that cannot be "
-        "restored are named.",
+    .description = "Make a session from a file that export wrote. The file is not trusted: its "
+                   "variables are read inside the new sandbox only, and its limits are lowered to "
+                   "those of new sessions here. Limits that you give override those of the file. "
+                   "Variables need the same Python and packages here; those that cannot be "
+                   "restored are named.",
     .spec = SNP_SPEC(import_options, import_args),
     .examples = "import work.snp --name work",
     .run = run_import,

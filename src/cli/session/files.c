@@ -56,8 +56,8 @@ static void place_done(struct session_path *place)
 #define autoplace snp_cleanup(place_done)
 
 /*
- * "SESSION:PATH", or with --session PATH; without it a plain word is a session. A missing path is path_default, or
- * refused if that is NULL.
+ * "SESSION:PATH", or with --session PATH; without it a plain word is a session. A missing path is
+ * path_default, or refused if that is NULL.
  */
 static int place_find(struct snp_cli *cli,
                       const struct snp_opts *opts,
@@ -80,9 +80,9 @@ static int place_find(struct snp_cli *cli,
     if (r == 0 && path == NULL) {
         const char *name = word != NULL ? word : session;
 
-        r = name == NULL ? snp_fail(err, SNP_E_INVALID, "give SESSION:PATH")
-                         : snp_fail(err, SNP_E_INVALID,
-                                    "'%.80s' names no file; give SESSION:PATH", name);
+        r = name == NULL
+                ? snp_fail(err, SNP_E_INVALID, "give SESSION:PATH")
+                : snp_fail(err, SNP_E_INVALID, "'%.80s' names no file; give SESSION:PATH", name);
     }
     if (r < 0) {
         return r;
@@ -102,10 +102,7 @@ static const char *base_name(const char *path)
 /* put --------------------------------------------------------------------------------------- */
 
 /* "-": standard input, of any kind. */
-static int source_open(const char *path,
-                       int *ret_fd,
-                       struct stat *ret_stat,
-                       struct snp_err *err)
+static int source_open(const char *path, int *ret_fd, struct stat *ret_stat, struct snp_err *err)
 {
     snp_autoclose int fd = -1;
     int r = 0;
@@ -122,8 +119,8 @@ static int source_open(const char *path,
     }
     if (r == 0 && !S_ISREG(ret_stat->st_mode)) {
         r = snp_fail_with(err, SNP_E_INVALID,
-                          S_ISDIR(ret_stat->st_mode) ? SNP_REMEDY_RECURSE : SNP_REMEDY_NONE,
-                          NULL, 0, "%s is not a regular file", path);
+                          S_ISDIR(ret_stat->st_mode) ? SNP_REMEDY_RECURSE : SNP_REMEDY_NONE, NULL,
+                          0, "%s is not a regular file", path);
     }
     *ret_fd = r < 0 ? -1 : SNP_TAKE_FD(fd);
     return r;
@@ -167,7 +164,9 @@ static uint64_t source_end(int fd, uint64_t offset)
     return end > (off_t)offset && (uint64_t)end < most ? (uint64_t)end : most;
 }
 
-/* The next bytes from offset on that the file has, *offset moved to them; 0 = none, -1 with errno. */
+/*
+ * The next bytes from offset on that the file has, *offset moved to them; 0 = none, -1 with errno.
+ */
 static ssize_t source_next(int fd, bool is_stream, uint64_t *offset, char *chunk)
 {
     off_t data = is_stream ? 0 : lseek(fd, (off_t)*offset, SEEK_DATA);
@@ -191,10 +190,7 @@ static ssize_t source_next(int fd, bool is_stream, uint64_t *offset, char *chunk
                : snp_read_all(fd, chunk, (size_t)(end - *offset));
 }
 
-int snp_file_put(const struct snp_remote_file *to,
-                 int fd,
-                 uint64_t *ret_size,
-                 struct snp_err *err)
+int snp_file_put(const struct snp_remote_file *to, int fd, uint64_t *ret_size, struct snp_err *err)
 {
     snp_autofree char *chunk = snp_need(malloc(SNP_FILE_CHUNK_MAX));
     uint64_t offset = 0;
@@ -219,8 +215,8 @@ int snp_file_put(const struct snp_remote_file *to,
             (n > 0 && (is_stream ? n == SNP_FILE_CHUNK_MAX : (off_t)offset + n < st.st_size));
         /* Cut to where the bytes begin: so it is new, or ends in a hole. */
         if (n > 0 || is_first || offset > sent || is_open) {
-            r = put_chunk(&part, offset, is_first || (n == 0 && offset > sent), chunk,
-                          (size_t)n, err);
+            r = put_chunk(&part, offset, is_first || (n == 0 && offset > sent), chunk, (size_t)n,
+                          err);
         }
         if (r < 0) {
             return r;
@@ -259,11 +255,11 @@ static void copied_done(struct copied *copied)
 static int copied_print(const struct copied *copied)
 {
     const char *here = copied->is_put || copied->to == NULL ? copied->from : copied->to;
-    snp_autojson json_t *answer = json_pack(
-        "{s:s, s:s, s:o, s:I, s:I, s:I}", "session", copied->place.session, "path",
-        copied->place.path, copied->is_put ? "source" : "destination", snp_cli_path_json(here),
-        "files", (json_int_t)copied->moved.files, "bytes", (json_int_t)copied->moved.bytes,
-        "left_out", (json_int_t)copied->moved.skipped);
+    snp_autojson json_t *answer =
+        json_pack("{s:s, s:s, s:o, s:I, s:I, s:I}", "session", copied->place.session, "path",
+                  copied->place.path, copied->is_put ? "source" : "destination",
+                  snp_cli_path_json(here), "files", (json_int_t)copied->moved.files, "bytes",
+                  (json_int_t)copied->moved.bytes, "left_out", (json_int_t)copied->moved.skipped);
 
     return snp_cli_print_json(answer);
 }
@@ -348,7 +344,10 @@ static void mark_set(const char *path)
     }
 }
 
-/* Refuse to overwrite a file that the user changed here since the session began; put and get leave a mark. */
+/*
+ * Refuse to overwrite a file that the user changed here since the session began; put and get leave
+ * a mark.
+ */
 static int change_check(struct snp_cli *cli,
                         const char *session,
                         const char *path,
@@ -366,15 +365,14 @@ static int change_check(struct snp_cli *cli,
     if (getxattr(path, mark_name, mark, sizeof(mark) - 1) > 0 && strcmp(mark, text) == 0) {
         return 0;
     }
-    SNP_TRY(snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = session),
-                            &reply, err));
+    SNP_TRY(snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = session), &reply,
+                            err));
     if ((double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec / 1e9 <=
         json_number_value(json_object_get(reply.head, "created"))) {
         return 0;
     }
     return snp_fail(err, SNP_E_DENIED,
-                    "%.250s was changed here since the session began; --force replaces it",
-                    path);
+                    "%.250s was changed here since the session began; --force replaces it", path);
 }
 
 static int put(struct snp_cli *cli,
@@ -553,10 +551,7 @@ static int take_piece(struct snp_remote_file *from,
     return r < 0 ? r : receive(to, reply->raw, reply->raw_len, err);
 }
 
-int snp_file_get(struct snp_remote_file *from,
-                 int fd,
-                 struct snp_moved *moved,
-                 struct snp_err *err)
+int snp_file_get(struct snp_remote_file *from, int fd, struct snp_moved *moved, struct snp_err *err)
 {
     struct receiving to = {.moved = moved, .fd = fd, .has_holes = is_new_file(fd)};
     bool at_end = false;
@@ -621,15 +616,14 @@ static int get(struct snp_cli *cli,
     struct session_path *place = &copied->place;
     struct snp_remote_file from = {.cli = cli, .mode = CREATED_MODE};
     char *path;
-    int r =
-        place_find(cli, opts, snp_opts_arg(opts, 0), copied->is_tree ? "." : NULL, place, err);
+    int r = place_find(cli, opts, snp_opts_arg(opts, 0), copied->is_tree ? "." : NULL, place, err);
 
     if (r < 0) {
         return r;
     }
     if (!copied->is_tree && base_name(place->path)[0] == '\0') {
-        return snp_fail_with(err, SNP_E_INVALID, SNP_REMEDY_RECURSE, NULL, 0,
-                             "'%s' names a folder", snp_opts_arg(opts, 0));
+        return snp_fail_with(err, SNP_E_INVALID, SNP_REMEDY_RECURSE, NULL, 0, "'%s' names a folder",
+                             snp_opts_arg(opts, 0));
     }
     if (!snp_utf8_valid(place->path, strlen(place->path))) {
         return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
@@ -676,8 +670,8 @@ static int output_read(struct snp_cli *cli,
 
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
-        int r = snp_remote_call(cli, snp_record_write(&snp_output_request_form, &piece), &reply,
-                                err);
+        int r =
+            snp_remote_call(cli, snp_record_write(&snp_output_request_form, &piece), &reply, err);
         SNP_READ(snp_output_answer, answer, reply.head);
 
         if (r < 0) {
@@ -685,8 +679,7 @@ static int output_read(struct snp_cli *cli,
         }
         if (kept != NULL) {
             (void)snp_need(snp_buf_add(kept, reply.raw, reply.raw_len) < 0 ? NULL : kept);
-        } else if (snp_term_write(stdout, reply.raw, reply.raw_len) < 0 ||
-                   fflush(stdout) != 0) {
+        } else if (snp_term_write(stdout, reply.raw, reply.raw_len) < 0 || fflush(stdout) != 0) {
             return snp_fail_sys(err, errno, "write");
         }
         piece.offset += reply.raw_len;
@@ -704,10 +697,10 @@ static int output_print(const struct snp_output_request *asked,
     const char *bytes = kept->len == 0 ? "" : snp_buf_bytes(kept);
     bool is_text = snp_utf8_valid(bytes, kept->len);
     snp_autofree char *coded = is_text ? NULL : snp_need(snp_base64(bytes, kept->len));
-    snp_autojson json_t *answer = json_pack(
-        "{s:s, s:s, s:I, s:b, s:o}", "handle", asked->handle, "stream", asked->stream, "bytes",
-        (json_int_t)kept->len, "truncated", is_cut, is_text ? "text" : "base64",
-        is_text ? json_stringn(bytes, kept->len) : json_string(coded));
+    snp_autojson json_t *answer =
+        json_pack("{s:s, s:s, s:I, s:b, s:o}", "handle", asked->handle, "stream", asked->stream,
+                  "bytes", (json_int_t)kept->len, "truncated", is_cut, is_text ? "text" : "base64",
+                  is_text ? json_stringn(bytes, kept->len) : json_string(coded));
 
     return snp_cli_print_json(answer);
 }
@@ -766,9 +759,9 @@ static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
     int r = place_find(cli, opts, snp_opts_arg(opts, 0), ".", &place, &err);
 
     if (r == 0) {
-        r = snp_remote_call(
-            cli, SNP_WRITE(snp_ls_request, .session = place.session, .path = place.path),
-            &reply, &err);
+        r = snp_remote_call(cli,
+                            SNP_WRITE(snp_ls_request, .session = place.session, .path = place.path),
+                            &reply, &err);
     }
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, reply.head);
@@ -781,12 +774,12 @@ static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
 /* Verbs ---------------------------------------------------------------------------------------- */
 
 static const struct snp_opt_arg put_args[] = {
-    {"SRC",          "a regular file, - for standard input; with -r a folder",  1, 1},
+    {"SRC", "a regular file, - for standard input; with -r a folder", 1, 1},
     {"SESSION:PATH", "where it goes, below /workspace; 'NAME:' keeps its name", 0, 1},
 };
 static const struct snp_opt_arg get_args[] = {
-    {"SESSION:PATH", "a file of the session; with -r a folder",                               0, 1},
-    {"DEST",         "file or folder here, - for standard output (default: the file's name)", 0, 1},
+    {"SESSION:PATH", "a file of the session; with -r a folder", 0, 1},
+    {"DEST", "file or folder here, - for standard output (default: the file's name)", 0, 1},
 };
 static const struct snp_opt_arg ls_args[] = {
     {"SESSION[:PATH]", "a folder of the session (default: /workspace)", 0, 1},
@@ -800,11 +793,11 @@ static const struct snp_opt put_options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt get_options[] = {
-    {"recursive", 'r', SNP_OPT_FLAG, NULL,
-     "copy a folder to a new one; links in it are skipped",                             0},
-    {"force",     'f', SNP_OPT_FLAG, NULL, "replace a file that was changed here",      0},
+    {"recursive", 'r', SNP_OPT_FLAG, NULL, "copy a folder to a new one; links in it are skipped",
+     0},
+    {"force", 'f', SNP_OPT_FLAG, NULL, "replace a file that was changed here", 0},
     SNP_CLI_OPT_SESSION_OF_PATH,
-    {"json",      0,   SNP_OPT_FLAG, NULL, "print as JSON what was copied; not with -", 0},
+    {"json", 0, SNP_OPT_FLAG, NULL, "print as JSON what was copied; not with -", 0},
 };
 static const struct snp_opt ls_options[] = {SNP_CLI_OPT_SESSION_OF_PATH, SNP_CLI_OPT_JSON};
 static const struct snp_opt output_options[] = {

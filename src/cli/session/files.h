@@ -17,8 +17,8 @@ struct snp_remote_file {
     unsigned mode;   /* put: to be set; get: out */
     bool is_written; /* get: the code wrote it, it is none of a project's */
     bool has_more;   /* put: more files follow; the session is saved with the last one */
-    struct snp_remote_file
-        *last; /* put: the last file if more may follow, its path owned; or NULL */
+    /* put: the last file if more may follow, its path owned; or NULL */
+    struct snp_remote_file *last;
 };
 
 /* What went over. */
@@ -31,22 +31,18 @@ struct snp_moved {
 };
 
 /* Copy what fd holds into the session. *ret_size: bytes. */
-int snp_file_put(const struct snp_remote_file *to,
-                 int fd,
-                 uint64_t *ret_size,
-                 struct snp_err *err) SNP_NODISCARD;
+int snp_file_put(const struct snp_remote_file *to, int fd, uint64_t *ret_size, struct snp_err *err)
+    SNP_NODISCARD;
 
 /* Save the session with all files put into it; this file was the last. */
 int snp_file_put_end(const struct snp_remote_file *to, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Copy a file of the session to fd, and add its bytes to moved. Into a new file its holes stay holes.
- * SNP_E_LIMIT: with what was moved before it is more than the session can hold.
+ * Copy a file of the session to fd, and add its bytes to moved. Into a new file its holes stay
+ * holes. SNP_E_LIMIT: with what was moved before it is more than the session can hold.
  */
-int snp_file_get(struct snp_remote_file *from,
-                 int fd,
-                 struct snp_moved *moved,
-                 struct snp_err *err) SNP_NODISCARD;
+int snp_file_get(struct snp_remote_file *from, int fd, struct snp_moved *moved, struct snp_err *err)
+    SNP_NODISCARD;
 
 /*
  * Copy what is below the folder `source`; folders without files are left out, links not

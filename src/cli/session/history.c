@@ -69,8 +69,8 @@ static enum snp_style style_of(const char *status)
         const char *status;
         enum snp_style style;
     } rows[] = {
-        {"ok",      SNP_STYLE_GREEN },
-        {"running", SNP_STYLE_CYAN  },
+        {"ok", SNP_STYLE_GREEN},
+        {"running", SNP_STYLE_CYAN},
         {"unknown", SNP_STYLE_YELLOW},
     };
 
@@ -103,8 +103,8 @@ static void rows_print(const json_t *rows)
         snp_table_add(&table, row.status);
         snp_table_style(&table, style_of(row.status));
         if (of > 0) {
-            snp_table_addf(&table, "%s, %s of %" PRId64 "%s", state,
-                           is_rerun ? "rerun" : "replay", of, displays);
+            snp_table_addf(&table, "%s, %s of %" PRId64 "%s", state, is_rerun ? "rerun" : "replay",
+                           of, displays);
         } else {
             snp_table_addf(&table, "%s%s", state, displays);
         }
@@ -197,8 +197,7 @@ static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
     int r;
 
     if (limit < 1 || limit > LIMIT_MAX) {
-        return snp_cli_usage(cli, "--limit must be 1 to %d, not %lld", LIMIT_MAX,
-                             (long long)limit);
+        return snp_cli_usage(cli, "--limit must be 1 to %d, not %lld", LIMIT_MAX, (long long)limit);
     }
     if (snp_opts_given(opts, "before") && snp_opts_int(opts, "before", 0) < 1) {
         return snp_cli_usage(cli, "--before is the number of a cell: 1 or more");
@@ -215,18 +214,14 @@ static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 /* The number of the session's last cell. */
-static int last_cell(struct snp_cli *cli,
-                     const char *session,
-                     int64_t *ret,
-                     struct snp_err *err)
+static int last_cell(struct snp_cli *cli, const char *session, int64_t *ret, struct snp_err *err)
 {
     snp_autojson json_t *answer = NULL;
     int r = rows_get(cli, session, 0, 1, &answer, err);
 
     *ret = r < 0 ? 0 : last_of(json_object_get(answer, "cells"));
-    return r == 0 && *ret == 0
-               ? snp_fail(err, SNP_E_NOT_FOUND, "%s has no recorded cells", session)
-               : r;
+    return r == 0 && *ret == 0 ? snp_fail(err, SNP_E_NOT_FOUND, "%s has no recorded cells", session)
+                               : r;
 }
 
 /* show --------------------------------------------------------------------------------------- */
@@ -242,8 +237,8 @@ static int cell_get(struct snp_cli *cli,
                     struct snp_cell_show_answer *ret_cell,
                     struct snp_err *err)
 {
-    snp_autojson json_t *head = snp_need(SNP_WRITE(
-        snp_cell_show_request, .session = place->session, .cell = (uint64_t)place->cell));
+    snp_autojson json_t *head = snp_need(
+        SNP_WRITE(snp_cell_show_request, .session = place->session, .cell = (uint64_t)place->cell));
     const struct snp_call call = {
         .head = head, .event = view == NULL ? NULL : snp_view_event, .ctx = view};
     int r = snp_remote_send(cli, &call, ret, err);
@@ -257,8 +252,7 @@ static int cell_get(struct snp_cli *cli,
     }
     snp_record_read(ret->head, &snp_cell_show_answer_form, ret_cell);
     return ret_cell->code_len > ret->raw_len
-               ? snp_fail(err, SNP_E_PEER,
-                          "the daemon's record of the cell does not fit its bytes")
+               ? snp_fail(err, SNP_E_PEER, "the daemon's record of the cell does not fit its bytes")
                : 0;
 }
 
@@ -284,8 +278,7 @@ static void argv_put(const json_t *argv)
 
     json_array_foreach((json_t *)(uintptr_t)argv, i, word)
     {
-        snp_autofree char *shown =
-            snp_term_line(json_string_value(word), json_string_length(word));
+        snp_autofree char *shown = snp_term_line(json_string_value(word), json_string_length(word));
         (void)printf("%s%s", i == 0 ? "" : " ", shown);
     }
     (void)putchar('\n');
@@ -349,7 +342,9 @@ static const char *why_none(const struct snp_cell_show_answer *cell)
                          : "how it ended is not known: the daemon or the machine ended first";
 }
 
-/* shown: output and displays, with the result if there is one; view: the same, for --display-dir. */
+/*
+ * shown: output and displays, with the result if there is one; view: the same, for --display-dir.
+ */
 static int cell_put(const struct snp_reply *reply,
                     const struct snp_cell_show_answer *cell,
                     const char *session,
@@ -367,8 +362,7 @@ static int cell_put(const struct snp_reply *reply,
         text_put(reply->raw, cell->code_len);
     }
     if (reply->raw_len > cell->code_len) {
-        (void)printf("standard input: %s\n",
-                     snp_human_bytes(reply->raw_len - cell->code_len).text);
+        (void)printf("standard input: %s\n", snp_human_bytes(reply->raw_len - cell->code_len).text);
     }
     streams_put(shown);
     displays_put(json_object_get(shown, "displays"));
@@ -389,8 +383,8 @@ static json_t *cell_object(struct snp_reply *reply,
                            json_t *shown)
 {
     bool has_result = cell->result != NULL;
-    json_t *seen = json_pack("{s:O?, s:O?}", "stdout", json_object_get(shown, "stdout"),
-                             "stderr", json_object_get(shown, "stderr"));
+    json_t *seen = json_pack("{s:O?, s:O?}", "stdout", json_object_get(shown, "stdout"), "stderr",
+                             json_object_get(shown, "stderr"));
 
     (void)json_object_del(reply->head, "code_len");
     (void)json_object_set_new(reply->head, "code", snp_json_bytes(reply->raw, cell->code_len));
@@ -469,8 +463,7 @@ int snp_history_read(struct snp_cli *cli,
 
     rows = json_object_get(answer, "cells");
     for (size_t i = 0; r == 0 && i < json_array_size(rows); i++) {
-        const struct cell_place place = {name,
-                                         snp_json_int(json_array_get(rows, i), "cell", 0)};
+        const struct cell_place place = {name, snp_json_int(json_array_get(rows, i), "cell", 0)};
         snp_autojson json_t *cell = NULL;
 
         r = cell_record(cli, &place, NULL, &cell, err);
@@ -538,16 +531,13 @@ static json_t *rerun_head(const struct rerun *rerun, const struct snp_cell_show_
         cell->wall_ms > 0 ? json_pack("{s:I}", "timeout_ms", (json_int_t)cell->wall_ms) : NULL;
 
     return snp_need(SNP_WRITE(snp_exec_request, .transaction = true, .session = rerun->session,
-                              .kind = cell->kind, .code_len = cell->code_len,
-                              .stdin = cell->stdin, .argv = cell->argv, .limits = limits,
-                              .stream = rerun->done == NULL, .rerun_of = cell->cell));
+                              .kind = cell->kind, .code_len = cell->code_len, .stdin = cell->stdin,
+                              .argv = cell->argv, .limits = limits, .stream = rerun->done == NULL,
+                              .rerun_of = cell->cell));
 }
 
 /* Print or keep what came of it. */
-static void rerun_take(struct rerun *rerun,
-                       uint64_t cell,
-                       struct snp_view *view,
-                       json_t *answer)
+static void rerun_take(struct rerun *rerun, uint64_t cell, struct snp_view *view, json_t *answer)
 {
     struct snp_err err;
 
@@ -689,8 +679,8 @@ static int run_rerun(struct snp_cli *cli, const struct snp_opts *opts)
 /* Verbs --------------------------------------------------------------------------------------- */
 
 static const struct snp_opt history_options[] = {
-    {"limit",  'n', SNP_OPT_INT, "N", "show the last N cells (default 50)", 0},
-    {"before", 0,   SNP_OPT_INT, "N", "only cells before cell N",           0},
+    {"limit", 'n', SNP_OPT_INT, "N", "show the last N cells (default 50)", 0},
+    {"before", 0, SNP_OPT_INT, "N", "only cells before cell N", 0},
     SNP_CLI_OPT_SESSION,
     SNP_CLI_OPT_JSON,
 };
@@ -706,27 +696,24 @@ static const struct snp_opt show_options[] = {
 };
 static const struct snp_opt rerun_options[] = {
     SNP_CLI_OPT_SESSION,
-    {"from",       0,   SNP_OPT_INT,  "N",  "run cell N and all later cells again, except reruns", 0},
+    {"from", 0, SNP_OPT_INT, "N", "run cell N and all later cells again, except reruns", 0},
     DISPLAY_OPTION,
-    {"keep-going", 'k', SNP_OPT_FLAG, NULL, "continue after a cell that fails",                    0},
+    {"keep-going", 'k', SNP_OPT_FLAG, NULL, "continue after a cell that fails", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg history_args[] = {SNP_CLI_ARG_SESSION};
 static const struct snp_opt_arg show_args[] = {
-    {"CELL", "SESSION:NUMBER, a number, or SESSION for its last cell", 0, 1}
-};
+    {"CELL", "SESSION:NUMBER, a number, or SESSION for its last cell", 0, 1}};
 static const struct snp_opt_arg rerun_args[] = {
-    {"CELL", "SESSION:NUMBER, a number, or SESSION for its last cell (default)", 0, 1}
-};
+    {"CELL", "SESSION:NUMBER, a number, or SESSION for its last cell (default)", 0, 1}};
 
 const struct snp_verb snp_verb_history = {
     .name = "history",
     .summary = "list what has run in a session",
-    .description =
-        "List a session's cells: status, whether its effects were kept, when it began, "
-        "how long it took, how many displays (images, tables) `show --display-dir` can "
-        "save, and its first line. `running`: it has not ended yet. `refused`: it could "
-        "not run. `unknown`: the daemon or the machine ended while it ran.",
+    .description = "List a session's cells: status, whether its effects were kept, when it began, "
+                   "how long it took, how many displays (images, tables) `show --display-dir` can "
+                   "save, and its first line. `running`: it has not ended yet. `refused`: it could "
+                   "not run. `unknown`: the daemon or the machine ended while it ran.",
     .spec = SNP_SPEC(history_options, history_args),
     .examples = "history work\nhistory work -n 5 --json",
     .run = run_history,

@@ -25,16 +25,14 @@ static int risk_call(struct snp_patch_session *box, const char *function, struct
         const char *name;
         const char *text;
         size_t n;
-    } files[] = {
-        {"judge.py",    snp_judge_py,    snp_judge_py_len   },
-        {"findings.py", snp_findings_py, snp_findings_py_len},
-        {"risk.py",     snp_risk_py,     snp_risk_py_len    },
-        {"risk.rules",  snp_risk_rules,  snp_risk_rules_len },
-        {"script.js",   snp_script_js,   snp_script_js_len  }
-    };
+    } files[] = {{"judge.py", snp_judge_py, snp_judge_py_len},
+                 {"findings.py", snp_findings_py, snp_findings_py_len},
+                 {"risk.py", snp_risk_py, snp_risk_py_len},
+                 {"risk.rules", snp_risk_rules, snp_risk_rules_len},
+                 {"script.js", snp_script_js, snp_script_js_len}};
     snp_autofree char *code = snp_need_format(
-        "import sys\nsys.path.insert(0, '/tmp/%s')\nimport risk\nrisk.%s('/tmp/%s')",
-        box->nonce, function, box->nonce);
+        "import sys\nsys.path.insert(0, '/tmp/%s')\nimport risk\nrisk.%s('/tmp/%s')", box->nonce,
+        function, box->nonce);
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(files); i++) {
         SNP_TRY(snp_box_put(box, files[i].text, files[i].n, files[i].name, err));
@@ -54,8 +52,7 @@ int snp_scan_read(const struct snp_box_spec *spec,
     SNP_TRY(risk_call(&box, "look", err));
     SNP_TRY(snp_box_get(&box, "look.json", look, err));
     if (*look == NULL) {
-        return snp_fail(err, SNP_E_PEER,
-                        "the session that reads the patch gave no valid answer");
+        return snp_fail(err, SNP_E_PEER, "the session that reads the patch gave no valid answer");
     }
     rows = json_object_get(*look, "findings");
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -63,17 +60,15 @@ int snp_scan_read(const struct snp_box_spec *spec,
 
         if (snp_json_bool(row, "blocks", true)) {
             snp_verdict_add(reasons, snp_verdict_unproven, "%.200s:%lld %.200s",
-                            snp_json_str(row, "path", "?"),
-                            (long long)snp_json_int(row, "line", 0),
+                            snp_json_str(row, "path", "?"), (long long)snp_json_int(row, "line", 0),
                             snp_json_str(row, "why", "?"));
         }
     }
     rows = json_object_get(*look, "tests");
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        snp_verdict_add(
-            reasons, snp_verdict_passed,
-            "%.200s is a test or configures tests: it was left as the project has it",
-            json_string_value(json_array_get(rows, i)));
+        snp_verdict_add(reasons, snp_verdict_passed,
+                        "%.200s is a test or configures tests: it was left as the project has it",
+                        json_string_value(json_array_get(rows, i)));
     }
     rows = json_object_get(json_object_get(*look, "risk"), "reasons");
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -133,8 +128,8 @@ void snp_scan_tests(const struct snp_patch *patch,
                     json_t *reasons)
 {
     for (size_t i = 0; i < patch->n; i++) {
-        for (size_t n = 0;
-             n < json_array_size(base) && !is_put_back(look, patch->files[i].path); n++) {
+        for (size_t n = 0; n < json_array_size(base) && !is_put_back(look, patch->files[i].path);
+             n++) {
             if (snp_verdict_has_tests_of(json_array_get(base, n), patch->files[i].path)) {
                 snp_verdict_add(reasons, snp_verdict_unproven,
                                 "%.200s has tests of its own, and they were changed with it",
@@ -187,8 +182,8 @@ size_t snp_scan_patch(const struct snp_verify *asked,
     }
     for (size_t i = 0; i < patch->n; i++) {
         if (n_secrets(&patch->files[i].now) > n_secrets(&patch->files[i].base)) {
-            snp_verdict_add(reasons, snp_verdict_unproven,
-                            "%.200s has what looks like a secret", patch->files[i].path);
+            snp_verdict_add(reasons, snp_verdict_unproven, "%.200s has what looks like a secret",
+                            patch->files[i].path);
             n++;
         }
     }
@@ -249,15 +244,17 @@ static int side_run(const struct snp_box_spec *spec,
     side->is_cut = box.is_cut;
     (void)!snp_patch_hash(bytes_of(side), side->printed.len, hash);
     left_out = out.len > KEPT ? out.len - KEPT : 0;
-    side->result = snp_need(
-        json_pack("{s:s, s:O?, s:s, s:o}", "status", snp_json_str(result, "status", "?"),
-                  "exit_code", json_object_get(result, "exit_code"), "sha256", hash, "output",
-                  snp_json_bytes(out.len == 0 ? "" : snp_buf_bytes(&out) + left_out,
-                                 out.len - left_out)));
+    side->result = snp_need(json_pack(
+        "{s:s, s:O?, s:s, s:o}", "status", snp_json_str(result, "status", "?"), "exit_code",
+        json_object_get(result, "exit_code"), "sha256", hash, "output",
+        snp_json_bytes(out.len == 0 ? "" : snp_buf_bytes(&out) + left_out, out.len - left_out)));
     return 0;
 }
 
-/* What differs, for a person; a session that runs nothing of the patch finds it. *ret: the caller's. */
+/*
+ * What differs, for a person; a session that runs nothing of the patch finds it. *ret:
+ * the caller's.
+ */
 static int changes_find(const struct snp_box_spec *spec,
                         const json_t *texts,
                         json_t **ret,
@@ -295,8 +292,7 @@ static void reasons_add(const struct scan_sample *of,
                         of->command);
     } else if (!is_as_expected) {
         snp_verdict_add(reasons, snp_verdict_failed,
-                        "sample `%.140s` does not print what %.150s has", of->command,
-                        of->path);
+                        "sample `%.140s` does not print what %.150s has", of->command, of->path);
     }
 }
 
@@ -321,11 +317,11 @@ static int sample_run(const struct snp_box_spec *spec,
     }
     SNP_TRY(side_run(spec, of->command, NULL, &was, err));
     SNP_TRY(side_run(spec, of->command, &of->part, &now, err));
-    is_as_expected = !now.is_cut && now.printed.len == n &&
-                     (n == 0 || memcmp(bytes_of(&now), expected, n) == 0);
-    texts = snp_need(json_pack("{s:o, s:o, s:o}", "expected", snp_json_bytes(expected, n),
-                               "clean", snp_json_bytes(bytes_of(&was), was.printed.len),
-                               "patched", snp_json_bytes(bytes_of(&now), now.printed.len)));
+    is_as_expected =
+        !now.is_cut && now.printed.len == n && (n == 0 || memcmp(bytes_of(&now), expected, n) == 0);
+    texts = snp_need(json_pack("{s:o, s:o, s:o}", "expected", snp_json_bytes(expected, n), "clean",
+                               snp_json_bytes(bytes_of(&was), was.printed.len), "patched",
+                               snp_json_bytes(bytes_of(&now), now.printed.len)));
     SNP_TRY(changes_find(spec, texts, &changes, err));
     reasons_add(of, &now, is_as_expected, reasons);
     (void)!snp_patch_hash(expected, n, hash);

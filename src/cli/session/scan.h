@@ -7,13 +7,19 @@
 #include "cli/session/box.h"
 #include "cli/session/verify.h"
 
-/* Read it in a box, where nothing of it runs. *look: the caller's: findings, hunks, tests, unexecuted, risk. */
+/*
+ * Read it in a box, where nothing of it runs. *look: the caller's: findings, hunks, tests,
+ * unexecuted, risk.
+ */
 int snp_scan_read(const struct snp_box_spec *spec,
                   json_t **look,
                   json_t *reasons,
                   struct snp_err *err) SNP_NODISCARD;
 
-/* Its paths and contents: outside the scope, where hidden files are put, secrets; files with new ones of these. */
+/*
+ * Its paths and contents: outside the scope, where hidden files are put, secrets; files with new
+ * ones of these.
+ */
 size_t snp_scan_patch(const struct snp_verify *asked,
                       const struct snp_patch *patch,
                       json_t *reasons);
@@ -24,15 +30,19 @@ void snp_scan_tests(const struct snp_patch *patch,
                     const json_t *base,
                     json_t *reasons);
 
-/* Linters and type checkers, where the project configures them. *checks: the caller's: {TOOL: {"before", "after"}}. */
+/*
+ * Linters and type checkers, where the project configures them. *checks: the caller's: {TOOL:
+ * {"before", "after"}}.
+ */
 int snp_scan_lint(const struct snp_box_spec *spec,
                   json_t **checks,
                   json_t *reasons,
                   struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What commands print of sample data, before and after the patch, against what they should print; both lists: appended to. A
- * sample is {"command", "expect", "expected_sha256", "clean": {"status", "exit_code", "sha256", "output"}, "patched", "is_as_expected", "changes": {"expected", "clean"}}.
+ * What commands print of sample data, before and after the patch, against what they should print;
+ * both lists: appended to. A sample is {"command", "expect", "expected_sha256", "clean": {"status",
+ * "exit_code", "sha256", "output"}, "patched", "is_as_expected", "changes": {"expected", "clean"}}.
  */
 int snp_samples_run(const struct snp_verify *asked,
                     const struct snp_box_spec *spec,

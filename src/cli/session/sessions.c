@@ -112,8 +112,7 @@ void snp_sessions_below(struct snp_cli *cli)
     snp_autojson json_t *list = snp_sessions_of_exec(cli, NULL);
 
     if (json_array_size(list) > 0) {
-        (void)puts(
-            "\nSessions of exec; to list the cells of one: snipara-sandbox history NAME");
+        (void)puts("\nSessions of exec; to list the cells of one: snipara-sandbox history NAME");
         list_print(list);
     }
 }
@@ -181,17 +180,17 @@ static const struct {
     enum member_form form;
     const char *label;
 } shown_members[] = {
-    {"created",           FORM_WHEN,    "created"     },
-    {"used",              FORM_WHEN,    "last used"   },
-    {"idle_ms",           FORM_SPAN_MS, "idle for"    },
-    {"memory_bytes",      FORM_BYTES,   "memory limit"},
-    {"memory_peak_bytes", FORM_BYTES,   "memory used" },
-    {"disk_bytes",        FORM_BYTES,   "on disk"     },
-    {"snapshots_bytes",   FORM_BYTES,   "by snapshots"},
-    {"limits",            FORM_HIDDEN,  NULL          }, /* the manifest has them, with who holds them */
-    {"manifest",          FORM_HIDDEN,  NULL          },
-    {"missing",           FORM_HIDDEN,  NULL          }, /* printed as a sentence */
-    {"unsaved",           FORM_HIDDEN,  NULL          }, /* the same */
+    {"created", FORM_WHEN, "created"},
+    {"used", FORM_WHEN, "last used"},
+    {"idle_ms", FORM_SPAN_MS, "idle for"},
+    {"memory_bytes", FORM_BYTES, "memory limit"},
+    {"memory_peak_bytes", FORM_BYTES, "memory used"},
+    {"disk_bytes", FORM_BYTES, "on disk"},
+    {"snapshots_bytes", FORM_BYTES, "by snapshots"},
+    {"limits", FORM_HIDDEN, NULL}, /* the manifest has them, with who holds them */
+    {"manifest", FORM_HIDDEN, NULL},
+    {"missing", FORM_HIDDEN, NULL}, /* printed as a sentence */
+    {"unsaved", FORM_HIDDEN, NULL}, /* the same */
 };
 
 static void field_put(const char *label, const char *text)
@@ -260,8 +259,7 @@ static void limits_put(const json_t *in_force, const json_t *policy)
         snp_autofree char *text = snp_need_format(
             "%s (%s)%s%s%s", snp_json_str(limit, "text", "?"),
             snp_json_str(limit, "by", "not enforced"), is_later ? "; " : "",
-            is_later ? snp_limit_format((enum snp_limit)i, next.value[i], then, sizeof(then))
-                     : "",
+            is_later ? snp_limit_format((enum snp_limit)i, next.value[i], then, sizeof(then)) : "",
             is_later ? " at the next wake" : "");
 
         field_put(key, text);
@@ -328,8 +326,8 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
     int r = snp_remote_session_of(cli, opts, &session, &err);
 
     if (r == 0) {
-        r = snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = session),
-                            &reply, &err);
+        r = snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = session), &reply,
+                            &err);
     }
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, reply.head);
@@ -361,14 +359,14 @@ static int move(struct snp_cli *cli,
     SNP_TRY(snp_cli_config(cli, opts, &config, err));
     SNP_TRY(snp_cli_tier_check(config, err));
     SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err)); /* an image is got first */
-    return snp_remote_call(
-        cli,
-        SNP_WRITE(
-            snp_sessions_move_request, .session = session, .tier = snp_opts_str(opts, "to"),
-            .rootfs = snp_json_str(defaults, "rootfs", NULL),
-            .network = snp_json_bool(defaults, "network", false),
-            .allow_degraded = snp_opts_flag(opts, "allow-degraded", false), .lossy = is_lossy),
-        ret, err);
+    return snp_remote_call(cli,
+                           SNP_WRITE(snp_sessions_move_request, .session = session,
+                                     .tier = snp_opts_str(opts, "to"),
+                                     .rootfs = snp_json_str(defaults, "rootfs", NULL),
+                                     .network = snp_json_bool(defaults, "network", false),
+                                     .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
+                                     .lossy = is_lossy),
+                           ret, err);
 }
 
 static int run_move(struct snp_cli *cli, const struct snp_opts *opts)
@@ -396,11 +394,10 @@ static int run_move(struct snp_cli *cli, const struct snp_opts *opts)
         return answer.moved ? exit_code : SNP_EXIT_FAILED;
     }
     if (!answer.moved) {
-        (void)snp_fail(
-            &err, SNP_E_DENIED,
-            "%s stays in %s: what cannot move would be lost; delete it there, or use "
-            "--yes to leave it behind",
-            session, answer.from);
+        (void)snp_fail(&err, SNP_E_DENIED,
+                       "%s stays in %s: what cannot move would be lost; delete it there, or use "
+                       "--yes to leave it behind",
+                       session, answer.from);
         return snp_cli_fail(cli, &err);
     }
     snp_term_printf(stdout, "Moved %s from %s to %s; the next cell wakes it there.\n", session,
@@ -478,8 +475,7 @@ static int run_set(struct snp_cli *cli, const struct snp_opts *opts)
     r = r < 0 ? r : snp_remote_session_of(cli, opts, &session, &err);
     r = r < 0 ? r
               : snp_remote_call(
-                    cli,
-                    SNP_WRITE(snp_sessions_set_request, .session = session, .limits = limits),
+                    cli, SNP_WRITE(snp_sessions_set_request, .session = session, .limits = limits),
                     &reply, &err);
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, reply.head);
@@ -515,11 +511,8 @@ static void ended_tell(const json_t *answer, const char *session)
 }
 
 /* session: name or id to end; shown: how to call it in the answer. */
-static int destroy_one(struct snp_cli *cli,
-                       const char *session,
-                       const char *shown,
-                       json_t *done,
-                       struct snp_err *err)
+static int destroy_one(
+    struct snp_cli *cli, const char *session, const char *shown, json_t *done, struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
     int r = snp_remote_call(cli, SNP_WRITE(snp_sessions_destroy_request, .session = session),
@@ -555,8 +548,8 @@ static bool confirm_all(const json_t *rows)
         SNP_READ(snp_session_row, row, item);
         n += others(&row) == NULL ? 1 : 0;
     }
-    question = snp_need_format("Destroy %zu session%s and everything in %s?", n,
-                               n == 1 ? "" : "s", n == 1 ? "it" : "them");
+    question = snp_need_format("Destroy %zu session%s and everything in %s?", n, n == 1 ? "" : "s",
+                               n == 1 ? "it" : "them");
     return n == 0 || !snp_cli_can_ask() || snp_cli_confirm(question);
 }
 
@@ -577,8 +570,7 @@ static int destroy_all(struct snp_cli *cli, bool is_sure, json_t *done, struct s
         const char *name = row.name == NULL ? row.id : row.name;
 
         if (others(&row) != NULL) {
-            snp_term_printf(stderr, "left: %s (%s); name it to destroy it\n", name,
-                            others(&row));
+            snp_term_printf(stderr, "left: %s (%s); name it to destroy it\n", name, others(&row));
             continue;
         }
         r = destroy_one(cli, row.id, name, done, err);
@@ -633,8 +625,8 @@ static int clear(struct snp_cli *cli,
                  struct snp_err *err)
 {
     return snp_remote_call(
-        cli, SNP_WRITE(snp_sessions_clear_request, .session = session, .idle_only = idle_only),
-        ret, err);
+        cli, SNP_WRITE(snp_sessions_clear_request, .session = session, .idle_only = idle_only), ret,
+        err);
 }
 
 static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
@@ -646,8 +638,8 @@ static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
     int r;
 
     if (snp_opts_n_args(opts) == 0 && snp_opts_str(opts, "session") == NULL) {
-        return snp_cli_usage(
-            cli, "give the name of the session to clear"); /* also of the only one */
+        return snp_cli_usage(cli,
+                             "give the name of the session to clear"); /* also of the only one */
     }
     r = snp_remote_session_of(cli, opts, &session, &err);
     r = r < 0 ? r : clear(cli, session, !is_sure, &reply, &err);
@@ -677,11 +669,11 @@ static const struct snp_opt clear_options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt move_options[] = {
-    {"to",             0,   SNP_OPT_STRING, "TIER", "where it goes: native, docker or local (weaker)",
-     SNP_KEY_ENVIRONMENT                                                                                },
-    {"yes",            'y', SNP_OPT_FLAG,   NULL,   "leave behind what cannot move",                   0},
+    {"to", 0, SNP_OPT_STRING, "TIER", "where it goes: native, docker or local (weaker)",
+     SNP_KEY_ENVIRONMENT},
+    {"yes", 'y', SNP_OPT_FLAG, NULL, "leave behind what cannot move", 0},
     SNP_CLI_OPT_SESSION,
-    {"allow-degraded", 0,   SNP_OPT_FLAG,   NULL,   "move even if this host lacks a control",          0},
+    {"allow-degraded", 0, SNP_OPT_FLAG, NULL, "move even if this host lacks a control", 0},
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
@@ -696,19 +688,16 @@ static const struct snp_opt list_options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt destroy_options[] = {
-    {"all",     0,   SNP_OPT_FLAG, NULL,
+    {"all", 0, SNP_OPT_FLAG, NULL,
      "all sessions except those of AI clients and running programs; asks at a terminal", 0},
-    {"yes",     'y', SNP_OPT_FLAG, NULL,   "do not ask",                                 0},
-    {"session", 's', SNP_OPT_LIST, "NAME", "the same as SESSION; may be repeated",       0},
+    {"yes", 'y', SNP_OPT_FLAG, NULL, "do not ask", 0},
+    {"session", 's', SNP_OPT_LIST, "NAME", "the same as SESSION; may be repeated", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg one_session[] = {SNP_CLI_ARG_SESSION};
-static const struct snp_opt_arg named_session[] = {
-    {"SESSION", "name or id", 0, 1}
-};
+static const struct snp_opt_arg named_session[] = {{"SESSION", "name or id", 0, 1}};
 static const struct snp_opt_arg any_sessions[] = {
-    {"SESSION", "name or id (its first 8 digits are enough)", 0, 0}
-};
+    {"SESSION", "name or id (its first 8 digits are enough)", 0, 0}};
 
 static const struct snp_verb verb_list = {
     .name = "list",
@@ -734,10 +723,9 @@ static const struct snp_verb verb_destroy = {
 static const struct snp_verb verb_clear = {
     .name = "clear",
     .summary = "delete a session's contents; keep its name and limits",
-    .description =
-        "Delete a session's variables, files, history and snapshots. Name, template, "
-        "limits and project stay. If a cell is running, it asks before cutting the cell "
-        "off; without a terminal it refuses unless --yes is given.",
+    .description = "Delete a session's variables, files, history and snapshots. Name, template, "
+                   "limits and project stay. If a cell is running, it asks before cutting the cell "
+                   "off; without a terminal it refuses unless --yes is given.",
     .spec = SNP_SPEC(clear_options, named_session),
     .examples = "sessions clear work\nsessions clear work --yes",
     .run = run_clear,
@@ -745,12 +733,11 @@ static const struct snp_verb verb_clear = {
 static const struct snp_verb verb_move = {
     .name = "move",
     .summary = "move a session to another tier",
-    .description =
-        "Save a session and test that it can be restored in the other tier; only then "
-        "end it in this one. The next cell wakes it there with variables, files, "
-        "history and snapshots. Anything that cannot move is listed first, and without "
-        "--yes the session then does not move. Processes and threads of the session "
-        "end.",
+    .description = "Save a session and test that it can be restored in the other tier; only then "
+                   "end it in this one. The next cell wakes it there with variables, files, "
+                   "history and snapshots. Anything that cannot move is listed first, and without "
+                   "--yes the session then does not move. Processes and threads of the session "
+                   "end.",
     .spec = SNP_SPEC(move_options, named_session),
     .examples = "sessions move work --to docker\nsessions move work --to native --yes",
     .run = run_move,
@@ -768,8 +755,8 @@ static const struct snp_verb verb_set = {
     .examples = "sessions set work --memory 1g --timeout 60\nsessions set work --cpus 2 --json",
     .run = run_set,
 };
-static const struct snp_verb *const verbs[] = {
-    &verb_list, &verb_show, &verb_set, &verb_move, &verb_clear, &verb_destroy, NULL};
+static const struct snp_verb *const verbs[] = {&verb_list,  &verb_show,    &verb_set, &verb_move,
+                                               &verb_clear, &verb_destroy, NULL};
 
 const struct snp_verb snp_verb_sessions = {
     .name = "sessions",

@@ -165,22 +165,23 @@ static bool has_later_sibling(const struct tree *tree, size_t at)
     return false;
 }
 
-/* before: the lines of what it hangs on. A child of the same session needs no more than its name. */
+/*
+ * before: the lines of what it hangs on. A child of the same session needs no more than its name.
+ */
 static void node_draw(struct tree *tree, size_t at, const char *before, bool is_last)
 {
     struct node *node = &tree->nodes[at];
     const char *branch = tree->is_ascii ? (is_last ? "`- " : "|- ") : (is_last ? "└─ " : "├─ ");
     const char *session = session_of(&node->row);
-    bool is_known = node->parent != SIZE_MAX &&
-                    snp_streq(session_of(&tree->nodes[node->parent].row), session);
+    bool is_known =
+        node->parent != SIZE_MAX && snp_streq(session_of(&tree->nodes[node->parent].row), session);
     snp_autofree char *name = snp_need_format("%s%s%s", is_known ? "" : session,
                                               is_known ? "" : "@", name_of(&node->row));
     snp_autofree char *shown = snp_term_line(name, strlen(name));
 
     node->is_drawn = true;
     tree->order[tree->n_drawn++] = at;
-    node->label =
-        snp_need_format("%s%s%s", before, node->parent == SIZE_MAX ? "" : branch, shown);
+    node->label = snp_need_format("%s%s%s", before, node->parent == SIZE_MAX ? "" : branch, shown);
     node->name_at = strlen(node->label) - strlen(shown);
     node->width = snp_utf8_count(node->label, strlen(node->label));
 }

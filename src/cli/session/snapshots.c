@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `snapshot`, `snapshots`, `fork` and `rollback`: moments of a session, and what is made of them. */
+/*
+ * `snapshot`, `snapshots`, `fork` and `rollback`: moments of a session, and what is made of them.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +35,7 @@ static void snapshot_tell(const struct snp_snapshot_answer *made, const char *se
         const char *place = json_string_value(where);
 
         (void)!snp_buf_addf(&places, "%s%s %s", i == 0 ? "; " : " and ",
-                            snp_streq(place, "disk") ? "on" : "in",
-                            place == NULL ? "?" : place);
+                            snp_streq(place, "disk") ? "on" : "in", place == NULL ? "?" : place);
     }
     snp_term_printf(stdout, "%s@%s: %s after cell %" PRIu64 " (%s%s)\n", session, made->name,
                     session, made->cell, snp_human_span(made->us).text,
@@ -174,18 +175,17 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
     int r;
 
     if (n < 1 || n > FORKS_MAX) {
-        return snp_cli_usage(cli, "--number must be 1 to %d, not %lld", FORKS_MAX,
-                             (long long)n);
+        return snp_cli_usage(cli, "--number must be 1 to %d, not %lld", FORKS_MAX, (long long)n);
     }
     r = snp_remote_moment_of(opts, snp_opts_arg(opts, 0), &from, &err);
     if (r == 0 && from == NULL) {
         return snp_sessions_tell(cli, "fork SESSION");
     }
     if (r == 0) {
-        r = snp_remote_call(cli,
-                            SNP_WRITE(snp_fork_request, .from = from, .n = n,
-                                      .name = snp_opts_str(opts, "name")),
-                            &reply, &err);
+        r = snp_remote_call(
+            cli,
+            SNP_WRITE(snp_fork_request, .from = from, .n = n, .name = snp_opts_str(opts, "name")),
+            &reply, &err);
     }
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, reply.head);
@@ -228,11 +228,11 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_end(cli, r, &err, reply.head);
     }
     snp_record_read(reply.head, &snp_rollback_answer_form, &done);
-    snp_term_printf(
-        stdout, "Rolled back %s to \"%s\" (cell %" PRIu64 "; from %s, %s).\n",
-        done.session_name, strchr(snapshot, '@') == NULL ? snapshot : strchr(snapshot, '@') + 1,
-        done.cell, snp_streq(done.how, "memory") ? "memory" : "its checkpoint on disk",
-        snp_human_span(done.us).text);
+    snp_term_printf(stdout, "Rolled back %s to \"%s\" (cell %" PRIu64 "; from %s, %s).\n",
+                    done.session_name,
+                    strchr(snapshot, '@') == NULL ? snapshot : strchr(snapshot, '@') + 1, done.cell,
+                    snp_streq(done.how, "memory") ? "memory" : "its checkpoint on disk",
+                    snp_human_span(done.us).text);
     snp_lost_tell(done.lost, "could not be saved then");
     snp_lost_tell(done.failed, "could not be restored");
     return SNP_EXIT_OK;
@@ -242,21 +242,21 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt snapshot_options[] = {
     {"session", 's', SNP_OPT_STRING, "NAME",
-     "the same as SESSION@; may be left out if only one session exists",                          0},
-    {"wait",    0,   SNP_OPT_FLAG,   NULL,   "return when it is on disk too, not only in memory", 0},
+     "the same as SESSION@; may be left out if only one session exists", 0},
+    {"wait", 0, SNP_OPT_FLAG, NULL, "return when it is on disk too, not only in memory", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt list_options[] = {
-    {"names",    0, SNP_OPT_FLAG, NULL, "print only SESSION@NAME, one a line",  0},
+    {"names", 0, SNP_OPT_FLAG, NULL, "print only SESSION@NAME, one a line", 0},
     {"sessions", 0, SNP_OPT_FLAG, NULL, "with --names: print the sessions too", 0},
     SNP_CLI_OPT_SESSION,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt remove_options[] = {SNP_CLI_OPT_SESSION_AT, SNP_CLI_OPT_JSON};
 static const struct snp_opt fork_options[] = {
-    {"number", 'n', SNP_OPT_INT,    "N",      "how many: 1 to 64 (default 1)", 0},
-    {"name",   0,   SNP_OPT_STRING, "PREFIX",
-     "name them PREFIX-1, PREFIX-2 and so on (default: the session's name)",   0},
+    {"number", 'n', SNP_OPT_INT, "N", "how many: 1 to 64 (default 1)", 0},
+    {"name", 0, SNP_OPT_STRING, "PREFIX",
+     "name them PREFIX-1, PREFIX-2 and so on (default: the session's name)", 0},
     SNP_CLI_OPT_SESSION_AT,
     SNP_CLI_OPT_JSON,
 };
@@ -266,20 +266,13 @@ static const struct snp_opt rollback_options[] = {
 };
 
 static const struct snp_opt_arg snapshot_args[] = {
-    {"NAME", "name of the snapshot, or SESSION@NAME (default: s1, s2 and so on)", 0, 1}
-};
-static const struct snp_opt_arg list_args[] = {
-    {"SESSION", "only snapshots of this session", 0, 1}
-};
-static const struct snp_opt_arg remove_args[] = {
-    {"SNAPSHOT", "name, SESSION@NAME or id", 1, 0}
-};
+    {"NAME", "name of the snapshot, or SESSION@NAME (default: s1, s2 and so on)", 0, 1}};
+static const struct snp_opt_arg list_args[] = {{"SESSION", "only snapshots of this session", 0, 1}};
+static const struct snp_opt_arg remove_args[] = {{"SNAPSHOT", "name, SESSION@NAME or id", 1, 0}};
 static const struct snp_opt_arg fork_args[] = {
-    {"SESSION|SNAPSHOT", "a session as it is now, or a snapshot: SESSION@NAME or id", 0, 1}
-};
+    {"SESSION|SNAPSHOT", "a session as it is now, or a snapshot: SESSION@NAME or id", 0, 1}};
 static const struct snp_opt_arg rollback_args[] = {
-    {"SNAPSHOT", "name, SESSION@NAME or id (default: list them)", 0, 1}
-};
+    {"SNAPSHOT", "name, SESSION@NAME or id (default: list them)", 0, 1}};
 
 const struct snp_verb snp_verb_snapshot = {
     .name = "snapshot",
@@ -299,9 +292,8 @@ const struct snp_verb snp_verb_snapshot = {
 static const struct snp_verb verb_list = {
     .name = "list",
     .summary = "show the tree of snapshots; in a pipe a plain list",
-    .description =
-        "Show all snapshots: each below its parent, with the cell it was taken after, "
-        "where it is stored, and the sessions that continue from it.",
+    .description = "Show all snapshots: each below its parent, with the cell it was taken after, "
+                   "where it is stored, and the sessions that continue from it.",
     .spec = SNP_SPEC(list_options, list_args),
     .examples = "snapshots list work\nsnapshots list --json",
     .run = run_list,
@@ -328,11 +320,10 @@ const struct snp_verb snp_verb_snapshots = {
 const struct snp_verb snp_verb_fork = {
     .name = "fork",
     .summary = "make new sessions from a session or a snapshot",
-    .description =
-        "Make sessions that start from another session's current state, or from a "
-        "snapshot. Each runs in a separate sandbox, with the same limits. Prints their "
-        "names, one a line. If one cannot be made, none is. Without an argument it "
-        "lists the sessions.",
+    .description = "Make sessions that start from another session's current state, or from a "
+                   "snapshot. Each runs in a separate sandbox, with the same limits. Prints their "
+                   "names, one a line. If one cannot be made, none is. Without an argument it "
+                   "lists the sessions.",
     .spec = SNP_SPEC(fork_options, fork_args),
     .examples = "fork work -n 3 --name try\n"
                 "exec -s try-1 'model.fit(rows, depth=3)'\n"

@@ -2,8 +2,8 @@
 /*
  * `stats`: measures of all repairs that were judged here.
  *
- * Of a repair (a run of an agent, or a session) the last verdict counts, and what `apply` decided about its patch. Both
- * are in the records below applied/.
+ * Of a repair (a run of an agent, or a session) the last verdict counts, and what `apply` decided
+ * about its patch. Both are in the records below applied/.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,8 +63,7 @@ static void decision_take(const struct counting *all, const json_t *line, bool i
     json_t *measures = json_object_get(kept, "measures");
     int64_t ms = snp_json_int(line, "time_ms", 0) - snp_json_int(kept, "time_ms", 0);
 
-    if (measures != NULL && ms >= 0 &&
-        !json_is_boolean(json_object_get(measures, "acceptance"))) {
+    if (measures != NULL && ms >= 0 && !json_is_boolean(json_object_get(measures, "acceptance"))) {
         (void)json_object_set_new(measures, "acceptance", json_boolean(is_applied));
         (void)json_object_set_new(measures, "time_to_decision", json_real((double)ms / MS));
     }
@@ -165,8 +164,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     int64_t span = 0;
 
     if (since != NULL && since_parse(since, &span) < 0) {
-        return snp_cli_usage(cli,
-                             "--since is a number of minutes, hours or days: 30m, 12h, 7d");
+        return snp_cli_usage(cli, "--since is a number of minutes, hours or days: 30m, 12h, 7d");
     }
     all.since_ms = since == NULL ? 0 : (int64_t)(snp_wall_us() / MS) - span;
     if (records_read(cli, &all, &err) < 0) {
@@ -191,20 +189,18 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     return SNP_EXIT_OK;
 }
 
-static const struct snp_opt options[] = {
-    {"since", 0, SNP_OPT_STRING, "SPAN",
-     "only verdicts of the last 30m, 12h, 7d (default: all)", 0},
-    SNP_CLI_OPT_JSON
-};
+static const struct snp_opt options[] = {{"since", 0, SNP_OPT_STRING, "SPAN",
+                                          "only verdicts of the last 30m, 12h, 7d (default: all)",
+                                          0},
+                                         SNP_CLI_OPT_JSON};
 
 const struct snp_verb snp_verb_stats = {
     .name = "stats",
     .summary = "show statistics of tested repairs",
-    .description =
-        "Show statistics of all repairs that verify or agent --test judged for this "
-        "user: how many were ready at once and in the end, what they broke, and whether "
-        "apply applied them. Only the last verdict of a run or session counts. Values "
-        "that were not measured are unknown, never 0.",
+    .description = "Show statistics of all repairs that verify or agent --test judged for this "
+                   "user: how many were ready at once and in the end, what they broke, and whether "
+                   "apply applied them. Only the last verdict of a run or session counts. Values "
+                   "that were not measured are unknown, never 0.",
     .spec = SNP_OPTIONS(options),
     .examples = "stats\nstats --since 7d --json",
     .run = run,

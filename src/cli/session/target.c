@@ -35,10 +35,7 @@ static int special_open(const char *path, int *ret_fd, struct snp_err *err)
     return 0;
 }
 
-int snp_target_open(const char *path,
-                    bool may_replace,
-                    struct snp_target *ret,
-                    struct snp_err *err)
+int snp_target_open(const char *path, bool may_replace, struct snp_target *ret, struct snp_err *err)
 {
     struct stat st;
     char id[33];

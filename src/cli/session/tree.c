@@ -105,8 +105,7 @@ static int put_empty(const struct snp_remote_file *to, struct snp_err *err)
     snp_autoreply struct snp_reply reply = {0};
 
     return snp_remote_call(
-        to->cli,
-        SNP_WRITE(snp_put_request, .session = to->session, .path = path, .truncate = true),
+        to->cli, SNP_WRITE(snp_put_request, .session = to->session, .path = path, .truncate = true),
         &reply, err);
 }
 
@@ -250,9 +249,9 @@ static int get_folder(const struct snp_remote_file *from,
         r = count(&moved->folders, err);
     }
     if (r == 0) {
-        r = snp_remote_call(
-            from->cli, SNP_WRITE(snp_ls_request, .session = from->session, .path = from->path),
-            &reply, err);
+        r = snp_remote_call(from->cli,
+                            SNP_WRITE(snp_ls_request, .session = from->session, .path = from->path),
+                            &reply, err);
     }
     if (r < 0) {
         return r;
@@ -319,8 +318,9 @@ int snp_tree_get(const struct snp_remote_file *from,
 }
 
 /*
- * Open the folder that the file `path` goes into, below dest_fd, made where it is missing; *ret_name:
- * its last component. Everything below dest_fd was made by us, so no link can be on the way.
+ * Open the folder that the file `path` goes into, below dest_fd, made where it is missing;
+ * *ret_name: its last component. Everything below dest_fd was made by us, so no link can be on
+ * the way.
  */
 static int parent_open(
     int dest_fd, char *path, int *ret_fd, const char **ret_name, struct snp_err *err)

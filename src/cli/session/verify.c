@@ -2,9 +2,10 @@
 /*
  * `verify`: what tests prove of what a session changed.
  *
- * Nothing of the session itself is used but its patch. Each command runs in a fresh session of the clean project, into
- * which the patch was written without its tests, and pid 1 starts it. One more session reads the patch and runs
- * nothing of it. The commands run on the clean project, on the patched one, and once for each hunk without that hunk.
+ * Nothing of the session itself is used but its patch. Each command runs in a fresh session of the
+ * clean project, into which the patch was written without its tests, and pid 1 starts it. One more
+ * session reads the patch and runs nothing of it. The commands run on the clean project, on the
+ * patched one, and once for each hunk without that hunk.
  */
 #include "cli/session/verify.h"
 
@@ -37,8 +38,7 @@
 
 enum {
     HUNKS_MAX = 20,
-    REPEATS =
-        3, /* runs of a candidate that would be ready, after the first; one is for coverage */
+    REPEATS = 3, /* runs of a candidate that would be ready, after the first; one is for coverage */
     TOLD_MAX = 4 << 10,    /* bytes of numbers of lines in a reason */
     OUTPUT_KEPT = 6 << 10, /* bytes of a command's output: the last ones */
     MS = 1000,
@@ -50,13 +50,13 @@ struct verifying {
     const struct snp_verify *asked;
     struct snp_session_changes changes;
     struct snp_box_spec spec; /* owned: limits and patch_fd */
-    json_t *runs; /* owned: on the clean project, and on the patched one, one after the other */
-    json_t *base; /* owned: the former alone */
+    json_t *runs;    /* owned: on the clean project, and on the patched one, one after the other */
+    json_t *base;    /* owned: the former alone */
     json_t *reasons; /* owned */
     json_t *look;    /* owned: what reading the patch found */
     json_t *checks;  /* owned: findings of linters before and after */
-    json_t *
-        grounding; /* owned: names and calls of the patch that do not exist; NULL = nothing is looked up */
+    /* owned: names and calls of the patch that do not exist; NULL = nothing is looked up */
+    json_t *grounding;
     json_t *standards; /* owned: what the team asks of the change; NULL = nothing */
     json_t *samples;   /* owned: what commands printed, and should have printed */
     json_t *new_tests; /* owned: a run of those that the patch has; NULL = none */
@@ -141,7 +141,10 @@ struct verify_command {
     const json_t *cover;                 /* lines to look for; NULL = none */
 };
 
-/* How a runner finds our half of it, $N being the nonce: what goes before its command, and what its words become. */
+/*
+ * How a runner finds our half of it, $N being the nonce: what goes before its command, and what its
+ * words become.
+ */
 struct runner {
     const char *name;
     const char *before;
@@ -152,9 +155,10 @@ struct runner {
 static const struct runner runners[] = {
     {"pytest",
      "export PYTHONPATH=/tmp/$N${PYTHONPATH:+:$PYTHONPATH} PYTEST_ADDOPTS=\"-p "
-     "no:cacheprovider -p snp_$N\"\n", NULL,          NULL                            },
-    {"unittest", "",                   "-m unittest", "/tmp/$N/snp_$N.py"             },
-    {"node",     "",                   "node --test",
+     "no:cacheprovider -p snp_$N\"\n",
+     NULL, NULL},
+    {"unittest", "", "-m unittest", "/tmp/$N/snp_$N.py"},
+    {"node", "", "node --test",
      "node --test-reporter=spec --test-reporter-destination=stdout "
      "--test-reporter=/tmp/$N/snp_$N.mjs --test-reporter-destination=/dev/null --test"},
 };
@@ -168,14 +172,13 @@ static char *line_make(const struct snp_patch_session *box,
     char start[256] = "export PYTHONDONTWRITEBYTECODE=1";
 
     if (job->seed != 0) {
-        (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
-                       " PYTHONHASHSEED=%u", job->seed);
+        (void)snprintf(start + strlen(start), sizeof(start) - strlen(start), " PYTHONHASHSEED=%u",
+                       job->seed);
     }
     if (job->cover != NULL) {
-        (void)snprintf(
-            start + strlen(start), sizeof(start) - strlen(start),
-            " PYTHONPATH=/tmp/%s${PYTHONPATH:+:$PYTHONPATH} NODE_V8_COVERAGE=/tmp/%s",
-            box->nonce, box->nonce);
+        (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
+                       " PYTHONPATH=/tmp/%s${PYTHONPATH:+:$PYTHONPATH} NODE_V8_COVERAGE=/tmp/%s",
+                       box->nonce, box->nonce);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(runners); i++) {
         const struct runner *one = &runners[i];
@@ -199,9 +202,9 @@ static int tests_alter(struct snp_patch_session *box,
                        struct snp_err *err)
 {
     snp_autojson json_t *answer = NULL;
-    snp_autojson json_t *how = snp_need(json_pack(
-        "{s:s, s:s, s:s, s:O}", "form", job->form->name, "runner",
-        snp_verdict_runner(job->command), "command", job->command, "tests", job->passed));
+    snp_autojson json_t *how = snp_need(json_pack("{s:s, s:s, s:s, s:O}", "form", job->form->name,
+                                                  "runner", snp_verdict_runner(job->command),
+                                                  "command", job->command, "tests", job->passed));
     snp_autofree char *text = snp_need(snp_json_text(how));
     snp_autofree char *code = snp_need_format(
         "exec(open('/tmp/%s/alter.py').read())\nalter('/tmp/%s')", box->nonce, box->nonce);
@@ -262,15 +265,13 @@ static int cover_begin(struct snp_patch_session *box, const json_t *lines, struc
 /* After it: the lines that it did not run, the caller's. */
 static int cover_end(struct snp_patch_session *box, json_t **ret, struct snp_err *err)
 {
-    snp_autofree char *code =
-        snp_need_format("%s\nuncovered('/tmp/%s')", snp_cover_py, box->nonce);
+    snp_autofree char *code = snp_need_format("%s\nuncovered('/tmp/%s')", snp_cover_py, box->nonce);
 
     SNP_TRY(snp_box_python(box, code, err));
     SNP_TRY(snp_box_get(box, "uncovered.json", ret, err));
-    return *ret != NULL
-               ? 0
-               : snp_fail(err, SNP_E_PEER,
-                          "the session that records executed lines gave no valid answer");
+    return *ret != NULL ? 0
+                        : snp_fail(err, SNP_E_PEER,
+                                   "the session that records executed lines gave no valid answer");
 }
 
 /* A run as verdict.h has it, without what the tests reported. New reference. */
@@ -281,18 +282,17 @@ static json_t *run_make(const struct verify_command *job,
 {
     size_t left_out = out->len > OUTPUT_KEPT ? out->len - OUTPUT_KEPT : 0;
 
-    return snp_need(json_pack("{s:s, s:s, s:s, s:s?, s:b, s:s, s:O?, s:o}", "kind",
-                              kinds[job->kind], "command", job->command, "runner", runner,
-                              "form", job->form == NULL ? NULL : job->form->name, "patched",
-                              job->has_patch, "status", snp_json_str(result, "status", "?"),
-                              "exit_code", json_object_get(result, "exit_code"), "output",
-                              snp_json_bytes(out->len == 0 ? "" : snp_buf_bytes(out) + left_out,
-                                             out->len - left_out)));
+    return snp_need(json_pack(
+        "{s:s, s:s, s:s, s:s?, s:b, s:s, s:O?, s:o}", "kind", kinds[job->kind], "command",
+        job->command, "runner", runner, "form", job->form == NULL ? NULL : job->form->name,
+        "patched", job->has_patch, "status", snp_json_str(result, "status", "?"), "exit_code",
+        json_object_get(result, "exit_code"), "output",
+        snp_json_bytes(out->len == 0 ? "" : snp_buf_bytes(out) + left_out, out->len - left_out)));
 }
 
 /*
- * The box of a command, ready to run it. *altered: what alter.py did, the caller's; NULL = nothing. It sees no file of the
- * patch: what other files say of a test decides how it is altered.
+ * The box of a command, ready to run it. *altered: what alter.py did, the caller's; NULL = nothing.
+ * It sees no file of the patch: what other files say of a test decides how it is altered.
  */
 static int job_prepare(const struct verifying *v,
                        const struct verify_command *job,
@@ -336,8 +336,7 @@ static int job_run(const struct verifying *v,
 
     SNP_TRY(job_prepare(v, job, &box, &altered, err));
     tests = json_object_get(altered, "tests");
-    if (job->form != NULL &&
-        json_array_size(tests) == 0) { /* the form changes nothing in them */
+    if (job->form != NULL && json_array_size(tests) == 0) { /* the form changes nothing in them */
         return 0;
     }
     line = line_make(&box, snp_json_str(altered, "command", job->command), runner, job);
@@ -400,7 +399,10 @@ static json_t *tests_of(const json_t *run, const char *outcome)
     return found;
 }
 
-/* Tests that pass in the clean project, and in this form do there the same wrong: the form does not fit them. */
+/*
+ * Tests that pass in the clean project, and in this form do there the same wrong: the form does not
+ * fit them.
+ */
 static int unfit_drop(const struct verifying *v,
                       size_t n,
                       struct verify_command job,
@@ -428,10 +430,7 @@ static int unfit_drop(const struct verifying *v,
 }
 
 /* The tests of one command that passed, in one form. */
-static int form_run(struct verifying *v,
-                    size_t n,
-                    struct verify_command job,
-                    struct snp_err *err)
+static int form_run(struct verifying *v, size_t n, struct verify_command job, struct snp_err *err)
 {
     const json_t *plain = json_array_get(v->runs, json_array_size(v->base) + n);
     snp_autojson json_t *passed = tests_of(plain, "passed");
@@ -492,10 +491,7 @@ static const char *function_of(const struct verifying *v, const char *path, cons
 }
 
 /* Lines of one function, from the n-th on; returns where the next begin. */
-static size_t lines_tell(const struct verifying *v,
-                         const char *path,
-                         const json_t *lines,
-                         size_t n)
+static size_t lines_tell(const struct verifying *v, const char *path, const json_t *lines, size_t n)
 {
     const char *name = function_of(v, path, json_array_get(lines, n));
     struct snp_buf text = SNP_BUF(TOLD_MAX);
@@ -520,7 +516,9 @@ static size_t lines_tell(const struct verifying *v,
     return n;
 }
 
-/* Of the clean project: assertions of tests that failed (report.py), {PATH: [LINE]}. New reference. */
+/*
+ * Of the clean project: assertions of tests that failed (report.py), {PATH: [LINE]}. New reference.
+ */
 static json_t *asserted_of(const struct verifying *v)
 {
     json_t *found = snp_need(json_object());
@@ -543,11 +541,10 @@ static void unreached_tell(const struct verifying *v, const char *path, const js
         json_t *line = json_array_get(lines, n);
 
         if (json_is_integer(line)) {
-            snp_verdict_add(
-                v->reasons, snp_verdict_unproven,
-                "the assertion at %.200s:%lld failed without the change, and no test "
-                "reaches it now",
-                path, (long long)json_integer_value(line));
+            snp_verdict_add(v->reasons, snp_verdict_unproven,
+                            "the assertion at %.200s:%lld failed without the change, and no test "
+                            "reaches it now",
+                            path, (long long)json_integer_value(line));
         }
     }
 }
@@ -579,8 +576,7 @@ static int repeat_run(struct verifying *v,
 
     SNP_TRY(job_run(v, job, &run, err));
     if (job->cover == NULL) {
-        snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run,
-                           v->reasons);
+        snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run, v->reasons);
     } else { /* the next command looks for what is left */
         json_decref(v->uncovered);
         v->uncovered = json_incref(json_object_get(run, "uncovered"));
@@ -637,8 +633,7 @@ static int hunks_run(struct verifying *v, struct snp_err *err)
 
     if (n > HUNKS_MAX) {
         snp_verdict_add(v->reasons, snp_verdict_unproven,
-                        "%zu hunks are more than can be left out one by one (%d)", n,
-                        HUNKS_MAX);
+                        "%zu hunks are more than can be left out one by one (%d)", n, HUNKS_MAX);
         return 0;
     }
     for (size_t i = 0; i < n; i++) {
@@ -693,8 +688,8 @@ static int ground(struct verifying *v, struct snp_err *err)
     if (v->grounding != NULL) {
         size_t n = json_array_size(json_object_get(v->grounding, "findings"));
 
-        (void)json_object_set_new(json_object_get(v->look, "measures"),
-                                  "hallucinated_call_rate", json_boolean(n > 0));
+        (void)json_object_set_new(json_object_get(v->look, "measures"), "hallucinated_call_rate",
+                                  json_boolean(n > 0));
     }
     return 0;
 }
@@ -716,8 +711,7 @@ static int proofs_run(struct verifying *v, struct snp_err *err)
         r = hunks_run(v, err);
     }
     /* Also if a reason of the user's is left: then all of them are reported at once. */
-    if (r == 0 &&
-        strcmp(snp_verdict_word_of_change(v->reasons, true), snp_verdict_ready) == 0) {
+    if (r == 0 && strcmp(snp_verdict_word_of_change(v->reasons, true), snp_verdict_ready) == 0) {
         r = repeats_run(v, err);
     }
     return r;
@@ -766,9 +760,8 @@ static json_t *measures_make(const struct verifying *v, const struct snp_applied
     };
     int64_t n = snp_json_int(of.attempt, "attempt", 0);
 
-    of.n_before = n > 0
-                      ? (size_t)n - 1
-                      : snp_applied_before(applied, v->changes.patch.hash, &of.was_first_ready);
+    of.n_before = n > 0 ? (size_t)n - 1
+                        : snp_applied_before(applied, v->changes.patch.hash, &of.was_first_ready);
     return snp_need(snp_measures_make(&of));
 }
 
@@ -777,8 +770,7 @@ int snp_verify_begin(const struct snp_verify *asked, const json_t *exec, struct 
     struct snp_verify tests = *asked;
     snp_cleanup(verifying_done) struct verifying v = {
         .asked = &tests,
-        .changes = {.project = snp_need_copy(snp_json_str(exec, "project", "")),
-                    .project_fd = -1},
+        .changes = {.project = snp_need_copy(snp_json_str(exec, "project", "")), .project_fd = -1},
         .runs = snp_need(json_array()),
         .base = snp_need(json_array()),
     };
@@ -813,7 +805,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
     snp_cleanup(verifying_done) struct verifying v = {
         .asked = asked,
         .changes = {.project_fd = -1},
-        .spec = { .cli = asked->cli,  .patch_fd = -1},
+        .spec = {.cli = asked->cli, .patch_fd = -1},
         .runs = snp_need(json_array()),
         .base = snp_need(json_array()),
         .reasons = snp_need(json_array()),
@@ -844,15 +836,14 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:O?, s:O?, s:O, "
         "s:O?, s:O, s:O?, s:O?, s:o, "
         "s:I, s:s}",
-        "verdict", snp_verdict_word(v.reasons), "reasons", v.reasons, "session",
-        v.changes.session, "session_name", v.changes.name, "project",
-        snp_cli_path_json(v.changes.project), "sha256", v.changes.patch.hash, "template",
-        v.changes.template, "limits", v.spec.limits, "runs", v.runs, "unproven_hunks",
-        v.unproven, "risk", json_object_get(v.look, "risk"), "checks", v.checks, "grounding",
-        v.grounding, "standards", v.standards, "samples", v.samples, "new_tests", v.new_tests,
-        "altered", v.altered, "uncovered", v.uncovered, "findings",
-        json_object_get(v.look, "findings"), "measures", measures_make(&v, applied),
-        "duration_ms", (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
+        "verdict", snp_verdict_word(v.reasons), "reasons", v.reasons, "session", v.changes.session,
+        "session_name", v.changes.name, "project", snp_cli_path_json(v.changes.project), "sha256",
+        v.changes.patch.hash, "template", v.changes.template, "limits", v.spec.limits, "runs",
+        v.runs, "unproven_hunks", v.unproven, "risk", json_object_get(v.look, "risk"), "checks",
+        v.checks, "grounding", v.grounding, "standards", v.standards, "samples", v.samples,
+        "new_tests", v.new_tests, "altered", v.altered, "uncovered", v.uncovered, "findings",
+        json_object_get(v.look, "findings"), "measures", measures_make(&v, applied), "duration_ms",
+        (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
     (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
     SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
     *ret = SNP_TAKE_PTR(evidence);
@@ -938,8 +929,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     return is_ready ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }
 
-static const struct snp_opt options[] = {SNP_VERIFY_OPTS, SNP_CLI_OPT_SESSION,
-                                         SNP_CLI_OPT_JSON};
+static const struct snp_opt options[] = {SNP_VERIFY_OPTS, SNP_CLI_OPT_SESSION, SNP_CLI_OPT_JSON};
 static const struct snp_opt_arg args[] = {SNP_CLI_ARG_SESSION};
 
 const struct snp_verb snp_verb_verify = {
@@ -956,7 +946,6 @@ const struct snp_verb snp_verb_verify = {
     .spec = SNP_SPEC(options, args),
     .examples = "verify work --test 'pytest -q tests/test_parse.py' --regress 'pytest -q'\n"
                 "verify work --test 'python3 -m unittest' --scope src",
-    .exit_codes =
-        "0  ready for human review\n1  anything else\n2  usage error; nothing was done",
+    .exit_codes = "0  ready for human review\n1  anything else\n2  usage error; nothing was done",
     .run = run,
 };

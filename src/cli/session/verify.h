@@ -22,8 +22,7 @@ struct snp_verify {
     size_t n_commands[SNP_VERIFY_KINDS];
     const char *const *scope; /* prefixes that changed paths must have; none: all are allowed */
     size_t n_scope;
-    const char
-        *hidden_files; /* folder that only the sessions of the verdict get; NULL = none */
+    const char *hidden_files;    /* folder that only the sessions of the verdict get; NULL = none */
     const char *const *samples;  /* commands that print what they make of sample data */
     const char *const *expected; /* of each, a file of what it is to print */
     size_t n_samples;
@@ -36,12 +35,13 @@ struct snp_verify {
 
 /* Options of a verb that verifies or evaluates, and what they say. */
 #define SNP_VERIFY_OPTS_PROOF                                               \
-    {"sample",                                                              \
-     0,                                                                     \
-     SNP_OPT_LIST,                                                          \
-     "CMD",                                                                 \
-     "prints what the code makes of sample data; may be repeated",          \
-     0},                                                                    \
+    {                                                                       \
+        "sample",                                                           \
+        0,                                                                  \
+        SNP_OPT_LIST,                                                       \
+        "CMD",                                                              \
+        "prints what the code makes of sample data; may be repeated",       \
+        0},                                                                 \
         {"expect",                                                          \
          0,                                                                 \
          SNP_OPT_LIST,                                                      \
@@ -57,57 +57,53 @@ int snp_verify_proof_options(const struct snp_opts *opts,
                              struct snp_err *err) SNP_NODISCARD;
 
 /* Options of a verb that verifies. */
-#define SNP_VERIFY_OPTS                                                                         \
-    {                                                                                           \
-        "test", 0, SNP_OPT_LIST, "CMD", "tests that failed and must pass now; may be repeated", \
-        0},                                                                                     \
-        {"regress",                                                                             \
-         0,                                                                                     \
-         SNP_OPT_LIST,                                                                          \
-         "CMD",                                                                                 \
-         "tests that passed and must still pass; may be repeated",                              \
-         0},                                                                                    \
-        {"hidden-test",                                                                         \
-         0,                                                                                     \
-         SNP_OPT_LIST,                                                                          \
-         "CMD",                                                                                 \
-         "tests whose names and output stay out of the model's sight; may be repeated",         \
-         0},                                                                                    \
-        {"hidden-files",                                                                        \
-         0,                                                                                     \
-         SNP_OPT_STRING,                                                                        \
-         "DIR",                                                                                 \
-         "folder of hidden tests, at /workspace/NAME where they run, and nowhere else",         \
-         0},                                                                                    \
-        SNP_VERIFY_OPTS_PROOF,                                                                  \
-        {"scope",                                                                               \
-         0,                                                                                     \
-         SNP_OPT_LIST,                                                                          \
-         "PREFIX",                                                                              \
-         "only files below these may change (default: all); may be repeated",                   \
-         0},                                                                                    \
-    {                                                                                           \
-        "test-timeout", 0, SNP_OPT_INT, "S",                                                    \
-            "wall clock of one command in seconds: 1 to 600 (default 300)", 0                   \
+#define SNP_VERIFY_OPTS                                                                          \
+    {"test", 0, SNP_OPT_LIST, "CMD", "tests that failed and must pass now; may be repeated", 0}, \
+        {"regress",                                                                              \
+         0,                                                                                      \
+         SNP_OPT_LIST,                                                                           \
+         "CMD",                                                                                  \
+         "tests that passed and must still pass; may be repeated",                               \
+         0},                                                                                     \
+        {"hidden-test",                                                                          \
+         0,                                                                                      \
+         SNP_OPT_LIST,                                                                           \
+         "CMD",                                                                                  \
+         "tests whose names and output stay out of the model's sight; may be repeated",          \
+         0},                                                                                     \
+        {"hidden-files",                                                                         \
+         0,                                                                                      \
+         SNP_OPT_STRING,                                                                         \
+         "DIR",                                                                                  \
+         "folder of hidden tests, at /workspace/NAME where they run, and nowhere else",          \
+         0},                                                                                     \
+        SNP_VERIFY_OPTS_PROOF,                                                                   \
+        {"scope",                                                                                \
+         0,                                                                                      \
+         SNP_OPT_LIST,                                                                           \
+         "PREFIX",                                                                               \
+         "only files below these may change (default: all); may be repeated",                    \
+         0},                                                                                     \
+    {                                                                                            \
+        "test-timeout", 0, SNP_OPT_INT, "S",                                                     \
+            "wall clock of one command in seconds: 1 to 600 (default 300)", 0                    \
     }
 int snp_verify_options(const struct snp_opts *opts,
                        struct snp_verify *ret,
                        struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Run the tests on the clean project alone, before there is a change. exec: of its sessions, {"project", "defaults"}.
- * SNP_E_INVALID: a command fails no test, so it proves no change.
+ * Run the tests on the clean project alone, before there is a change. exec: of its sessions,
+ * {"project", "defaults"}. SNP_E_INVALID: a command fails no test, so it proves no change.
  */
 int snp_verify_begin(const struct snp_verify *asked,
                      const json_t *exec,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Verify, write the evidence, and put the verdict on record. *ret: the evidence, the caller's, with members verdict, reasons, folder.
- * SNP_E_DENIED: session or project changed meanwhile.
+ * Verify, write the evidence, and put the verdict on record. *ret: the evidence, the caller's, with
+ * members verdict, reasons, folder. SNP_E_DENIED: session or project changed meanwhile.
  */
-int snp_verify_run(const struct snp_verify *asked,
-                   json_t **ret,
-                   struct snp_err *err) SNP_NODISCARD;
+int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
 #endif

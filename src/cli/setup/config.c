@@ -24,11 +24,8 @@ enum {
 };
 
 /* Add a row; value is taken over. */
-static void add_row(struct snp_table *table,
-                    const char *section,
-                    const char *name,
-                    char *value,
-                    const char *source)
+static void add_row(
+    struct snp_table *table, const char *section, const char *name, char *value, const char *source)
 {
     snp_autofree char *owned = snp_need(value);
 
@@ -100,8 +97,8 @@ static char *setup_text(const struct snp_config *config)
     snp_autofree char *extras = join_items(items, n);
     bool is_custom = snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_INSTALL_COMMAND) != NULL;
     return snp_format("%s%s%s%s%s", snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_SETUP),
-                      is_custom ? " via custom install command" : "",
-                      n > 0 ? " + extras [" : "", extras, n > 0 ? "]" : "");
+                      is_custom ? " via custom install command" : "", n > 0 ? " + extras [" : "",
+                      extras, n > 0 ? "]" : "");
 }
 
 static char *paths_text(const struct snp_config *config)
@@ -123,8 +120,8 @@ static const struct {
 } special[] = {
     {SNP_KEY_DOCKER_MOUNT_WORKSPACE, mount_text},
     {SNP_KEY_DOCKER_WORKSPACE_SETUP, setup_text},
-    {SNP_KEY_ALLOWED_PATHS,          paths_text},
-    {SNP_KEY_SNIPARA_PROJECT_SLUG,   slug_text },
+    {SNP_KEY_ALLOWED_PATHS, paths_text},
+    {SNP_KEY_SNIPARA_PROJECT_SLUG, slug_text},
 };
 
 /* What a key's row shows; the caller's, NULL when out of memory. */
@@ -246,9 +243,8 @@ static const struct snp_verb verb_show = {
     .spec = SNP_OPTIONS(show_options),
     .asks_models = true,
     .examples = "config show\nconfig show --json",
-    .exit_codes =
-        "0  shown\n1  --config names no file\n2  usage error, or the configuration is "
-        "malformed",
+    .exit_codes = "0  shown\n1  --config names no file\n2  usage error, or the configuration is "
+                  "malformed",
     .run = run_show,
 };
 

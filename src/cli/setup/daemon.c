@@ -19,8 +19,7 @@ enum {
 
 static int hello(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *err)
 {
-    return snp_remote_call(cli, SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION), ret,
-                           err);
+    return snp_remote_call(cli, SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION), ret, err);
 }
 
 static int stats_get(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *err)
@@ -78,7 +77,10 @@ static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* stop ------------------------------------------------------------------------------------ */
 
-/* SNP_E_DENIED, naming some, if cells run in named sessions: the end would cut them off. Idle ones are saved. */
+/*
+ * SNP_E_DENIED, naming some, if cells run in named sessions: the end would cut them off. Idle ones
+ * are saved.
+ */
 static int unused_check(struct snp_cli *cli, struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -97,8 +99,7 @@ static int unused_check(struct snp_cli *cli, struct snp_err *err)
         size_t used = strlen(names);
 
         if (row.name != NULL && snp_streq(row.state, "running") && n++ < NAMES_SHOWN) {
-            (void)snprintf(names + used, sizeof(names) - used, "%s%s", n > 1 ? ", " : "",
-                           row.name);
+            (void)snprintf(names + used, sizeof(names) - used, "%s%s", n > 1 ? ", " : "", row.name);
         }
     }
     return n == 0 ? 0
@@ -119,12 +120,10 @@ static void lost_print(const json_t *lost)
         const char *reason = snp_json_str(one, "reason", "");
 
         if (reason[0] != '\0') {
-            (void)fprintf(stderr, "session %s: %s\n", snp_json_str(one, "session", "?"),
-                          reason);
+            (void)fprintf(stderr, "session %s: %s\n", snp_json_str(one, "session", "?"), reason);
         }
-        snp_lost_tell(json_object_get(one, "lost"), snp_json_bool(one, "image", false)
-                                                        ? SNP_LOST_IMAGE
-                                                        : "will not come back");
+        snp_lost_tell(json_object_get(one, "lost"),
+                      snp_json_bool(one, "image", false) ? SNP_LOST_IMAGE : "will not come back");
     }
 }
 
@@ -170,8 +169,7 @@ static int refused_tell(struct snp_cli *cli, struct snp_err *err)
     if (stats_get(cli, &stats, &ignored) == 0) {
         snp_unsaved_tell(cli, json_object_get(stats.head, "unsaved"));
     }
-    return snp_err_wrap(err,
-                        "the daemon still runs; --force stops it and discards unsaved work");
+    return snp_err_wrap(err, "the daemon still runs; --force stops it and discards unsaved work");
 }
 
 static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
@@ -218,12 +216,11 @@ static const struct snp_verb verb_status = {
 static const struct snp_verb verb_stop = {
     .name = "stop",
     .summary = "stop the daemon; named sessions are saved",
-    .description =
-        "Stop the daemon. Named sessions are saved first; the next command starts a new "
-        "daemon (after an upgrade the new version), which finds them. Cells in unnamed "
-        "sessions end. If cells of sessions are running, it refuses; --force cuts them "
-        "off. If sessions cannot be saved, for example because the disk is full, it "
-        "names them and refuses; --force discards their unsaved work.",
+    .description = "Stop the daemon. Named sessions are saved first; the next command starts a new "
+                   "daemon (after an upgrade the new version), which finds them. Cells in unnamed "
+                   "sessions end. If cells of sessions are running, it refuses; --force cuts them "
+                   "off. If sessions cannot be saved, for example because the disk is full, it "
+                   "names them and refuses; --force discards their unsaved work.",
     .spec = SNP_OPTIONS(stop_options),
     .exit_codes = "0  no daemon runs now\n1  failed, or a session runs a cell or cannot be "
                   "saved\n2  usage error",

@@ -49,13 +49,12 @@ struct report {
     struct snp_cli *cli;
     const struct snp_config *config; /* borrowed; NULL: it is refused */
     json_t *checks;                  /* owned */
-    const char *tier;             /* that exec takes here; NULL: the configuration is refused */
-    bool usable;                  /* it runs */
-    bool is_misused;              /* --env names no tier */
-    struct snp_tier_files *tiers; /* borrowed, the strongest first */
-    bool works[TIERS_MAX];        /* each of them, on this host */
-    json_t
-        *degraded[TIERS_MAX]; /* owned: weaker controls of each, as in a result; NULL: none */
+    const char *tier;                /* that exec takes here; NULL: the configuration is refused */
+    bool usable;                     /* it runs */
+    bool is_misused;                 /* --env names no tier */
+    struct snp_tier_files *tiers;    /* borrowed, the strongest first */
+    bool works[TIERS_MAX];           /* each of them, on this host */
+    json_t *degraded[TIERS_MAX]; /* owned: weaker controls of each, as in a result; NULL: none */
 };
 
 static const struct {
@@ -64,9 +63,9 @@ static const struct {
     const char *cost;
     const char *fix;
 } tools[] = {
-    {"git",   "version control of projects", "projects have no history inside",
-     "apt-get install git"                                                                                  },
-    {"bwrap", "for comparison only",         NULL,                              "apt-get install bubblewrap"},
+    {"git", "version control of projects", "projects have no history inside",
+     "apt-get install git"},
+    {"bwrap", "for comparison only", NULL, "apt-get install bubblewrap"},
 };
 
 static const char *const state_names[] = {"ok", "missing", "failed", "warning"};
@@ -83,8 +82,7 @@ static void report_add(struct report *report,
 
 static json_t *details(const char *detail, const char *cost, const char *fix)
 {
-    return snp_need(
-        json_pack("{s:s?, s:s?, s:s?}", "detail", detail, "cost", cost, "fix", fix));
+    return snp_need(json_pack("{s:s?, s:s?, s:s?}", "detail", detail, "cost", cost, "fix", fix));
 }
 
 /* Failed for a reason that a message says. */
@@ -143,7 +141,7 @@ static void check_folders(struct report *report)
         int (*find)(char **ret, struct snp_err *err);
     } rows[] = {
         {"runtime folder", snp_runtime_dir},
-        {"state folder",   snp_state_dir  },
+        {"state folder", snp_state_dir},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -191,8 +189,7 @@ static json_t *claims(const struct snp_tier_file *file, const json_t *guarantees
                      json_array_size(guarantees) == 0 ? "no guarantees" : "");
     json_array_foreach((json_t *)(uintptr_t)guarantees, i, one)
     {
-        r = r < 0 ? r
-                  : snp_buf_addf(&text, "%s%.40s", i == 0 ? "" : ", ", json_string_value(one));
+        r = r < 0 ? r : snp_buf_addf(&text, "%s%.40s", i == 0 ? "" : ", ", json_string_value(one));
     }
     return details(r < 0 ? file->path : snp_need(snp_buf_cstr(&text)), NULL, NULL);
 }
@@ -261,8 +258,7 @@ static void check_guarantees(struct report *report)
 {
     snp_autojson json_t *wanted =
         report->config == NULL ? NULL : snp_cli_guarantees(report->config);
-    const struct snp_tier_file *used =
-        report->tier == NULL ? NULL : taken(report, report->tier);
+    const struct snp_tier_file *used = report->tier == NULL ? NULL : taken(report, report->tier);
 
     for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX && used != NULL; i++) {
         const struct snp_tier_file *file = &report->tiers->files[i];
@@ -295,9 +291,8 @@ static int try_container(struct report *report, char **ret, struct snp_err *err)
                   .tier = report->tier, .defaults = defaults,
                   .require_exact = snp_config_bool(report->config, SNP_KEY_REQUIRE_EXACT)));
     SNP_TRY(snp_remote_send(
-        report->cli,
-        &(const struct snp_call){.head = head, .raw = code, .raw_len = strlen(code)}, &reply,
-        err));
+        report->cli, &(const struct snp_call){.head = head, .raw = code, .raw_len = strlen(code)},
+        &reply, err));
     if (!snp_streq(snp_json_str(reply.head, "status", ""), "ok")) {
         return snp_fail(err, SNP_E_PEER, "code does not run there: %.300s",
                         snp_json_str(json_object_get(reply.head, "error"), "message", "?"));
@@ -306,12 +301,15 @@ static int try_container(struct report *report, char **ret, struct snp_err *err)
     *ret = snp_need_format(
         "%s, Python %s, runtime %s", snp_json_str(manifest, "rootfs", "?"),
         snp_json_str(manifest, "python", "?"),
-        snp_json_str(json_object_get(json_object_get(manifest, "controls"), "syscalls"),
-                     "runtime", "?"));
+        snp_json_str(json_object_get(json_object_get(manifest, "controls"), "syscalls"), "runtime",
+                     "?"));
     return 0;
 }
 
-/* An engine that answers is not all: runtime, image and its Python are known once a container has run. */
+/*
+ * An engine that answers is not all: runtime, image and its Python are known once a container
+ * has run.
+ */
 static void check_container(struct report *report)
 {
     snp_autofree char *detail = NULL;
@@ -334,8 +332,7 @@ static void check_container(struct report *report)
 /* Add a row for each "NAME: reason" of the `degraded` line of results, under the same name. */
 static void check_degraded(struct report *report)
 {
-    const struct snp_tier_file *used =
-        report->tier == NULL ? NULL : taken(report, report->tier);
+    const struct snp_tier_file *used = report->tier == NULL ? NULL : taken(report, report->tier);
 
     for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX; i++) {
         const json_t *list = &report->tiers->files[i] == used ? report->degraded[i] : NULL;
@@ -355,16 +352,15 @@ static void check_degraded(struct report *report)
 
 static void verdict(const struct report *report)
 {
-    const struct snp_tier_file *used =
-        report->tier == NULL ? NULL : taken(report, report->tier);
+    const struct snp_tier_file *used = report->tier == NULL ? NULL : taken(report, report->tier);
     const struct snp_tier_file *best = taken(report, NULL);
 
     if (report->tier == NULL) {
         (void)puts("exec refuses this configuration");
     } else if (used != NULL && used->is_users) {
-        snp_term_printf(
-            stdout, "code can run here, in your own tier %s; nothing checks what it claims\n",
-            used->name);
+        snp_term_printf(stdout,
+                        "code can run here, in your own tier %s; nothing checks what it claims\n",
+                        used->name);
     } else if (used != NULL && used != best) {
         snp_term_printf(stdout, "sandboxes can run here, in the weaker %s tier as configured\n",
                         used->name);
@@ -379,35 +375,33 @@ static void verdict(const struct report *report)
 }
 
 /* The latest event, not older than that, by which something was lost; NULL = none. */
-static const json_t *loss_find(const json_t *events,
-                               const char **ret_cost,
-                               const char **ret_fix)
+static const json_t *loss_find(const json_t *events, const char **ret_cost, const char **ret_fix)
 {
     static const struct {
         const char *kind;
         const char *cost;
         const char *fix;
     } rows[] = {
-        {"salvage",             "what could not be read of sessions, cells and snapshots is gone",
+        {"salvage", "what could not be read of sessions, cells and snapshots is gone",
          "look through `sessions list`, `history` and `snapshots`; remove the file set aside "
          "once "
-         "nothing is missed; check the disk"                                                                                                     },
-        {"journal_lost",        "sessions, cells and snapshots since the missing state",
+         "nothing is missed; check the disk"},
+        {"journal_lost", "sessions, cells and snapshots since the missing state",
          "stop the daemon and put the file back from a backup; or remove the file named above "
-         "and restart: this deletes contents without a record"                                                                                   },
-        {"journal_moved",       "what is saved now is missing when the daemon restarts",
+         "and restart: this deletes contents without a record"},
+        {"journal_moved", "what is saved now is missing when the daemon restarts",
          "do as it says; or run `daemon stop --force` and set SNIPARA_SANDBOX_STATE_DIR to the "
-         "new place"                                                                                                                             },
-        {"damaged_blob",        "checkpoints that hold it cannot be used",
+         "new place"},
+        {"damaged_blob", "checkpoints that hold it cannot be used",
          "check the disk; bring the file back from a backup, or continue from earlier "
-         "checkpoints"                                                                                                                           },
+         "checkpoints"},
         {"unusable_checkpoint", "what the session did since the checkpoint before it",
-         "`rerun` the cells after it, or `rollback` to a snapshot; check the disk"                                                               },
-        {"unreadable_session",  "the session cannot be used",
-         "use the version that wrote it, or `sessions destroy` it"                                                                               },
-        {"end_unsaved",         "what they did since they were last saved",
-         "`sessions` lists what is missing; `exec -s NAME --recover replay` runs cells again"                                                    },
-        {"snapshot_lost",       "the snapshot",                                                    "`snapshot --wait` returns once it is on disk"},
+         "`rerun` the cells after it, or `rollback` to a snapshot; check the disk"},
+        {"unreadable_session", "the session cannot be used",
+         "use the version that wrote it, or `sessions destroy` it"},
+        {"end_unsaved", "what they did since they were last saved",
+         "`sessions` lists what is missing; `exec -s NAME --recover replay` runs cells again"},
+        {"snapshot_lost", "the snapshot", "`snapshot --wait` returns once it is on disk"},
     };
     double oldest = (double)time(NULL) - LOSS_SECONDS;
 
@@ -508,14 +502,13 @@ static void check_daemon(struct report *report)
     struct snp_hello_answer daemon;
     struct snp_stats_answer now;
     struct snp_err err;
-    int r = snp_remote_call(report->cli, snp_record_write(&snp_stats_request_form, NULL),
-                            &stats, &err);
+    int r =
+        snp_remote_call(report->cli, snp_record_write(&snp_stats_request_form, NULL), &stats, &err);
 
     /* It may be an older one that was running when this program was installed. */
     if (r == 0) {
-        r = snp_remote_call(report->cli,
-                            SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION), &hello,
-                            &err);
+        r = snp_remote_call(report->cli, SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION),
+                            &hello, &err);
     }
     if (r < 0) {
         report_fail(report, "daemon", &err, "nothing runs");
@@ -540,11 +533,7 @@ static void check_daemon(struct report *report)
 /* "detail; cost: ...; fix: ..." */
 static void details_add(struct snp_table *table, const json_t *check)
 {
-    static const char *const keys[][2] = {
-        {"detail", ""      },
-        {"cost",   "cost: "},
-        {"fix",    "fix: " }
-    };
+    static const char *const keys[][2] = {{"detail", ""}, {"cost", "cost: "}, {"fix", "fix: "}};
     snp_autobuf struct snp_buf text = {0};
 
     snp_buf_init(&text, PATH_TEXT_MAX);
@@ -608,9 +597,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt options[] = {
     SNP_CLI_OPT_CONFIG,
-    {"env",   0, SNP_OPT_STRING, "TIER", "judge what exec --env TIER would do",
-      SNP_KEY_ENVIRONMENT                                                          },
-    {"names", 0, SNP_OPT_FLAG,   NULL,   "only the names of tiers, a line each", 0},
+    {"env", 0, SNP_OPT_STRING, "TIER", "judge what exec --env TIER would do", SNP_KEY_ENVIRONMENT},
+    {"names", 0, SNP_OPT_FLAG, NULL, "only the names of tiers, a line each", 0},
     SNP_CLI_OPT_JSON,
 };
 

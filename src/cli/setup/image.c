@@ -68,17 +68,17 @@ static const char *infer(const struct image *image, const char *setup)
         const char *file; /* that must be there; NULL = none */
         const char *command;
     } rows[] = {
-        {"tests-only", NULL,                    PIP "pytest pytest-asyncio"     },
-        {"dev",        "pyproject.toml",        PIP "-e '.[dev]'"               },
-        {"dev",        "setup.py",              PIP "-e '.[dev]'"               },
-        {"dev",        "setup.cfg",             PIP "-e '.[dev]'"               },
-        {"dev",        "requirements-dev.txt",  PIP "-r requirements-dev.txt"   },
-        {"dev",        "requirements-test.txt", PIP "-r requirements-test.txt"  },
-        {"dev",        "requirements.txt",      PIP "-r requirements.txt pytest"},
-        {"package",    "pyproject.toml",        PIP "-e ."                      },
-        {"package",    "setup.py",              PIP "-e ."                      },
-        {"package",    "setup.cfg",             PIP "-e ."                      },
-        {"package",    "requirements.txt",      PIP "-r requirements.txt"       },
+        {"tests-only", NULL, PIP "pytest pytest-asyncio"},
+        {"dev", "pyproject.toml", PIP "-e '.[dev]'"},
+        {"dev", "setup.py", PIP "-e '.[dev]'"},
+        {"dev", "setup.cfg", PIP "-e '.[dev]'"},
+        {"dev", "requirements-dev.txt", PIP "-r requirements-dev.txt"},
+        {"dev", "requirements-test.txt", PIP "-r requirements-test.txt"},
+        {"dev", "requirements.txt", PIP "-r requirements.txt pytest"},
+        {"package", "pyproject.toml", PIP "-e ."},
+        {"package", "setup.py", PIP "-e ."},
+        {"package", "setup.cfg", PIP "-e ."},
+        {"package", "requirements.txt", PIP "-r requirements.txt"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -90,9 +90,7 @@ static const char *infer(const struct image *image, const char *setup)
     return NULL;
 }
 
-static int add_extras(struct snp_buf *command,
-                      const struct snp_config *config,
-                      struct snp_err *err)
+static int add_extras(struct snp_buf *command, const struct snp_config *config, struct snp_err *err)
 {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-[]<>=!~,+*";
@@ -141,9 +139,7 @@ static int find_command(struct image *image, struct snp_err *err)
 /* The name ------------------------------------------------------------------------------------ */
 
 /* What the files say that name dependencies, as 16 digits. */
-static int hash_dependencies(const struct image *image,
-                             char out[SHORT + 1],
-                             struct snp_err *err)
+static int hash_dependencies(const struct image *image, char out[SHORT + 1], struct snp_err *err)
 {
     static const char *const names[] = {"pyproject.toml",
                                         "setup.py",
@@ -171,8 +167,7 @@ static int hash_dependencies(const struct image *image,
         SNP_TRY(snp_file_read(path, FILE_MAX, &text, &n, err));
         if (snp_buf_add(&all, names[i], strlen(names[i]) + 1) < 0 ||
             snp_buf_add(&all, text, n) < 0 || snp_buf_add(&all, "", 1) < 0) {
-            r = snp_fail(err, SNP_E_LIMIT, "the lock files in %.200s are too large",
-                         image->path);
+            r = snp_fail(err, SNP_E_LIMIT, "the lock files in %.200s are too large", image->path);
         }
     }
     SNP_TRY(r);
@@ -200,7 +195,10 @@ static int find_tag(struct image *image, struct snp_err *err)
     return 0;
 }
 
-/* Is it there, and not only another one whose name begins the same? One without our label is of an older release. */
+/*
+ * Is it there, and not only another one whose name begins the same? One without our label is of an
+ * older release.
+ */
 static int has_tag(const struct image *image, bool *ret, struct snp_err *err)
 {
     snp_autojson json_t *found = NULL;
@@ -214,7 +212,10 @@ static int has_tag(const struct image *image, bool *ret, struct snp_err *err)
 
 /* Getting it ---------------------------------------------------------------------------------- */
 
-/* Ask tier-docker, which knows what of the workspace is secret. *ret_log: of a build, when it fails. */
+/*
+ * Ask tier-docker, which knows what of the workspace is secret. *ret_log: of a build, when
+ * it fails.
+ */
 static int get(const json_t *spec, json_t **ret_log, struct snp_err *err)
 {
     snp_autofree char *program = NULL;
@@ -243,8 +244,7 @@ static int get(const json_t *spec, json_t **ret_log, struct snp_err *err)
 /* Settings of pip from the environment, which are the builder's only. */
 static json_t *build_args(const struct snp_config *config, struct snp_buf *dockerfile)
 {
-    static const char *const names[] = {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
-                                        "PIP_TRUSTED_HOST"};
+    static const char *const names[] = {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST"};
     json_t *args = snp_need(json_object());
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
@@ -285,9 +285,9 @@ static int build(const struct image *image, struct snp_err *err)
         "WORKDIR /workspace\nCOPY . /workspace\nRUN %s\n",
         run_text);
     spec = snp_need(json_pack(
-        "{s:s,s:s,s:s,s:o,s:s,s:s,s:s,s:o}", "socket", image->socket, "base", image->base,
-        "tag", image->tag, "path", snp_json_bytes(image->path, strlen(image->path)),
-        "dockerfile", snp_need(snp_buf_cstr(&dockerfile)), "label", image->hash, "network",
+        "{s:s,s:s,s:s,s:o,s:s,s:s,s:s,s:o}", "socket", image->socket, "base", image->base, "tag",
+        image->tag, "path", snp_json_bytes(image->path, strlen(image->path)), "dockerfile",
+        snp_need(snp_buf_cstr(&dockerfile)), "label", image->hash, "network",
         snp_config_str(image->config, SNP_KEY_DOCKER_WORKSPACE_BUILD_NETWORK), "args", args));
     if (get(spec, &log, err) == 0) {
         return 0;
@@ -340,10 +340,7 @@ static void pull(const struct image *image)
     }
 }
 
-int snp_cli_image(const struct snp_config *config,
-                  bool may_get,
-                  char **ret,
-                  struct snp_err *err)
+int snp_cli_image(const struct snp_config *config, bool may_get, char **ret, struct snp_err *err)
 {
     snp_cleanup(image_done) struct image image = {
         .config = config, .base = snp_config_str(config, SNP_KEY_DOCKER_IMAGE)};

@@ -10,13 +10,12 @@
 #include "config/config.h"
 
 /*
- * *ret is its name; the caller frees. docker_image is pulled if it is absent; where that fails a line says
- * why, for an open session may not need it. With docker_workspace_setup it is an image with what the workspace needs,
- * built if there is none yet. may_get: false neither pulls nor builds, and SNP_E_NOT_FOUND: it is not built yet.
+ * *ret is its name; the caller frees. docker_image is pulled if it is absent; where that fails a
+ * line says why, for an open session may not need it. With docker_workspace_setup it is an image
+ * with what the workspace needs, built if there is none yet. may_get: false neither pulls nor
+ * builds, and SNP_E_NOT_FOUND: it is not built yet.
  */
-int snp_cli_image(const struct snp_config *config,
-                  bool may_get,
-                  char **ret,
-                  struct snp_err *err) SNP_NODISCARD;
+int snp_cli_image(const struct snp_config *config, bool may_get, char **ret, struct snp_err *err)
+    SNP_NODISCARD;
 
 #endif

@@ -73,9 +73,8 @@ static int add_limit(struct snp_buf *out, enum snp_limit limit)
     const char *quote = row->unit == SNP_UNIT_BYTES ? "\"" : "";
     char low[32];
     char high[32];
-    return snp_buf_addf(out, "# %s = %s%s%s  # %s: %s to %s\n", info->name, quote,
-                        info->fallback, quote, row->help,
-                        snp_limit_format(limit, row->min, low, sizeof(low)),
+    return snp_buf_addf(out, "# %s = %s%s%s  # %s: %s to %s\n", info->name, quote, info->fallback,
+                        quote, row->help, snp_limit_format(limit, row->min, low, sizeof(low)),
                         snp_limit_format(limit, row->max, high, sizeof(high)));
 }
 
@@ -161,9 +160,8 @@ static int created_print(const json_t *created, bool as_json, bool with_snipara)
     }
     if (with_snipara) {
         snp_term_printf(
-            stdout,
-            "Tip: SNIPARA_API_KEY and SNIPARA_PROJECT_SLUG are read from .env too; this "
-            "version does not use them yet (--no-snipara leaves them out).\n");
+            stdout, "Tip: SNIPARA_API_KEY and SNIPARA_PROJECT_SLUG are read from .env too; this "
+                    "version does not use them yet (--no-snipara leaves them out).\n");
     }
     return SNP_EXIT_OK;
 }
@@ -187,8 +185,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 static const struct snp_opt options[] = {
-    {"no-snipara", 0,   SNP_OPT_FLAG, NULL, "leave out the keys of the Snipara service", 0},
-    {"force",      'f', SNP_OPT_FLAG, NULL, "replace an existing configuration",         0},
+    {"no-snipara", 0, SNP_OPT_FLAG, NULL, "leave out the keys of the Snipara service", 0},
+    {"force", 'f', SNP_OPT_FLAG, NULL, "replace an existing configuration", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
@@ -202,8 +200,7 @@ const struct snp_verb snp_verb_init = {
                    "existing configuration is not changed.",
     .spec = SNP_SPEC(options, args),
     .examples = "init\ninit ./project --no-snipara",
-    .exit_codes =
-        "0  written\n1  a configuration exists, or the folder cannot be written\n2  used "
-        "wrongly; nothing was done",
+    .exit_codes = "0  written\n1  a configuration exists, or the folder cannot be written\n2  used "
+                  "wrongly; nothing was done",
     .run = run,
 };

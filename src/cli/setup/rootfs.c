@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Archives of file systems are hostile. What is in one is read first: a name that is
- * absolute or has '..' refuses it, and so does more than is allowed. Devices are never made (/dev is left
- * out, others refuse it), owners and set-id bits not taken over. tar itself puts links that
- * lead out in place only when everything else is there, so nothing is written through one.
+ * Archives of file systems are hostile. What is in one is read first: a name that is absolute or
+ * has '..' refuses it, and so does more than is allowed. Devices are never made (/dev is left out,
+ * others refuse it), owners and set-id bits not taken over. tar itself puts links that lead out in
+ * place only when everything else is there, so nothing is written through one.
  */
 #include "cli/setup/rootfs.h"
 
@@ -58,8 +58,8 @@ static int line_check(const char *line, size_t len, uint64_t *total, struct snp_
     char *at = text;
     uint64_t bytes = 0;
 
-    (void)snprintf(text, sizeof(text), "%.*s",
-                   (int)(len < sizeof(text) ? len : sizeof(text) - 1), line);
+    (void)snprintf(text, sizeof(text), "%.*s", (int)(len < sizeof(text) ? len : sizeof(text) - 1),
+                   line);
     for (int field = 0; field < 5; field++) {
         size_t n = strcspn(at, " ");
         if (field == SIZE_FIELD) {
@@ -72,8 +72,8 @@ static int line_check(const char *line, size_t len, uint64_t *total, struct snp_
         return snp_fail(err, SNP_E_DENIED, "the archive holds a device or pipe: %.200s", at);
     }
     if (text[0] == 'l' && !cut_target(at)) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "the archive holds a link that cannot be read: %.200s", at);
+        return snp_fail(err, SNP_E_DENIED, "the archive holds a link that cannot be read: %.200s",
+                        at);
     }
     if (at[0] == '/' || snp_has_prefix(at, "../") || strstr(at, "/../") != NULL ||
         snp_has_suffix(at, "/..") || len >= sizeof(text)) {
@@ -81,8 +81,8 @@ static int line_check(const char *line, size_t len, uint64_t *total, struct snp_
                         "the archive holds a path that leads out of the archive: %.200s", at);
     }
     if (text[0] == '-' && snp_parse_u64(size, &bytes) < 0) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "the contents of the archive cannot be read: %.200s", text);
+        return snp_fail(err, SNP_E_INVALID, "the contents of the archive cannot be read: %.200s",
+                        text);
     }
     if (bytes > UNPACKED_MAX - *total) {
         return snp_fail(err, SNP_E_LIMIT, "the archive unpacks to more than %llu GiB",
@@ -113,8 +113,7 @@ static int contents_check(const char *archive, struct snp_err *err)
         size_t len = newline == NULL ? (size_t)(end - at) : (size_t)(newline - at);
 
         r = ++entries > ENTRIES_MAX
-                ? snp_fail(err, SNP_E_LIMIT, "the archive has more than %d entries",
-                           ENTRIES_MAX)
+                ? snp_fail(err, SNP_E_LIMIT, "the archive has more than %d entries", ENTRIES_MAX)
                 : line_check(at, len, &total, err);
         at += len + 1;
     }
@@ -177,9 +176,9 @@ static void sweep(const char *dir, const char *current)
             lstat(path, &st) < 0) {
             continue;
         }
-        kept[n++] = (struct cached_rootfs){
-            .path = SNP_TAKE_PTR(path),
-            .used = strchr(entry->d_name, '-') != NULL ? 0 : st.st_mtime};
+        kept[n++] =
+            (struct cached_rootfs){.path = SNP_TAKE_PTR(path),
+                                   .used = strchr(entry->d_name, '-') != NULL ? 0 : st.st_mtime};
     }
     if (list != NULL) {
         (void)closedir(list);
@@ -246,17 +245,16 @@ int snp_rootfs_folder(const char *given,
     int r;
 
     if (path == NULL || stat(path, &st) < 0) {
-        return errno == ENOENT ? snp_fail(err, SNP_E_NOT_FOUND,
-                                          "--rootfs: no such file or folder: %s", given)
-                               : snp_fail_sys(err, errno, "--rootfs %s", given);
+        return errno == ENOENT
+                   ? snp_fail(err, SNP_E_NOT_FOUND, "--rootfs: no such file or folder: %s", given)
+                   : snp_fail_sys(err, errno, "--rootfs %s", given);
     }
     if (S_ISDIR(st.st_mode)) {
         *ret_folder = SNP_TAKE_PTR(path);
         return 0;
     }
     if (!S_ISREG(st.st_mode)) {
-        return snp_fail(err, SNP_E_INVALID, "--rootfs: %s is neither folder nor archive",
-                        given);
+        return snp_fail(err, SNP_E_INVALID, "--rootfs: %s is neither folder nor archive", given);
     }
     r = archive_folder(path, state_dir, ret_folder, err);
     return r < 0 ? snp_err_wrap(err, "--rootfs %.200s", given) : 0;

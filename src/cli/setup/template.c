@@ -39,8 +39,8 @@ static const struct {
     const char *what;
     const char *preload[4]; /* NULL-terminated; beside the standard library */
 } builtin[] = {
-    {"base", "the standard library",      {NULL}                                 },
-    {"data", "numpy, pandas",             {"numpy", "pandas", NULL}              },
+    {"base", "the standard library", {NULL}},
+    {"data", "numpy, pandas", {"numpy", "pandas", NULL}},
     {"plot", "numpy, pandas, matplotlib", {"numpy", "pandas", "matplotlib", NULL}},
 };
 
@@ -82,9 +82,8 @@ static int place_open(struct template_store *place, bool to_change, struct snp_e
         return snp_fail_sys(err, errno, "open %.300s", path);
     }
     if (flock(place->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-        return snp_fail(
-            err, SNP_E_LIMIT,
-            "another snipara-sandbox is changing the templates; wait until it is done");
+        return snp_fail(err, SNP_E_LIMIT,
+                        "another snipara-sandbox is changing the templates; wait until it is done");
     }
     return 0;
 }
@@ -145,20 +144,20 @@ static int unused_check(struct snp_cli *cli, const char *name, struct snp_err *e
 /* add -------------------------------------------------------------------------------------- */
 
 static const struct snp_opt add_options[] = {
-    {"python",       0,   SNP_OPT_STRING, "PATH",
-     "interpreter: any CPython from 3.8 on (default: /usr/bin/python3)",                        0},
-    {"venv",         0,   SNP_OPT_STRING, "DIR",     "use this virtual environment in place",   0},
-    {"requirements", 'r', SNP_OPT_STRING, "FILE",
-     "install what this file lists, as pip reads it",                                           0},
-    {"index",        0,   SNP_OPT_STRING, "DIR|URL",
-     "where packages come from: a folder of wheels, or an address",                             0},
-    {"preload",      0,   SNP_OPT_STRING, "LIST",
-     "modules imported before sessions start, separated by commas",                             0},
-    {"allow-source", 0,   SNP_OPT_FLAG,   NULL,
-     "also install packages without a wheel; building one runs its code outside any sandbox",   0},
-    {"replace",      0,   SNP_OPT_FLAG,   NULL,
-     "rebuild an existing template, from its original sources unless others are given",         0},
-    {"force",        0,   SNP_OPT_FLAG,   NULL,      "with --replace: even if sessions use it", 0},
+    {"python", 0, SNP_OPT_STRING, "PATH",
+     "interpreter: any CPython from 3.8 on (default: /usr/bin/python3)", 0},
+    {"venv", 0, SNP_OPT_STRING, "DIR", "use this virtual environment in place", 0},
+    {"requirements", 'r', SNP_OPT_STRING, "FILE", "install what this file lists, as pip reads it",
+     0},
+    {"index", 0, SNP_OPT_STRING, "DIR|URL",
+     "where packages come from: a folder of wheels, or an address", 0},
+    {"preload", 0, SNP_OPT_STRING, "LIST",
+     "modules imported before sessions start, separated by commas", 0},
+    {"allow-source", 0, SNP_OPT_FLAG, NULL,
+     "also install packages without a wheel; building one runs its code outside any sandbox", 0},
+    {"replace", 0, SNP_OPT_FLAG, NULL,
+     "rebuild an existing template, from its original sources unless others are given", 0},
+    {"force", 0, SNP_OPT_FLAG, NULL, "with --replace: even if sessions use it", 0},
     SNP_CLI_OPT_JSON,
 };
 
@@ -187,8 +186,8 @@ static char *preload_text(const json_t *old)
 
     json_array_foreach(list, i, item)
     {
-        char *longer = snp_need_format("%s%s%s", text == NULL ? "" : text,
-                                       text == NULL ? "" : ",", json_string_value(item));
+        char *longer = snp_need_format("%s%s%s", text == NULL ? "" : text, text == NULL ? "" : ",",
+                                       json_string_value(item));
         free(text);
         text = longer;
     }
@@ -227,10 +226,7 @@ static void added_print(const json_t *record)
                     snp_json_str(record, "hash", "?"));
 }
 
-static int add(struct snp_cli *cli,
-               const struct snp_opts *opts,
-               json_t **ret,
-               struct snp_err *err)
+static int add(struct snp_cli *cli, const struct snp_opts *opts, json_t **ret, struct snp_err *err)
 {
     const char *python = getenv("SNIPARA_SANDBOX_PYTHON"); /* NOLINT(concurrency-mt-unsafe) */
     struct template_store place;
@@ -288,8 +284,7 @@ static int run_add(struct snp_cli *cli, const struct snp_opts *opts)
     if (snp_opts_given(opts, "venv") &&
         (snp_opts_given(opts, "python") || snp_opts_given(opts, "requirements"))) {
         return snp_cli_usage(
-            cli,
-            "--venv cannot be combined with --python or --requirements: it is used as it is");
+            cli, "--venv cannot be combined with --python or --requirements: it is used as it is");
     }
     if (snp_opts_given(opts, "index") && !snp_opts_given(opts, "requirements") &&
         !snp_opts_given(opts, "replace")) {
@@ -370,9 +365,8 @@ static void record_print(const json_t *record)
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(shown); i++) {
         const json_t *value = json_object_get(record, shown[i]);
-        snp_autofree char *text = json_is_string(value)
-                                      ? snp_need_copy(json_string_value(value))
-                                      : snp_json_text(value);
+        snp_autofree char *text =
+            json_is_string(value) ? snp_need_copy(json_string_value(value)) : snp_json_text(value);
 
         if (value == NULL || json_is_null(value) || text == NULL) {
             continue;
@@ -395,9 +389,8 @@ static const char *state_of(const json_t *record)
     if (snp_tree_hash(snp_json_str(record, "venv", ""), &tree, &ignored) < 0) {
         return "unreadable";
     }
-    return snp_streq(tree.hash, snp_json_str(record, "hash", ""))
-               ? "as built"
-               : "changed since it was added";
+    return snp_streq(tree.hash, snp_json_str(record, "hash", "")) ? "as built"
+                                                                  : "changed since it was added";
 }
 
 /* What there is to say of a template that nobody added; NULL: it is none, or no memory. */
@@ -521,22 +514,17 @@ static const struct snp_opt remove_options[] = {
     {"force", 0, SNP_OPT_FLAG, NULL, "even if sessions use it", 0},
     SNP_CLI_OPT_JSON,
 };
-static const struct snp_opt_arg one_name[] = {
-    {"NAME", "of the template", 1, 1}
-};
-static const struct snp_opt_arg some_names[] = {
-    {"NAME", "of a template", 1, 0}
-};
+static const struct snp_opt_arg one_name[] = {{"NAME", "of the template", 1, 1}};
+static const struct snp_opt_arg some_names[] = {{"NAME", "of a template", 1, 0}};
 
 static const struct snp_verb verb_add = {
     .name = "add",
     .summary = "make a template from an interpreter, a virtual environment or requirements",
-    .description =
-        "Make a template: an interpreter with packages, for sessions with --template "
-        "NAME.\n"
-        "Packages are installed here, outside any sandbox, by venv and pip of that "
-        "interpreter; inside they are read-only. Their content is hashed, and a "
-        "template that was changed afterwards does not start.",
+    .description = "Make a template: an interpreter with packages, for sessions with --template "
+                   "NAME.\n"
+                   "Packages are installed here, outside any sandbox, by venv and pip of that "
+                   "interpreter; inside they are read-only. Their content is hashed, and a "
+                   "template that was changed afterwards does not start.",
     .spec = SNP_SPEC(add_options, one_name),
     .examples =
         "template add web --requirements requirements.txt\n"

@@ -93,9 +93,9 @@ static int probe(const char *python, json_t **ret, struct snp_err *err)
     }
     if (!snp_streq(implementation, "cpython") || snp_json_int(answer, "major", 0) != 3 ||
         snp_json_int(answer, "minor", 0) < SNP_PYTHON_MINOR_MIN) {
-        return snp_fail(
-            err, SNP_E_UNSUPPORTED, "%.200s is %.40s %.20s; CPython 3.%d or later is needed",
-            python, implementation, snp_json_str(answer, "version", "?"), SNP_PYTHON_MINOR_MIN);
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "%.200s is %.40s %.20s; CPython 3.%d or later is needed", python,
+                        implementation, snp_json_str(answer, "version", "?"), SNP_PYTHON_MINOR_MIN);
     }
     if (snp_json_bool(answer, "free_threaded", false)) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
@@ -138,16 +138,14 @@ static int venv_make(const struct snp_build *build,
                      const char *venv,
                      struct snp_err *err)
 {
-    const char *const argv[] = {interpreter->exe, "-I", "-m", "venv",
-                                "--without-pip",  venv, NULL};
+    const char *const argv[] = {interpreter->exe, "-I", "-m", "venv", "--without-pip", venv, NULL};
     char text[PATH_LEN];
 
     (void)snprintf(text, sizeof(text), "making a virtual environment with Python %s, %.4000s",
                    interpreter->version, interpreter->exe);
     progress(build, text);
-    return snp_spawn(argv, NULL, err) < 0
-               ? snp_err_wrap(err, "cannot make a virtual environment")
-               : 0;
+    return snp_spawn(argv, NULL, err) < 0 ? snp_err_wrap(err, "cannot make a virtual environment")
+                                          : 0;
 }
 
 /*
@@ -171,9 +169,7 @@ static const char pip_code[] =
     "sys.path.insert(0, wheels[0])\n"
     "runpy.run_module('pip', run_name='__main__', alter_sys=True)\n";
 
-static int packages_install(const struct snp_build *build,
-                            const char *venv,
-                            struct snp_err *err)
+static int packages_install(const struct snp_build *build, const char *venv, struct snp_err *err)
 {
     char python[PATH_LEN];
     const char *argv[ARGS_MAX] = {python,
@@ -213,12 +209,11 @@ static int packages_install(const struct snp_build *build,
     progress(build, "installing its requirements");
     r = snp_spawn(argv, NULL, err);
     if (r == SNP_E_PEER) {
-        return snp_fail(err, r, "pip could not install %.150s; the lines above say why%s",
-                        build->requirements,
-                        build->allow_source
-                            ? ""
-                            : ". Only wheels are installed; --allow-source also builds "
-                              "packages, which runs their code outside any sandbox");
+        return snp_fail(
+            err, r, "pip could not install %.150s; the lines above say why%s", build->requirements,
+            build->allow_source ? ""
+                                : ". Only wheels are installed; --allow-source also builds "
+                                  "packages, which runs their code outside any sandbox");
     }
     return r < 0 ? snp_err_wrap(err, "cannot install %.150s", build->requirements) : 0;
 }
@@ -252,8 +247,7 @@ static int script_move(const char *path, const char *from, struct snp_err *err)
         }
         at += n;
     }
-    return snp_file_write_atomic(path, snp_buf_bytes(&moved), moved.len, st.st_mode & 0777U,
-                                 err);
+    return snp_file_write_atomic(path, snp_buf_bytes(&moved), moved.len, st.st_mode & 0777U, err);
 }
 
 /* Scripts begin with the path of their interpreter: let it be the one they have inside. */
@@ -291,8 +285,7 @@ static void modules_list(const char *venv, int minor, json_t *list)
                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                     "0123456789_";
         size_t n = strspn(entry->d_name, bytes);
-        bool is_file =
-            snp_has_suffix(entry->d_name, ".py") || snp_has_suffix(entry->d_name, ".so");
+        bool is_file = snp_has_suffix(entry->d_name, ".py") || snp_has_suffix(entry->d_name, ".so");
 
         if (n > 0 && entry->d_name[0] != '_' &&
             (entry->d_name[n] == '\0' || (is_file && entry->d_name[n] == '.'))) {
@@ -344,13 +337,13 @@ static int record_make(const struct snp_build *build,
     }
     modules_list(venv, interpreter->minor, modules);
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    *ret = json_pack(
-        "{s:s,s:s,s:s,s:s?,s:s,s:b,s:s,s:I,s:I,s:o,s:o,s:s?,s:s?,s:s?,s:I}", "name",
-        build->name, "python", interpreter->exe, "version", interpreter->version, "prefix",
-        interpreter->prefix, "venv", venv, "is_ours", build->venv == NULL, "hash", tree.hash,
-        "files", (json_int_t)tree.files, "bytes", (json_int_t)tree.bytes, "preload",
-        preload_list(build->preload), "modules", modules, "requirements", requirements,
-        "source", source, "index", build->index, "created", (json_int_t)now.tv_sec);
+    *ret = json_pack("{s:s,s:s,s:s,s:s?,s:s,s:b,s:s,s:I,s:I,s:o,s:o,s:s?,s:s?,s:s?,s:I}", "name",
+                     build->name, "python", interpreter->exe, "version", interpreter->version,
+                     "prefix", interpreter->prefix, "venv", venv, "is_ours", build->venv == NULL,
+                     "hash", tree.hash, "files", (json_int_t)tree.files, "bytes",
+                     (json_int_t)tree.bytes, "preload", preload_list(build->preload), "modules",
+                     modules, "requirements", requirements, "source", source, "index", build->index,
+                     "created", (json_int_t)now.tv_sec);
     return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "a path is not UTF-8") : 0;
 }
 

@@ -25,9 +25,7 @@ struct snp_build {
  * Build and return the record (new reference), not yet written; progress goes to standard
  * error. A folder that was begun is removed on failure.
  */
-int snp_build_run(const struct snp_build *build,
-                  json_t **ret,
-                  struct snp_err *err) SNP_NODISCARD;
+int snp_build_run(const struct snp_build *build, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
 /* Remove a folder of ours and all in it; what is not there is fine. */
 void snp_build_remove(const char *path);

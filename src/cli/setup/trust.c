@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `trust`: the user's word for the files of a folder. What is shown, hashed and remembered is what was read
- * once, so a file that is exchanged meanwhile is not trusted.
+ * `trust`: the user's word for the files of a folder. What is shown, hashed and remembered is what
+ * was read once, so a file that is exchanged meanwhile is not trusted.
  */
 #include <errno.h>
 #include <limits.h>
@@ -25,7 +25,10 @@ static const char *const names[] = {"snipara-sandbox.toml", "rlm.toml", ".env"};
 
 /* ---- what a file sets ---- */
 
-/* In one line, whatever it holds, or further ones from column `at`: a stranger's text must not look like lines of ours. */
+/*
+ * In one line, whatever it holds, or further ones from column `at`: a stranger's text must not look
+ * like lines of ours.
+ */
 static void print_text(const char *text, size_t at)
 {
     snp_autojson json_t *value = snp_json_bytes(text, strlen(text));
@@ -51,9 +54,8 @@ static void print_asks(const struct snp_config_source *file)
     (void)puts(" sets:");
     json_object_foreach((json_t *)(uintptr_t)file->asks, name, value)
     {
-        snp_autofree char *text = json_is_string(value)
-                                      ? snp_need_copy(json_string_value(value))
-                                      : json_dumps(value, JSON_ENCODE_ANY);
+        snp_autofree char *text = json_is_string(value) ? snp_need_copy(json_string_value(value))
+                                                        : json_dumps(value, JSON_ENCODE_ANY);
         (void)printf("  %s = ", name);
         print_text(text == NULL ? "?" : text, strlen(name) + 5);
         (void)putchar('\n');
@@ -62,9 +64,9 @@ static void print_asks(const struct snp_config_source *file)
 
 static json_t *file_to_json(const struct snp_config_source *file, bool is_trusted)
 {
-    return json_pack("{s:o, s:I, s:s, s:O*, s:b}", "path", snp_cli_path_json(file->path),
-                     "owner", (json_int_t)file->source->owner, "sha256", file->source->hash,
-                     "sets", file->asks, "trusted", is_trusted);
+    return json_pack("{s:o, s:I, s:s, s:O*, s:b}", "path", snp_cli_path_json(file->path), "owner",
+                     (json_int_t)file->source->owner, "sha256", file->source->hash, "sets",
+                     file->asks, "trusted", is_trusted);
 }
 
 /* Show a file, and trust it unless only_show. Its JSON is added to list. */
@@ -245,8 +247,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 static const struct snp_opt options[] = {
-    {"show",   0, SNP_OPT_FLAG, NULL, "only show what in the files needs trust",          0},
-    {"list",   0, SNP_OPT_FLAG, NULL, "list what is trusted",                             0},
+    {"show", 0, SNP_OPT_FLAG, NULL, "only show what in the files needs trust", 0},
+    {"list", 0, SNP_OPT_FLAG, NULL, "list what is trusted", 0},
     {"revoke", 0, SNP_OPT_FLAG, NULL, "stop trusting the files of a folder, or one file", 0},
     SNP_CLI_OPT_JSON,
 };
@@ -257,14 +259,13 @@ static const struct snp_opt_arg args[] = {
 const struct snp_verb snp_verb_trust = {
     .name = "trust",
     .summary = "trust this folder's settings for models, keys and limits",
-    .description =
-        "Files of a working folder (snipara-sandbox.toml, else rlm.toml, and .env) may "
-        "come from a stranger. Until you trust them they cannot set keys, addresses, "
-        "commands, weaker tiers or higher limits, and a line names the ignored "
-        "settings. This command shows these settings and trusts the files by path, "
-        "owner and content; a changed file needs trust again. Files that init wrote, "
-        "and --config, need no trust. A file that belongs to neither you nor root is "
-        "never read.",
+    .description = "Files of a working folder (snipara-sandbox.toml, else rlm.toml, and .env) may "
+                   "come from a stranger. Until you trust them they cannot set keys, addresses, "
+                   "commands, weaker tiers or higher limits, and a line names the ignored "
+                   "settings. This command shows these settings and trusts the files by path, "
+                   "owner and content; a changed file needs trust again. Files that init wrote, "
+                   "and --config, need no trust. A file that belongs to neither you nor root is "
+                   "never read.",
     .spec = SNP_SPEC(options, args),
     .examples = "trust --show\ntrust\ntrust --revoke ./project",
     .exit_codes = "0  done\n1  no such file, or nothing was trusted there\n2  used "

@@ -30,14 +30,12 @@ struct snp_human snp_human_span(uint64_t us)
     } else if (s < MINUTE_S) {
         (void)snprintf(out.text, sizeof(out.text), "%llu s", s);
     } else if (s < HOUR_S) {
-        (void)snprintf(out.text, sizeof(out.text), "%llu min %llu s", s / MINUTE_S,
-                       s % MINUTE_S);
+        (void)snprintf(out.text, sizeof(out.text), "%llu min %llu s", s / MINUTE_S, s % MINUTE_S);
     } else if (s < DAY_S) {
         (void)snprintf(out.text, sizeof(out.text), "%llu h %llu min", s / HOUR_S,
                        s % HOUR_S / MINUTE_S);
     } else {
-        (void)snprintf(out.text, sizeof(out.text), "%llu d %llu h", s / DAY_S,
-                       s % DAY_S / HOUR_S);
+        (void)snprintf(out.text, sizeof(out.text), "%llu d %llu h", s / DAY_S, s % DAY_S / HOUR_S);
     }
     return out;
 }

@@ -161,7 +161,9 @@ struct json_source {
     size_t n;
 };
 
-/* Write `"key": value` as the first member of the object whose "{" is at i, indented by depth * 2. */
+/*
+ * Write `"key": value` as the first member of the object whose "{" is at i, indented by depth * 2.
+ */
 static int member_insert(const struct json_source *source,
                          size_t i,
                          const char *member,
@@ -169,8 +171,7 @@ static int member_insert(const struct json_source *source,
                          struct snp_buf *out)
 {
     size_t next = blanks_skip(source->strict, source->n, i + 1);
-    size_t shown =
-        blanks_skip(source->text, source->n, i + 1); /* less, if there is a comment */
+    size_t shown = blanks_skip(source->text, source->n, i + 1); /* less, if there is a comment */
     bool is_empty = source->strict[next] == '}';
     int r = snp_buf_add(out, source->text, i + 1);
 

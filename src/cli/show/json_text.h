@@ -3,8 +3,9 @@
 #define SNP_CLI_SHOW_JSON_TEXT_H
 
 /*
- * Somebody's JSON file, edited as text: order, blanks, numbers and comments of its owner stay.
- * Read as editors read their settings: with comments, a comma before a closing bracket and a byte order mark.
+ * Somebody's JSON file, edited as text: order, blanks, numbers and comments of its owner stay. Read
+ * as editors read their settings: with comments, a comma before a closing bracket and a byte
+ * order mark.
  */
 
 #include "base/buf.h"
@@ -17,13 +18,15 @@ struct snp_json_entry {
     json_t *value;     /* borrowed */
 };
 
-/* The object in n bytes of text; empty or blank = {}. New reference. SNP_E_INVALID: there is none. */
+/*
+ * The object in n bytes of text; empty or blank = {}. New reference. SNP_E_INVALID: there is none.
+ */
 int snp_json_text_parse(const char *text, size_t n, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;
 
 /*
- * Append to out the text with the entry in it; what is there of its name is replaced, all else stays
- * as it is written. SNP_E_INVALID: it is no JSON object, or the group is none.
+ * Append to out the text with the entry in it; what is there of its name is replaced, all else
+ * stays as it is written. SNP_E_INVALID: it is no JSON object, or the group is none.
  */
 int snp_json_text_put(const char *text,
                       size_t n,

@@ -22,8 +22,7 @@
 static bool is_below(const char *base, const char *path)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                           .resolve =
-                               RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS};
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS};
     snp_autoclose int dir = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
     snp_autoclose int fd = -1;
 
@@ -63,8 +62,8 @@ static char *tilde_of(const char *path)
 /* A relative path keeps its folders, so that the code finds it. */
 static char *put_of(const char *path, const char *session)
 {
-    bool is_deep = path[0] != '/' && path[0] != '~' && strchr(path, '/') != NULL &&
-                   strstr(path, "./") == NULL;
+    bool is_deep =
+        path[0] != '/' && path[0] != '~' && strchr(path, '/') != NULL && strstr(path, "./") == NULL;
 
     return session == NULL
                ? snp_need_copy("run the code in a session (exec -s NAME), and copy files "
@@ -96,11 +95,10 @@ static char *advice(const char *path, const char *session)
     rest = tilde != NULL ? tilde + 2 : path[0] == '/' ? rest_of(path, home) : NULL;
     return rest == NULL || home == NULL || !is_below(home, rest)
                ? NULL
-               : snp_need_format(
-                     "%s is on this machine, not in the sandbox. Show its folder as "
-                     "/workspace with --project DIR%s; or %s",
-                     tilde != NULL ? tilde : path, session == NULL ? "" : " in a new session",
-                     put);
+               : snp_need_format("%s is on this machine, not in the sandbox. Show its folder as "
+                                 "/workspace with --project DIR%s; or %s",
+                                 tilde != NULL ? tilde : path,
+                                 session == NULL ? "" : " in a new session", put);
 }
 
 char *snp_nearby_error(const json_t *error, const char *session)

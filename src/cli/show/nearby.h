@@ -10,11 +10,14 @@
 #include "base/buf.h"
 #include "base/json.h"
 
-/* What a person can do about a file or module of an error; NULL: it is not here either. The caller frees. */
+/*
+ * What a person can do about a file or module of an error; NULL: it is not here either. The
+ * caller frees.
+ */
 char *snp_nearby_error(const json_t *error, const char *session);
 /*
- * The same of the words of a command that failed. said: its standard error, which must tell of one. session: that it ran in;
- * NULL: in one without a name, which is gone.
+ * The same of the words of a command that failed. said: its standard error, which must tell of one.
+ * session: that it ran in; NULL: in one without a name, which is gone.
  */
 char *snp_nearby_words(const json_t *argv, const struct snp_buf *said, const char *session);
 

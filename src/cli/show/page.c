@@ -46,14 +46,13 @@ int snp_page_policy(char out[SNP_PAGE_POLICY_MAX])
 {
     snp_autofree char *script = source_of(snp_page_js, snp_page_js_len);
     snp_autofree char *style = source_of(snp_page_css, snp_page_css_len);
-    int n =
-        script == NULL || style == NULL
-            ? -1
-            : snprintf(out, SNP_PAGE_POLICY_MAX,
-                       "default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; "
-                       "base-uri 'none'; form-action 'none'; "
-                       "require-trusted-types-for 'script'; trusted-types 'none'",
-                       script, style);
+    int n = script == NULL || style == NULL
+                ? -1
+                : snprintf(out, SNP_PAGE_POLICY_MAX,
+                           "default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; "
+                           "base-uri 'none'; form-action 'none'; "
+                           "require-trusted-types-for 'script'; trusted-types 'none'",
+                           script, style);
 
     return n < 0 || n >= SNP_PAGE_POLICY_MAX ? -1 : 0;
 }
@@ -104,9 +103,8 @@ static int head_add(struct snp_buf *out)
                          "dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
                          "<title>Runs - snipara-sandbox</title>\n<style>",
                          snp_page_css, snp_page_css_len);
-    return r < 0
-               ? r
-               : part_add(out, "</style>\n</head>\n<body>\n", snp_page_html, snp_page_html_len);
+    return r < 0 ? r
+                 : part_add(out, "</style>\n</head>\n<body>\n", snp_page_html, snp_page_html_len);
 }
 
 /* Runs -------------------------------------------------------------------------------------- */
@@ -187,8 +185,7 @@ static json_t *text_of(const json_t *object, const char *member, size_t max)
     const json_t *text = json_object_get(object, member);
     size_t n = json_string_length(text);
 
-    return snp_json_bytes(json_is_string(text) ? json_string_value(text) : "",
-                          n < max ? n : max);
+    return snp_json_bytes(json_is_string(text) ? json_string_value(text) : "", n < max ? n : max);
 }
 
 static json_t *brief_of(const struct snp_trajectory_info *info)
@@ -200,8 +197,8 @@ static json_t *brief_of(const struct snp_trajectory_info *info)
     return json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:s}", "id",
                      info->id, "state", snp_trajectory_state_name(info->state), "timestamp",
                      text_of(stamped, "timestamp", STAMP_MAX), "prompt",
-                     text_of(info->head, "prompt", PROMPT_SHOWN), "calls",
-                     (json_int_t)info->calls, "tokens", (json_int_t)info->tokens, "duration_ms",
+                     text_of(info->head, "prompt", PROMPT_SHOWN), "calls", (json_int_t)info->calls,
+                     "tokens", (json_int_t)info->tokens, "duration_ms",
                      (json_int_t)info->duration_ms, "chained", check->is_chained, "corrupt",
                      (json_int_t)check->n_corrupt, "broken", (json_int_t)check->n_broken,
                      "first_bad", (json_int_t)check->first_bad, "torn", (json_int_t)check->torn,
@@ -215,7 +212,10 @@ static void faults_tell(const struct snp_page *page, const struct snp_trajectory
     warn(page, text);
 }
 
-/* One more run of the list. Files that cannot be read are told of and left out, but not the one asked for. */
+/*
+ * One more run of the list. Files that cannot be read are told of and left out, but not the one
+ * asked for.
+ */
 static int run_add(const struct snp_page *page,
                    const char *path,
                    struct runs *runs,
@@ -406,11 +406,10 @@ static json_t *index_of(const struct snp_page *page, const struct runs *runs)
     for (size_t i = 0; i < runs->n; i++) {
         (void)json_array_append(list, runs->runs[i].brief);
     }
-    return json_pack("{s:s, s:s, s:b, s:I, s:I, s:o?, s:o}", "program", SNP_VERSION, "made",
-                     stamp, "served", page->is_served, "shown", (json_int_t)runs->shown, "more",
-                     (json_int_t)runs->more, "dir",
-                     page->dir == NULL ? NULL : snp_json_bytes(page->dir, strlen(page->dir)),
-                     "runs", list);
+    return json_pack(
+        "{s:s, s:s, s:b, s:I, s:I, s:o?, s:o}", "program", SNP_VERSION, "made", stamp, "served",
+        page->is_served, "shown", (json_int_t)runs->shown, "more", (json_int_t)runs->more, "dir",
+        page->dir == NULL ? NULL : snp_json_bytes(page->dir, strlen(page->dir)), "runs", list);
 }
 
 static int data_add(struct snp_buf *out, const struct snp_page *page, const struct runs *runs)

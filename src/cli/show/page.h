@@ -3,8 +3,9 @@
 #define SNP_CLI_SHOW_PAGE_H
 
 /*
- * The page of runs and of sessions of `exec`: one HTML file that needs nothing else. Records are in it as JSON that no parser of
- * HTML finds markup in; the page's own script shows them, and its policy lets nothing else run.
+ * The page of runs and of sessions of `exec`: one HTML file that needs nothing else. Records are in
+ * it as JSON that no parser of HTML finds markup in; the page's own script shows them, and its
+ * policy lets nothing else run.
  */
 
 #include "base/buf.h"
@@ -20,7 +21,10 @@ enum {
 
 /* The sessions of a page; ctx is the page's. */
 struct snp_page_sessions {
-    /* What the list says of each, with its "id", the newest first; asked: id of one that must be among them, or NULL. */
+    /*
+     * What the list says of each, with its "id", the newest first; asked: id of one that must be
+     * among them, or NULL.
+     */
     json_t *(*list)(void *ctx, const char *asked);
     /* Call record for each record of the session. */
     int (*read)(void *ctx,
@@ -32,11 +36,11 @@ struct snp_page_sessions {
 
 struct snp_page {
     const char *dir; /* of the records; borrowed; NULL: only what path or session names */
-    const char *
-        path; /* of the run that is shown, which must be in dir if that is given; NULL = newest */
+    /* of the run that is shown, which must be in dir if that is given; NULL = newest */
+    const char *path;
     const char *session; /* id of the session that is shown in place of a run; borrowed */
-    size_t
-        tail; /* how many runs are listed, the newest, and how many sessions; 1 to SNP_PAGE_RUNS_MAX */
+    /* how many runs are listed, the newest, and how many sessions; 1 to SNP_PAGE_RUNS_MAX */
+    size_t tail;
     bool is_served; /* other runs are links; else all that fit are in the page */
     const struct snp_page_sessions *sessions; /* borrowed; NULL = none are listed */
     /* What to say of files that cannot be read, or only in part; may be NULL. */

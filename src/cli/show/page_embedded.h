@@ -2,7 +2,9 @@
 #ifndef SNP_CLI_SHOW_PAGE_EMBEDDED_H
 #define SNP_CLI_SHOW_PAGE_EMBEDDED_H
 
-/* Files of this folder that are built into the program (tools/embed): page.html, page.css, page.js. */
+/*
+ * Files of this folder that are built into the program (tools/embed): page.html, page.css, page.js.
+ */
 
 #include <stddef.h>
 

@@ -110,8 +110,7 @@ static bool pager_run(const char *text, size_t n)
 int snp_pager_write(const char *text, size_t n, bool want_pager)
 {
     (void)fflush(stdout);
-    if (n > 0 && want_pager && snp_term_is(stdout) && snp_term_is(stdin) &&
-        pager_run(text, n)) {
+    if (n > 0 && want_pager && snp_term_is(stdout) && snp_term_is(stdin) && pager_run(text, n)) {
         return 0;
     }
     return n == 0 || fwrite(text, 1, n, stdout) == n ? 0 : -1;

@@ -11,29 +11,29 @@ enum {
 };
 
 static const struct snp_remedy_limit limits[] = {
-    {"workspace_size", "--workspace-size raises the limit, --file-size that of a single file"                      },
+    {"workspace_size", "--workspace-size raises the limit, --file-size that of a single file"},
     {"memory",
-     "delete files or variables, or raise it: snipara-sandbox sessions set NAME --memory SIZE"                     },
+     "delete files or variables, or raise it: snipara-sandbox sessions set NAME --memory SIZE"},
     {"project_size",
-     "--workspace-size and --workspace-files raise that, or choose a smaller folder"                               },
+     "--workspace-size and --workspace-files raise that, or choose a smaller folder"},
     {"journal_budget", "snapshots remove makes room; SNIPARA_SANDBOX_JOURNAL_BUDGET "
                        "(snipara-sandboxd --journal-budget) raises it from the next start on"},
-    {"cost_limit",     "give the model a price (docs/reference/models.md), or --cost-limit none"                   },
-    {NULL,             NULL                                                                                        },
+    {"cost_limit", "give the model a price (docs/reference/models.md), or --cost-limit none"},
+    {NULL, NULL},
 };
 
 static int set_limit_add(struct snp_buf *out, const struct snp_err *err)
 {
     char option[64];
 
-    return snp_buf_addf(out, "to change it: snipara-sandbox sessions set %s %s", err->object,
-                        snp_limit_option(err->remedy.name, (uint64_t)err->remedy.value, option,
-                                         sizeof(option)));
+    return snp_buf_addf(
+        out, "to change it: snipara-sandbox sessions set %s %s", err->object,
+        snp_limit_option(err->remedy.name, (uint64_t)err->remedy.value, option, sizeof(option)));
 }
 
 static const struct snp_remedy_words words = {
-  /* Each text is one literal. */
-  /* clang-format off */
+    /* Each text is one literal. */
+    /* clang-format off */
     .kind = {
         [SNP_REMEDY_OTHER_NAME]     = "--name gives another",
         [SNP_REMEDY_FORCE]          = "--yes does it all the same",
@@ -56,7 +56,7 @@ static const struct snp_remedy_words words = {
         [SNP_REMEDY_FINGERPRINTS]   = "snipara-sandbox mcp tools --json shows them, --pins FILE writes them",
         [SNP_REMEDY_DOCTOR]         = "snipara-sandbox doctor says more",
     },
-  /* clang-format on */
+    /* clang-format on */
     .limits = limits,
     .ways = snp_cli_remedy_ways,
     .set_limit = set_limit_add,

@@ -52,18 +52,12 @@ static const struct {
     const char *extension;
     bool is_text;
 } types[] = {
-    {"image/png",              "png",  false},
-    {"image/jpeg",             "jpg",  false},
-    {"image/gif",              "gif",  false},
-    {"image/webp",             "webp", false},
-    {"image/svg+xml",          "svg",  true },
-    {"text/html",              "html", true },
-    {"text/markdown",          "md",   true },
-    {"text/latex",             "tex",  true },
-    {"text/csv",               "csv",  true },
-    {"application/json",       "json", true },
-    {"application/pdf",        "pdf",  false},
-    {"application/javascript", "js",   true },
+    {"image/png", "png", false},       {"image/jpeg", "jpg", false},
+    {"image/gif", "gif", false},       {"image/webp", "webp", false},
+    {"image/svg+xml", "svg", true},    {"text/html", "html", true},
+    {"text/markdown", "md", true},     {"text/latex", "tex", true},
+    {"text/csv", "csv", true},         {"application/json", "json", true},
+    {"application/pdf", "pdf", false}, {"application/javascript", "js", true},
 };
 
 static bool is_text_type(const char *mime)
@@ -94,8 +88,8 @@ static FILE *file_of(enum snp_stream stream)
 
 void snp_view_init(struct snp_view *view, bool is_live, const char *display_dir)
 {
-    *view = (struct snp_view){
-        .is_live = is_live, .display_dir = display_dir, .at_line_start = true};
+    *view =
+        (struct snp_view){.is_live = is_live, .display_dir = display_dir, .at_line_start = true};
     for (int i = 0; i < SNP_STREAM_N; i++) {
         snp_buf_init(&view->text[i], TEXT_MAX);
         snp_buf_init(&view->pending[i], PENDING_MAX);
@@ -117,10 +111,7 @@ void snp_view_done(struct snp_view *view)
 
 /* Output ------------------------------------------------------------------------------- */
 
-static void write_out(struct snp_view *view,
-                      enum snp_stream stream,
-                      const char *bytes,
-                      size_t n)
+static void write_out(struct snp_view *view, enum snp_stream stream, const char *bytes, size_t n)
 {
     if (n == 0) {
         return;
@@ -140,10 +131,7 @@ static void pending_flush(struct snp_view *view, enum snp_stream stream)
 }
 
 /* Print a chunk; in a pipe bytes pass as they are. */
-static void write_live(struct snp_view *view,
-                       enum snp_stream stream,
-                       const char *bytes,
-                       size_t n)
+static void write_live(struct snp_view *view, enum snp_stream stream, const char *bytes, size_t n)
 {
     struct snp_buf *pending = &view->pending[stream];
     size_t tail;
@@ -153,8 +141,7 @@ static void write_live(struct snp_view *view,
         return;
     }
     /* Complete the character that was begun. */
-    while (pending->len > 0 && n > 0 &&
-           snp_utf8_begun(snp_buf_bytes(pending), pending->len) > 0 &&
+    while (pending->len > 0 && n > 0 && snp_utf8_begun(snp_buf_bytes(pending), pending->len) > 0 &&
            ((unsigned char)bytes[0] & 0xC0U) == 0x80U) {
         if (snp_buf_add(pending, bytes, 1) < 0) {
             break;
@@ -240,11 +227,8 @@ static void write_plain(struct snp_view *view, const char *text, size_t n)
     }
 }
 
-static int event_display(struct snp_view *view,
-                         const json_t *head,
-                         const char *raw,
-                         size_t raw_len,
-                         struct snp_err *err)
+static int event_display(
+    struct snp_view *view, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
 {
     snp_autojson json_t *bundle = json_object();
     const json_t *parts = json_object_get(head, "mime");
@@ -272,17 +256,14 @@ static int event_display(struct snp_view *view,
     return 0;
 }
 
-static void notef(enum snp_style style, const char *label, const char *fmt, ...)
-    SNP_PRINTF(3, 4);
+static void notef(enum snp_style style, const char *label, const char *fmt, ...) SNP_PRINTF(3, 4);
 
 /* Another cell is at work, or what else keeps the session from this one. */
 static void event_waiting(const json_t *head)
 {
-    static const char *const doing[][2] = {
-        {"save",     "the session is being saved"      },
-        {"rollback", "the session is being rolled back"},
-        {"start",    "the session is being started"    }
-    };
+    static const char *const doing[][2] = {{"save", "the session is being saved"},
+                                           {"rollback", "the session is being rolled back"},
+                                           {"start", "the session is being started"}};
     SNP_READ(snp_event_waiting, waiting, head);
     const char *what = "the session is busy";
     char running[64];
@@ -330,9 +311,7 @@ int snp_view_event(
 /* JSON --------------------------------------------------------------------------------- */
 
 /* A stream's text with a marker where its middle was left out. */
-static json_t *text_json(const struct snp_view *view,
-                         enum snp_stream stream,
-                         const char *handle)
+static json_t *text_json(const struct snp_view *view, enum snp_stream stream, const char *handle)
 {
     const struct snp_buf *text = &view->text[stream];
     const char *bytes = text->len == 0 ? "" : snp_buf_bytes(text);
@@ -369,8 +348,7 @@ static json_t *member_json(const struct snp_view *view, json_t *head, const char
             return text_json(view, (enum snp_stream)i, handle);
         }
     }
-    if (strcmp(name, "displays") == 0 &&
-        (json_array_size(view->displays) > 0 || given == NULL)) {
+    if (strcmp(name, "displays") == 0 && (json_array_size(view->displays) > 0 || given == NULL)) {
         return json_incref(view->displays);
     }
     return given == NULL ? json_null() : json_incref(given);
@@ -429,7 +407,7 @@ static void show_value(struct snp_view *view, const json_t *head)
         const char *member;
         const char *before;
     } rows[] = {
-        {"value",  ""         },
+        {"value", ""},
         {"result", "result = "},
     };
 
@@ -441,8 +419,7 @@ static void show_value(struct snp_view *view, const json_t *head)
                 write_out(view, SNP_STREAM_STDOUT, "\n", 1);
             }
             write_out(view, SNP_STREAM_STDOUT, rows[i].before, strlen(rows[i].before));
-            write_out(view, SNP_STREAM_STDOUT, json_string_value(value),
-                      json_string_length(value));
+            write_out(view, SNP_STREAM_STDOUT, json_string_value(value), json_string_length(value));
             write_out(view, SNP_STREAM_STDOUT, "\n", 1);
         }
     }
@@ -504,10 +481,8 @@ static void show_end(const struct shown_result *shown)
         const char *status;
         const char *text;
     } rows[] = {
-        {"timeout",     "the wall clock ran out"},
-        {"oom",         "the memory ran out"    },
-        {"killed",      "ended by a signal"     },
-        {"limit",       "a limit was reached"   },
+        {"timeout", "the wall clock ran out"},     {"oom", "the memory ran out"},
+        {"killed", "ended by a signal"},           {"limit", "a limit was reached"},
         {"interrupted", "stopped before its end"},
     };
     const char *status = shown->result.status;
@@ -608,8 +583,7 @@ static void show_files(const struct shown_result *shown)
         snp_autobuf struct snp_buf text = {0};
 
         snp_buf_init(&text, LINE_MAX_BYTES);
-        if (names_add(&text, json_object_get(shown->result.files, kinds[i])) == 0 &&
-            text.len > 0) {
+        if (names_add(&text, json_object_get(shown->result.files, kinds[i])) == 0 && text.len > 0) {
             note(SNP_STYLE_DIM, kinds[i], snp_need(snp_buf_cstr(&text)));
         }
     }
@@ -626,15 +600,11 @@ static int display_write(const char *path,
     snp_autofree unsigned char *bytes =
         is_text_type(mime) ? NULL : snp_need(snp_base64_decode(text, n, &n));
 
-    return snp_file_write_atomic(path, bytes != NULL ? (const char *)bytes : text, n, 0644,
-                                 err);
+    return snp_file_write_atomic(path, bytes != NULL ? (const char *)bytes : text, n, 0644, err);
 }
 
-static int display_save(const struct snp_view *view,
-                        int64_t cell,
-                        size_t number,
-                        json_t *bundle,
-                        struct snp_err *err)
+static int display_save(
+    const struct snp_view *view, int64_t cell, size_t number, json_t *bundle, struct snp_err *err)
 {
     const char *mime;
     json_t *part;
@@ -642,8 +612,8 @@ static int display_save(const struct snp_view *view,
 
     json_object_foreach(bundle, mime, part)
     {
-        snp_autofree char *path = snp_need_format(
-            "%s/cell%" PRId64 "-%zu.%s", view->display_dir, cell, number, extension_of(mime));
+        snp_autofree char *path = snp_need_format("%s/cell%" PRId64 "-%zu.%s", view->display_dir,
+                                                  cell, number, extension_of(mime));
 
         if (has_other && strcmp(mime, "text/plain") == 0) {
             continue;
@@ -660,8 +630,7 @@ int snp_view_save(const struct snp_view *view, const json_t *head, struct snp_er
 {
     size_t i;
     json_t *bundle;
-    int r =
-        json_array_size(view->displays) == 0 ? 0 : snp_mkdir_p(view->display_dir, 0755, err);
+    int r = json_array_size(view->displays) == 0 ? 0 : snp_mkdir_p(view->display_dir, 0755, err);
 
     json_array_foreach(view->displays, i, bundle)
     {
@@ -693,9 +662,8 @@ static void displays_tell(const struct snp_view *view)
             }
             n = is_text_type(mime) ? n : n / 4 * 3;
             count++;
-            if (count <= NAMES_SHOWN &&
-                snp_buf_addf(&text, "%s%.100s, %s", count > 1 ? "; " : "", mime,
-                             snp_human_bytes(n).text) < 0) {
+            if (count <= NAMES_SHOWN && snp_buf_addf(&text, "%s%.100s, %s", count > 1 ? "; " : "",
+                                                     mime, snp_human_bytes(n).text) < 0) {
                 return;
             }
         }
@@ -810,8 +778,7 @@ int snp_result_exit(const json_t *head, enum snp_exit_of of)
     if (of == SNP_EXIT_OF_COMMAND && snp_streq(result.status, "timeout")) {
         return TIMEOUT_EXIT;
     }
-    if (json_is_integer(code) &&
-        (of != SNP_EXIT_OF_PYTHON || snp_streq(result.status, "error"))) {
+    if (json_is_integer(code) && (of != SNP_EXIT_OF_PYTHON || snp_streq(result.status, "error"))) {
         int byte = (int)(json_integer_value(code) & 0xFF); /* as the kernel cuts it */
 
         return byte == 0 ? plain : byte;

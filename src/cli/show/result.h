@@ -22,10 +22,10 @@ enum snp_stream {
 
 /* Embedded; fields are private to result.c, except the first three. */
 struct snp_view {
-    bool is_live;        /* print output as it comes */
-    bool is_quiet;       /* false after snp_view_init; say only how the cell failed or ended */
-    const json_t *argv;  /* borrowed; of a command that the person typed, else NULL */
-    struct snp_buf said; /* the beginning of its standard error */
+    bool is_live;            /* print output as it comes */
+    bool is_quiet;           /* false after snp_view_init; say only how the cell failed or ended */
+    const json_t *argv;      /* borrowed; of a command that the person typed, else NULL */
+    struct snp_buf said;     /* the beginning of its standard error */
     const char *display_dir; /* borrowed; NULL = displays are not saved */
     struct snp_buf text[SNP_STREAM_N];
     bool has_gap[SNP_STREAM_N];
@@ -69,7 +69,10 @@ enum snp_exit_of {
     SNP_EXIT_OF_COMMAND,
 };
 
-/* Exit code for a result: of SystemExit or of a command (128 + n for a signal, 124 for a timeout), else 0 or 1. */
+/*
+ * Exit code for a result: of SystemExit or of a command (128 + n for a signal, 124 for a timeout),
+ * else 0 or 1.
+ */
 int snp_result_exit(const json_t *head, enum snp_exit_of of);
 
 #endif

@@ -20,8 +20,8 @@ enum {
     WIDTH_MIN = 40,
     WIDTH_MAX = 200,
     WIDTH_FALLBACK = 80,
-    ESCAPE_MAX_FACTOR =
-        6, /* bytes of output per byte of input, at most: "\u202e" of three, "\xNN" of one */
+    /* bytes of output per byte of input, at most: "\u202e" of three, "\xNN" of one */
+    ESCAPE_MAX_FACTOR = 6,
     GAP = 2,
     LAST_MIN = 12, /* columns that the last one of a table needs */
     CUT_LEN = 3,
@@ -30,9 +30,8 @@ enum {
 #define CUT "..."
 
 static const char *const style_codes[] = {
-    [SNP_STYLE_PLAIN] = "",         [SNP_STYLE_BOLD] = "\033[1m",
-    [SNP_STYLE_DIM] = "\033[2m",    [SNP_STYLE_RED] = "\033[31m",
-    [SNP_STYLE_GREEN] = "\033[32m", [SNP_STYLE_YELLOW] = "\033[33m",
+    [SNP_STYLE_PLAIN] = "",        [SNP_STYLE_BOLD] = "\033[1m",   [SNP_STYLE_DIM] = "\033[2m",
+    [SNP_STYLE_RED] = "\033[31m",  [SNP_STYLE_GREEN] = "\033[32m", [SNP_STYLE_YELLOW] = "\033[33m",
     [SNP_STYLE_CYAN] = "\033[36m",
 };
 
@@ -102,8 +101,7 @@ char *snp_term_line(const char *bytes, size_t n)
     snp_autobuf struct snp_buf shown = {0};
 
     for (size_t i = 0; i < n; i++) {
-        line[i] =
-            (char)(bytes[i] == '\n' || bytes[i] == '\r' || bytes[i] == '\t' ? ' ' : bytes[i]);
+        line[i] = (char)(bytes[i] == '\n' || bytes[i] == '\r' || bytes[i] == '\t' ? ' ' : bytes[i]);
     }
     snp_buf_init(&shown, n * ESCAPE_MAX_FACTOR + 1);
     (void)snp_need(snp_escape(&shown, line, n) < 0 ? NULL : snp_buf_cstr(&shown));
@@ -218,8 +216,7 @@ void snp_term_printf(FILE *stream, const char *fmt, ...)
 
 void snp_table_add(struct snp_table *table, const char *text)
 {
-    struct snp_cell *cells =
-        snp_need(realloc(table->cells, (table->n_cells + 1) * sizeof(*cells)));
+    struct snp_cell *cells = snp_need(realloc(table->cells, (table->n_cells + 1) * sizeof(*cells)));
     struct snp_cell *cell = &cells[table->n_cells++];
 
     text = text == NULL ? "" : text;
@@ -298,7 +295,10 @@ static bool widths_fit(FILE *stream, const struct snp_table *table, size_t *widt
     return *last >= LAST_MIN;
 }
 
-/* A row below the other, each as its first cell and then "Head value, Head value" in lines that fit. */
+/*
+ * A row below the other, each as its first cell and then "Head value, Head value" in lines
+ * that fit.
+ */
 static void print_records(FILE *stream, const struct snp_table *table)
 {
     size_t most = snp_term_width(stream);
@@ -332,10 +332,7 @@ static void print_records(FILE *stream, const struct snp_table *table)
     (void)fputs(used > 0 ? "\n" : "", stream);
 }
 
-static void print_row(FILE *stream,
-                      const struct snp_table *table,
-                      const size_t *widths,
-                      size_t row)
+static void print_row(FILE *stream, const struct snp_table *table, const size_t *widths, size_t row)
 {
     size_t indent = 0;
 

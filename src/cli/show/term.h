@@ -42,8 +42,9 @@ void snp_term_put(FILE *stream, enum snp_style style, const char *text);
 int snp_term_write(FILE *stream, const char *bytes, size_t n) SNP_NODISCARD;
 
 /*
- * Print a text without line ends, on a terminal broken at blanks where it would not fit: it begins at column `at`, further
- * lines at `indent`. A command of ours is not broken, so that it can be pasted, nor is a word.
+ * Print a text without line ends, on a terminal broken at blanks where it would not fit: it begins
+ * at column `at`, further lines at `indent`. A command of ours is not broken, so that it can be
+ * pasted, nor is a word.
  */
 void snp_term_fill(FILE *stream, const char *text, size_t at, size_t indent);
 /* The same with another width than the terminal's. */
@@ -51,7 +52,10 @@ void snp_term_fill_to(
     FILE *stream, const char *text, size_t n, size_t at, size_t indent, size_t width);
 /* "label: text", the text a line (snp_term_line) or our own. */
 void snp_term_note(FILE *stream, enum snp_style style, const char *label, const char *text);
-/* Untrusted text from column `at` on, which each of its lines begins at; in a pipe it stays as it is. */
+/*
+ * Untrusted text from column `at` on, which each of its lines begins at; in a pipe it stays as
+ * it is.
+ */
 void snp_term_text(FILE *stream, const char *bytes, size_t n, size_t at);
 /* Print lines of our own so; further lines are indented by 2 more than the first. */
 void snp_term_printf(FILE *stream, const char *fmt, ...) SNP_PRINTF(2, 3);
@@ -81,8 +85,9 @@ void snp_table_addf(struct snp_table *table, const char *fmt, ...) SNP_PRINTF(2,
 /* Of the cell that was added last. */
 void snp_table_style(struct snp_table *table, enum snp_style style);
 /*
- * Print it: columns aligned, plain in a pipe, coloured on a terminal; `nothing` if it has no rows; then empty it.
- * On a terminal that is too narrow the last column is cut, or each row is printed as a few lines.
+ * Print it: columns aligned, plain in a pipe, coloured on a terminal; `nothing` if it has no rows;
+ * then empty it. On a terminal that is too narrow the last column is cut, or each row is printed as
+ * a few lines.
  */
 void snp_table_print(FILE *stream, struct snp_table *table, const char *nothing);
 

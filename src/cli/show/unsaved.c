@@ -64,8 +64,7 @@ void snp_unsaved_tell(const struct snp_cli *cli, const json_t *rows)
         snp_cli_warn(cli, "%s", text);
     }
     if (n > ROWS_SHOWN) {
-        snp_cli_warn(cli, "and %zu more sessions are not saved; --json has all",
-                     n - ROWS_SHOWN);
+        snp_cli_warn(cli, "and %zu more sessions are not saved; --json has all", n - ROWS_SHOWN);
     }
 }
 
@@ -77,10 +76,9 @@ void snp_lost_tell(const json_t *list, const char *what)
     for (size_t i = 0; i < n && i < ROWS_SHOWN; i++) {
         const json_t *row = json_array_get(list, i);
         const char *type = snp_json_str(row, "type", NULL);
-        snp_autofree char *text =
-            snp_need_format("%.400s%s%.200s%s: %.1000s", snp_json_str(row, "name", "?"),
-                            type == NULL ? "" : " (", type == NULL ? "" : type,
-                            type == NULL ? "" : ")", snp_json_str(row, "reason", "?"));
+        snp_autofree char *text = snp_need_format(
+            "%.400s%s%.200s%s: %.1000s", snp_json_str(row, "name", "?"), type == NULL ? "" : " (",
+            type == NULL ? "" : type, type == NULL ? "" : ")", snp_json_str(row, "reason", "?"));
         snp_autofree char *shown = snp_term_line(text, strlen(text));
 
         snp_term_note(stderr, SNP_STYLE_YELLOW, what, shown);

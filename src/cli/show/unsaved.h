@@ -17,7 +17,10 @@ void snp_lost_tell(const json_t *list, const char *what);
 /* What of rows that an image of the memory holds. */
 #define SNP_LOST_IMAGE "saved by image only"
 
-/* "session NAME: not saved since cell N: disk full; WHY; FIX", of a row of SNP_UNSAVED; the caller frees. */
+/*
+ * "session NAME: not saved since cell N: disk full; WHY; FIX", of a row of SNP_UNSAVED; the
+ * caller frees.
+ */
 char *snp_unsaved_text(const json_t *row);
 /* The same as warnings, a line for each of rows; very many are counted. */
 void snp_unsaved_tell(const struct snp_cli *cli, const json_t *rows);

@@ -23,7 +23,10 @@ enum {
 };
 #define NS INT64_C(1000000000)
 
-/* The folder that git keeps, as a path from the project's; .git may be a file that names it. The caller frees. */
+/*
+ * The folder that git keeps, as a path from the project's; .git may be a file that names it. The
+ * caller frees.
+ */
 static char *git_folder(const struct snp_index *index)
 {
     static const char head[] = "gitdir: ";
@@ -47,7 +50,10 @@ static char *git_folder(const struct snp_index *index)
     return strdup(text + sizeof(head) - 1);
 }
 
-/* What is another after each commit, checkout and pull; *ret_since: when that was. False: git keeps no log of these. */
+/*
+ * What is another after each commit, checkout and pull; *ret_since: when that was. False: git keeps
+ * no log of these.
+ */
 static bool mark_of(const struct snp_index *index, char ret[MARK_MAX], int64_t *ret_since)
 {
     snp_autofree char *folder = git_folder(index);
@@ -104,10 +110,9 @@ static int put(struct snp_index *index, const struct snp_buf *names, struct snp_
         if (stop == NULL) {
             break;
         }
-        SNP_TRY(
-            snp_db_run(&index->db, &n, err,
-                       "INSERT OR IGNORE INTO changed SELECT id, ? FROM file WHERE path = ?",
-                       "it", place, at));
+        SNP_TRY(snp_db_run(&index->db, &n, err,
+                           "INSERT OR IGNORE INTO changed SELECT id, ? FROM file WHERE path = ?",
+                           "it", place, at));
         place += n > 0 ? 1 : 0;
         at = stop + 1;
     }
@@ -136,8 +141,8 @@ int snp_history_refresh(struct snp_index *index, struct snp_err *err)
     SNP_TRY(snp_db_exec(&index->db, "BEGIN IMMEDIATE", err));
     r = put(index, &names, err);
     SNP_THEN(r, snp_db_run(&index->db, NULL, err, "DELETE FROM history", ""));
-    SNP_THEN(r, snp_db_run(&index->db, NULL, err, "INSERT INTO history VALUES(?, ?)", "ti",
-                           mark, has ? since : 0));
+    SNP_THEN(r, snp_db_run(&index->db, NULL, err, "INSERT INTO history VALUES(?, ?)", "ti", mark,
+                           has ? since : 0));
     SNP_THEN(r, snp_db_exec(&index->db, "COMMIT", err));
     return r;
 }

@@ -7,8 +7,9 @@
 #include "context/index.h"
 
 /*
- * Read them again if commits came or went since. Without git, a repository at the top of the project, or a kernel that
- * can contain git (context-history), there are none. For who holds the index's lock; not within a transaction.
+ * Read them again if commits came or went since. Without git, a repository at the top of the
+ * project, or a kernel that can contain git (context-history), there are none. For who holds the
+ * index's lock; not within a transaction.
  */
 int snp_history_refresh(struct snp_index *index, struct snp_err *err) SNP_NODISCARD;
 

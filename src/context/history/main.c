@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * context-history DIR: git's last commits there and the files of each, as git prints them. A stranger's repository may
- * name programs that git is to start (signatures, transports, pagers), so before git runs, this process gives up
- * writing, sockets, signals and new processes. Where the kernel cannot take them away, git does not run.
+ * context-history DIR: git's last commits there and the files of each, as git prints them. A
+ * stranger's repository may name programs that git is to start (signatures, transports, pagers), so
+ * before git runs, this process gives up writing, sockets, signals and new processes. Where the
+ * kernel cannot take them away, git does not run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,9 +42,9 @@ static int may(int ruleset, const char *path, uint64_t access)
     snp_autoclose int fd = open(path, O_PATH | O_CLOEXEC);
     struct landlock_path_beneath_attr rule = {.allowed_access = access, .parent_fd = fd};
 
-    return fd < 0 ? -1
-                  : (int)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH,
-                                 &rule, 0);
+    return fd < 0
+               ? -1
+               : (int)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
 }
 
 /* The program that loads ours, and git. */
@@ -77,18 +78,20 @@ static int close_files(const char *program)
     return (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
 }
 
-/* Signals, other processes, files' attributes, objects that outlive it, what opens more than it says. */
+/*
+ * Signals, other processes, files' attributes, objects that outlive it, what opens more than
+ * it says.
+ */
 static const int closed[] = {
     SCMP_SYS(socket), SCMP_SYS(socketpair), SCMP_SYS(io_uring_setup), SCMP_SYS(fork),
-    SCMP_SYS(vfork), SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(tgkill),
-    SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(rt_tgsigqueueinfo), SCMP_SYS(pidfd_send_signal),
-    SCMP_SYS(pidfd_getfd), SCMP_SYS(ptrace), SCMP_SYS(process_vm_writev),
-    SCMP_SYS(process_madvise), SCMP_SYS(setpriority), SCMP_SYS(ioprio_set),
-    SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_setscheduler), SCMP_SYS(sched_setparam),
-    SCMP_SYS(sched_setattr), SCMP_SYS(unshare), SCMP_SYS(setns), SCMP_SYS(mount), SCMP_SYS(bpf),
-    SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd), SCMP_SYS(keyctl), SCMP_SYS(add_key),
-    SCMP_SYS(request_key), SCMP_SYS(shmget), SCMP_SYS(semget), SCMP_SYS(msgget),
-    SCMP_SYS(mq_open), SCMP_SYS(mq_unlink), SCMP_SYS(truncate), SCMP_SYS(creat),
+    SCMP_SYS(vfork), SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(tgkill), SCMP_SYS(rt_sigqueueinfo),
+    SCMP_SYS(rt_tgsigqueueinfo), SCMP_SYS(pidfd_send_signal), SCMP_SYS(pidfd_getfd),
+    SCMP_SYS(ptrace), SCMP_SYS(process_vm_writev), SCMP_SYS(process_madvise), SCMP_SYS(setpriority),
+    SCMP_SYS(ioprio_set), SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_setscheduler),
+    SCMP_SYS(sched_setparam), SCMP_SYS(sched_setattr), SCMP_SYS(unshare), SCMP_SYS(setns),
+    SCMP_SYS(mount), SCMP_SYS(bpf), SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd),
+    SCMP_SYS(keyctl), SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(shmget), SCMP_SYS(semget),
+    SCMP_SYS(msgget), SCMP_SYS(mq_open), SCMP_SYS(mq_unlink), SCMP_SYS(truncate), SCMP_SYS(creat),
     SCMP_SYS(openat2), SCMP_SYS(ioctl), SCMP_SYS(chmod), SCMP_SYS(fchmod), SCMP_SYS(fchmodat),
     SCMP_SYS(chown), SCMP_SYS(fchown), SCMP_SYS(fchownat), SCMP_SYS(lchown), SCMP_SYS(utime),
     SCMP_SYS(utimes), SCMP_SYS(futimesat), SCMP_SYS(utimensat), SCMP_SYS(setxattr),
@@ -101,19 +104,22 @@ static const int closed[] = {
     469, /* file_setattr */
 };
 
-/* What depends on an argument. clone: threads, no processes; clone3 says in memory what it makes, and clone does for it. */
+/*
+ * What depends on an argument. clone: threads, no processes; clone3 says in memory what it makes,
+ * and clone does for it.
+ */
 static const struct {
     int call;
     int error;
     struct scmp_arg_cmp arg;
 } closed_if[] = {
-    {SCMP_SYS(clone),     EPERM,  {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0} },
-    {SCMP_SYS(clone3),    ENOSYS, {0, SCMP_CMP_GE, 0, 0}                   },
-    {SCMP_SYS(open),      EPERM,  {1, SCMP_CMP_MASKED_EQ, O_TRUNC, O_TRUNC}},
-    {SCMP_SYS(openat),    EPERM,  {2, SCMP_CMP_MASKED_EQ, O_TRUNC, O_TRUNC}},
-    {SCMP_SYS(fcntl),     EPERM,  {1, SCMP_CMP_EQ, F_SETOWN, 0}            },
-    {SCMP_SYS(fcntl),     EPERM,  {1, SCMP_CMP_EQ, F_SETOWN_EX, 0}         },
-    {SCMP_SYS(prlimit64), EPERM,  {0, SCMP_CMP_NE, 0, 0}                   },
+    {SCMP_SYS(clone), EPERM, {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0}},
+    {SCMP_SYS(clone3), ENOSYS, {0, SCMP_CMP_GE, 0, 0}},
+    {SCMP_SYS(open), EPERM, {1, SCMP_CMP_MASKED_EQ, O_TRUNC, O_TRUNC}},
+    {SCMP_SYS(openat), EPERM, {2, SCMP_CMP_MASKED_EQ, O_TRUNC, O_TRUNC}},
+    {SCMP_SYS(fcntl), EPERM, {1, SCMP_CMP_EQ, F_SETOWN, 0}},
+    {SCMP_SYS(fcntl), EPERM, {1, SCMP_CMP_EQ, F_SETOWN_EX, 0}},
+    {SCMP_SYS(prlimit64), EPERM, {0, SCMP_CMP_NE, 0, 0}},
 };
 
 static int close_calls(void)
@@ -161,11 +167,10 @@ int main(int argc, char **argv)
         return MISSING;
     }
     (void)alarm(WALL_S); /* it may sleep in a file that is none */
-    (void)execl(program, "git", "--no-pager", "-C", argv[1], "-c", "core.packedGitLimit=256m",
-                "-c", "core.packedGitWindowSize=32m", "-c", "safe.directory=*", "-c",
-                "log.showSignature=false", "-c", "log.showRoot=true", "log", "--no-mailmap",
-                "-z", "-n", "200", "--no-merges", "--no-renames", "--no-ext-diff",
-                "--no-textconv", "--name-only", "--relative", "--format=tformat:", "--", ".",
-                (char *)NULL);
+    (void)execl(program, "git", "--no-pager", "-C", argv[1], "-c", "core.packedGitLimit=256m", "-c",
+                "core.packedGitWindowSize=32m", "-c", "safe.directory=*", "-c",
+                "log.showSignature=false", "-c", "log.showRoot=true", "log", "--no-mailmap", "-z",
+                "-n", "200", "--no-merges", "--no-renames", "--no-ext-diff", "--no-textconv",
+                "--name-only", "--relative", "--format=tformat:", "--", ".", (char *)NULL);
     return MISSING;
 }

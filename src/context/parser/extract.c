@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queries capture @definition.KIND and in it @name, perhaps @body and @doc; @import and @reference are names alone.
- * Comments right above a definition are its documentation where there is no @doc.
+ * The queries capture @definition.KIND and in it @name, perhaps @body and @doc; @import and
+ * @reference are names alone. Comments right above a definition are its documentation where there
+ * is no @doc.
  */
 #include "context/parser/extract.h"
 
@@ -184,8 +185,7 @@ static uint32_t collect(const struct snp_grammar *grammar, TSTree *tree, uint64_
     uint32_t n = 0;
 
     ts_query_cursor_set_match_limit(cursor, MATCHES_MAX);
-    ts_query_cursor_exec_with_options(cursor, grammar->query, ts_tree_root_node(tree),
-                                      &options);
+    ts_query_cursor_exec_with_options(cursor, grammar->query, ts_tree_root_node(tree), &options);
     /* what is around a node takes time by its depth, and the cursor does not count that */
     while (n < SNP_PARSE_ITEMS_MAX && !is_over(deadline) &&
            ts_query_cursor_next_match(cursor, &match)) {
@@ -200,10 +200,7 @@ struct source_text {
     uint32_t n;
 };
 
-static const char *read_text(void *payload,
-                             uint32_t at,
-                             TSPoint point SNP_UNUSED,
-                             uint32_t *ret_n)
+static const char *read_text(void *payload, uint32_t at, TSPoint point SNP_UNUSED, uint32_t *ret_n)
 {
     const struct source_text *source = payload;
 

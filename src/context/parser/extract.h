@@ -10,8 +10,8 @@
 #include "context/parser/grammar.h"
 
 /*
- * Items of the text, sorted by where they begin. *ret stays this module's until the next call. False: it took longer
- * than it may, or there is no such grammar.
+ * Items of the text, sorted by where they begin. *ret stays this module's until the next call.
+ * False: it took longer than it may, or there is no such grammar.
  */
 bool snp_extract(uint32_t language,
                  const char *text,

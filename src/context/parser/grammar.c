@@ -16,8 +16,7 @@ SNP_LANGUAGES(DECLARE)
 
 #define GRAMMAR(name, grammar, query, ends) tree_sitter_##grammar,
 #define QUERY(name, grammar, query, ends)   snp_query_##query,
-static const TSLanguage *(*const languages[SNP_LANGUAGE_N])(void) = {NULL,
-                                                                     SNP_LANGUAGES(GRAMMAR)};
+static const TSLanguage *(*const languages[SNP_LANGUAGE_N])(void) = {NULL, SNP_LANGUAGES(GRAMMAR)};
 static const char *const queries[SNP_LANGUAGE_N] = {NULL, SNP_LANGUAGES(QUERY)};
 
 static struct snp_grammar made[SNP_LANGUAGE_N];

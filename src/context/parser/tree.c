@@ -49,7 +49,9 @@ static struct snp_parse_node node_of(const TSTreeCursor *cursor)
     };
 }
 
-/* To the next node in the order of the text: a child, else a sibling of it or of what it lies in. */
+/*
+ * To the next node in the order of the text: a child, else a sibling of it or of what it lies in.
+ */
 static bool step(TSTreeCursor *cursor)
 {
     if (ts_tree_cursor_goto_first_child(cursor)) {

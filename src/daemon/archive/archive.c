@@ -80,8 +80,7 @@ static int frame_put(
     snp_buf_init(&out, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX);
     r = snp_frame_write(&out, &frame);
     if (r < 0) {
-        return snp_fail(err, (enum snp_code)r,
-                        "a record is larger than the file format allows");
+        return snp_fail(err, (enum snp_code)r, "a record is larger than the file format allows");
     }
     return snp_write_all(fd, snp_buf_bytes(&out), out.len) < 0
                ? snp_fail_sys(err, errno, "write the temporary file")
@@ -107,8 +106,8 @@ static int manifest_put(int fd, const struct snp_source *source, struct snp_err 
     SNP_TRY(snp_json_parse(source->spec, strlen(source->spec), &spec, err));
     head = json_pack("{s:s, s:i, s:s, s:s, s:I, s:o, s:O}", "format", "snipara-sandbox-session",
                      "version", SNP_ARCHIVE_VERSION, "program", SNP_VERSION, "name",
-                     source->session_name, "cell", (json_int_t)source->cell, "spec", spec,
-                     "lost", source->lost);
+                     source->session_name, "cell", (json_int_t)source->cell, "spec", spec, "lost",
+                     source->lost);
     return frame_put(fd, TYPE_MANIFEST, head, NULL, err);
 }
 
@@ -162,8 +161,7 @@ static json_int_t shown_add(struct snp_tx *tx,
     json_int_t len = 0;
     struct snp_err ignored;
 
-    if (part_add(tx, row, SNP_PART_RAW, raw, &len, &ignored) < 0 ||
-        len > SNP_ARCHIVE_SHOWN_MAX) {
+    if (part_add(tx, row, SNP_PART_RAW, raw, &len, &ignored) < 0 || len > SNP_ARCHIVE_SHOWN_MAX) {
         raw->len = before;
         len = 0;
     }
@@ -208,10 +206,10 @@ static int cell_put(struct snp_tx *tx,
     if (row->cell >= room->shown_from) {
         shown_len = shown_add(tx, row, &raw);
     }
-    head = json_pack("{s:I, s:I, s:s, s:s?, s:s?, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
-                     "cell", (json_int_t)row->cell, "epoch", (json_int_t)row->epoch, "kind",
-                     row->kind, "argv", row->argv, "spec", row->spec, "status", row->status,
-                     "state", row->state, "started_us", (json_int_t)row->started_us, "wall_us",
+    head = json_pack("{s:I, s:I, s:s, s:s?, s:s?, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "cell",
+                     (json_int_t)row->cell, "epoch", (json_int_t)row->epoch, "kind", row->kind,
+                     "argv", row->argv, "spec", row->spec, "status", row->status, "state",
+                     row->state, "started_us", (json_int_t)row->started_us, "wall_us",
                      (json_int_t)row->wall_us, "code_len", code_len, "input_len", input_len,
                      "result_len", result_len, "shown_len", shown_len);
     return frame_put(fd, TYPE_CELL, head, &raw, err);
@@ -340,16 +338,12 @@ static int frame_get(int fd,
 }
 
 static const struct snp_field manifest_fields[] = {
-    {"format",  SNP_T_STR, 64                  },
-    {"version", SNP_T_INT, UINT32_MAX          },
-    {"program", SNP_T_STR, 64                  },
-    {"name",    SNP_T_STR, SNP_SESSION_NAME_MAX},
-    {"cell",    SNP_T_INT, 1ULL << 50          },
-    {"spec",    SNP_T_OBJ, 0                   },
-    {"lost",    SNP_T_ARR, 0                   },
+    {"format", SNP_T_STR, 64},       {"version", SNP_T_INT, UINT32_MAX},
+    {"program", SNP_T_STR, 64},      {"name", SNP_T_STR, SNP_SESSION_NAME_MAX},
+    {"cell", SNP_T_INT, 1ULL << 50}, {"spec", SNP_T_OBJ, 0},
+    {"lost", SNP_T_ARR, 0},
 };
-static const struct snp_record manifest_record =
-    SNP_RECORD("the file's manifest", manifest_fields);
+static const struct snp_record manifest_record = SNP_RECORD("the file's manifest", manifest_fields);
 
 static int manifest_take(json_t *head, struct snp_archive *ret, struct snp_err *err)
 {
@@ -392,9 +386,8 @@ static int cells_skip(int fd, struct snp_archive *ret, struct snp_err *err)
         SNP_TRY(bytes_get(fd, at, header, sizeof(header), err));
         if (header[12] != TYPE_CELL) {
             ret->bundle_at = at;
-            return header[12] >= TYPE_BUNDLE_FIRST && header[12] <= TYPE_BUNDLE_END
-                       ? 0
-                       : not_ours(err);
+            return header[12] >= TYPE_BUNDLE_FIRST && header[12] <= TYPE_BUNDLE_END ? 0
+                                                                                    : not_ours(err);
         }
         total += u32_at(header);
         ret->n_cells++;
@@ -448,22 +441,22 @@ int snp_archive_read(int fd, struct snp_archive *ret, struct snp_err *err)
     return 0;
 }
 
-/* Cells ----------------------------------------------------------------------------------------- */
+/* Cells ---------------------------------------------------------------------------------------- */
 
 static const struct snp_field cell_fields[] = {
-    {"cell",       SNP_T_INT,              1ULL << 50                      },
-    {"epoch",      SNP_T_INT,              1ULL << 50                      },
-    {"kind",       SNP_T_STR,              WORD_MAX                        },
-    {"argv",       SNP_T_STR | SNP_T_NULL, (uint64_t)2 * SNP_CAP_ARGV_BYTES},
-    {"spec",       SNP_T_STR | SNP_T_NULL, 4096                            },
-    {"status",     SNP_T_STR,              WORD_MAX                        },
-    {"state",      SNP_T_STR,              WORD_MAX                        },
-    {"started_us", SNP_T_INT,              1ULL << 60                      },
-    {"wall_us",    SNP_T_INT,              1ULL << 60                      },
-    {"code_len",   SNP_T_INT,              SNP_FRAME_BODY_MAX              },
-    {"input_len",  SNP_T_INT,              SNP_FRAME_BODY_MAX              },
-    {"result_len", SNP_T_INT,              SNP_FRAME_BODY_MAX              },
-    {"shown_len",  SNP_T_INT | SNP_T_OPT,  SNP_ARCHIVE_SHOWN_MAX           },
+    {"cell", SNP_T_INT, 1ULL << 50},
+    {"epoch", SNP_T_INT, 1ULL << 50},
+    {"kind", SNP_T_STR, WORD_MAX},
+    {"argv", SNP_T_STR | SNP_T_NULL, (uint64_t)2 * SNP_CAP_ARGV_BYTES},
+    {"spec", SNP_T_STR | SNP_T_NULL, 4096},
+    {"status", SNP_T_STR, WORD_MAX},
+    {"state", SNP_T_STR, WORD_MAX},
+    {"started_us", SNP_T_INT, 1ULL << 60},
+    {"wall_us", SNP_T_INT, 1ULL << 60},
+    {"code_len", SNP_T_INT, SNP_FRAME_BODY_MAX},
+    {"input_len", SNP_T_INT, SNP_FRAME_BODY_MAX},
+    {"result_len", SNP_T_INT, SNP_FRAME_BODY_MAX},
+    {"shown_len", SNP_T_INT | SNP_T_OPT, SNP_ARCHIVE_SHOWN_MAX},
 };
 static const struct snp_record cell_record = SNP_RECORD("a cell of the file", cell_fields);
 
@@ -488,12 +481,10 @@ static int cell_check(json_t *head, size_t raw_len, struct snp_err *err)
 
     SNP_TRY(snp_record_check(head, &cell_record, err));
     if ((strcmp(kind, "python") != 0 && strcmp(kind, "command") != 0) ||
-        !is_word(snp_json_str(head, "status", "")) ||
-        !is_word(snp_json_str(head, "state", "")) ||
+        !is_word(snp_json_str(head, "status", "")) || !is_word(snp_json_str(head, "state", "")) ||
         !is_json(snp_json_str(head, "argv", NULL), JSON_ARRAY) ||
         !is_json(snp_json_str(head, "spec", NULL), JSON_OBJECT) ||
-        (uint64_t)snp_json_int(head, "code_len", 0) +
-                (uint64_t)snp_json_int(head, "input_len", 0) +
+        (uint64_t)snp_json_int(head, "code_len", 0) + (uint64_t)snp_json_int(head, "input_len", 0) +
                 (uint64_t)snp_json_int(head, "result_len", 0) +
                 (uint64_t)snp_json_int(head, "shown_len", 0) !=
             raw_len) {
@@ -547,8 +538,7 @@ static int cell_enter(struct snp_tx *tx,
     if (result_len > 0) {
         SNP_TRY(snp_json_parse(frame->raw + code_len + input_len, result_len, &result, err));
     }
-    SNP_TRY(
-        shown_check(frame->raw + code_len + input_len + result_len, shown_len, &displays, err));
+    SNP_TRY(shown_check(frame->raw + code_len + input_len + result_len, shown_len, &displays, err));
     const struct snp_journal_cell row = {
         .session = session,
         .cell = (uint64_t)snp_json_int(head, "cell", 0),
@@ -563,8 +553,8 @@ static int cell_enter(struct snp_tx *tx,
         .status = snp_json_str(head, "status", "ok"),
         .state = snp_json_str(head, "state", "kept"),
         .wall_us = (uint64_t)snp_json_int(head, "wall_us", 0),
-        .result = {frame->raw + code_len + input_len,              result_len},
-        .raw = {frame->raw + code_len + input_len + result_len, shown_len },
+        .result = {frame->raw + code_len + input_len, result_len},
+        .raw = {frame->raw + code_len + input_len + result_len, shown_len},
         .displays = displays,
     };
     SNP_TRY(snp_journal_cell_begin(tx, &row, (struct snp_bytes){frame->raw, code_len},
@@ -591,12 +581,11 @@ int snp_archive_cells(struct snp_tx *tx,
     return 0;
 }
 
-/* Policy ---------------------------------------------------------------------------------------- */
+/* Policy --------------------------------------------------------------------------------------- */
 
 static int note_add(json_t *notes, char *text, struct snp_err *err)
 {
-    int r =
-        text == NULL ? -1 : json_array_append_new(notes, snp_json_bytes(text, strlen(text)));
+    int r = text == NULL ? -1 : json_array_append_new(notes, snp_json_bytes(text, strlen(text)));
 
     free(text);
     return r < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
@@ -625,12 +614,12 @@ static int limits_settle(json_t *spec,
         if (value == limits.value[i]) {
             continue;
         }
-        SNP_TRY(note_add(notes,
-                         snp_format("%s is %s here, not %s as in the file",
-                                    snp_limit_info(limit)->key,
-                                    snp_limit_format(limit, value, is, sizeof(is)),
-                                    snp_limit_format(limit, limits.value[i], was, sizeof(was))),
-                         err));
+        SNP_TRY(
+            note_add(notes,
+                     snp_format("%s is %s here, not %s as in the file", snp_limit_info(limit)->key,
+                                snp_limit_format(limit, value, is, sizeof(is)),
+                                snp_limit_format(limit, limits.value[i], was, sizeof(was))),
+                     err));
         limits.value[i] = value;
     }
     return json_object_set_new(spec, "limits", snp_limits_to_json(&limits)) < 0

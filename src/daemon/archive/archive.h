@@ -46,8 +46,7 @@ int snp_archive_write(struct snp_tx *tx,
 int snp_archive_write_empty(int fd, struct snp_err *err) SNP_NODISCARD;
 
 /* Its bytes from offset `at`, as they come. SNP_E_INVALID: no file of ours begins so. */
-int snp_archive_begins(uint64_t at, const char *bytes, size_t n, struct snp_err *err)
-    SNP_NODISCARD;
+int snp_archive_begins(uint64_t at, const char *bytes, size_t n, struct snp_err *err) SNP_NODISCARD;
 
 /* What a file says of itself, checked in form. */
 struct snp_archive {

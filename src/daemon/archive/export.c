@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `export`: a checkpoint (source.h) -> a nameless file (archive.h, then the bundle from the
- * store) -> events, as fast as the client reads, and its hash behind them. Nothing is sent before all of it is there.
+ * `export`: a checkpoint (source.h) -> a nameless file (archive.h, then the bundle from the store)
+ * -> events, as fast as the client reads, and its hash behind them. Nothing is sent before all of
+ * it is there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +61,7 @@ static void exporting_end(struct exporting *exporting, const struct snp_err *err
     uv_close((uv_handle_t *)&exporting->timer, timer_closed);
 }
 
-/* Sending --------------------------------------------------------------------------------------- */
+/* Sending -------------------------------------------------------------------------------------- */
 
 static void chunk_send(struct exporting *exporting, const char *bytes, size_t n)
 {
@@ -120,7 +121,7 @@ static void send_some(uv_timer_t *timer)
     (void)uv_timer_start(timer, send_some, PAUSE_MS, 0);
 }
 
-/* The file -------------------------------------------------------------------------------------- */
+/* The file ------------------------------------------------------------------------------------- */
 
 static void bundle_written(void *arg,
                            const struct snp_checkpoint_report *report,

@@ -64,7 +64,7 @@ struct snp_import {
     struct snp_err err;
 };
 
-/* Its life ---------------------------------------------------------------------------------------- */
+/* Its life ------------------------------------------------------------------------------------- */
 
 static void import_leave(struct snp_import *import)
 {
@@ -117,7 +117,7 @@ static struct snp_import *import_find(const struct snp_work *work)
     return NULL;
 }
 
-/* The beginning and the bytes ----------------------------------------------------------------------- */
+/* The beginning and the bytes ------------------------------------------------------------------ */
 
 static int policy_read(struct snp_server *server,
                        const struct snp_import_begin_request *asked,
@@ -148,10 +148,9 @@ static int import_fill(struct snp_import *import, const json_t *head, struct snp
     SNP_TRY(policy_read(import->server, &asked, &import->policy, err));
 
     if (name[0] != '\0') {
-        SNP_TRY(
-            snp_session_is_id(name)
-                ? snp_fail(err, SNP_E_INVALID, "'%s' looks like an id; give another name", name)
-                : snp_session_name_check(name, err));
+        SNP_TRY(snp_session_is_id(name)
+                    ? snp_fail(err, SNP_E_INVALID, "'%s' looks like an id; give another name", name)
+                    : snp_session_name_check(name, err));
     }
     if (strcmp(name, "default") == 0) {
         return snp_fail(err, SNP_E_INVALID,
@@ -201,8 +200,7 @@ void snp_run_import_begin(const struct snp_work *work)
     SNP_ASSERT(import != NULL);
     import->next = server->imports;
     server->imports = import;
-    snp_request_answer(work->request,
-                       SNP_WRITE(snp_import_begin_answer, .token = import->token));
+    snp_request_answer(work->request, SNP_WRITE(snp_import_begin_answer, .token = import->token));
 }
 
 /* What does not fit into the state folder need not be taken in first. */
@@ -241,7 +239,7 @@ void snp_run_import_data(const struct snp_work *work)
     snp_request_fail(work->request, &err);
 }
 
-/* Failing ----------------------------------------------------------------------------------------- */
+/* Failing -------------------------------------------------------------------------------------- */
 
 static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
@@ -278,11 +276,9 @@ static void import_fail(struct snp_import *import, const struct snp_err *why)
     }
 }
 
-/* The end: it wakes -------------------------------------------------------------------------------- */
+/* The end: it wakes ---------------------------------------------------------------------------- */
 
-static void woken(struct snp_waiter *waiter,
-                  struct snp_session *session,
-                  const struct snp_err *why)
+static void woken(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *why)
 {
     struct snp_import *import = snp_container_of(waiter, struct snp_import, waiter);
     snp_autojson json_t *failed = NULL;
@@ -293,10 +289,9 @@ static void woken(struct snp_waiter *waiter,
     }
     failed = snp_source_failed(session, import->lost);
     snp_request_answer(import->request,
-                       SNP_WRITE(snp_import_end_answer, .session = import->id,
-                                 .name = import->name, .cell = import->archive.cell,
-                                 .notes = import->notes, .lost = import->lost,
-                                 .failed = failed));
+                       SNP_WRITE(snp_import_end_answer, .session = import->id, .name = import->name,
+                                 .cell = import->archive.cell, .notes = import->notes,
+                                 .lost = import->lost, .failed = failed));
     import_free(import);
 }
 
@@ -358,7 +353,7 @@ static int run_name(struct snp_tx *tx, void *arg, struct snp_err *err)
     return snp_journal_session_put(tx, &row, err);
 }
 
-/* The bundle ---------------------------------------------------------------------------------------- */
+/* The bundle ----------------------------------------------------------------------------------- */
 
 static void bundle_read(void *arg,
                         const struct snp_checkpoint_report *report,
@@ -432,8 +427,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
 static int file_check(struct snp_import *import, bool *ret_has_sum, struct snp_err *err)
 {
     SNP_TRY(snp_archive_sum_check(&import->sum, ret_has_sum, err));
-    if (*ret_has_sum &&
-        ftruncate(import->fd, (off_t)(import->size - SNP_ARCHIVE_SUM_LEN)) < 0) {
+    if (*ret_has_sum && ftruncate(import->fd, (off_t)(import->size - SNP_ARCHIVE_SUM_LEN)) < 0) {
         return snp_fail_sys(err, errno, "the temporary file");
     }
     return 0;
@@ -458,8 +452,7 @@ static int file_read(struct snp_import *import, struct snp_err *err)
         return snp_fail_with(err, SNP_E_INVALID, SNP_REMEDY_OTHER_NAME, NULL, 0,
                              "the file does not name its session");
     }
-    return snp_archive_spec(&import->archive, &import->policy, import->notes, &import->spec,
-                            err);
+    return snp_archive_spec(&import->archive, &import->policy, import->notes, &import->spec, err);
 }
 
 void snp_run_import_end(const struct snp_work *work)
@@ -481,7 +474,7 @@ void snp_run_import_end(const struct snp_work *work)
     }
 }
 
-/* At the start ---------------------------------------------------------------------------------------- */
+/* At the start --------------------------------------------------------------------------------- */
 
 static int half_note(const struct snp_journal_session *row, void *arg, struct snp_err *err)
 {

@@ -33,8 +33,7 @@ int snp_archive_sum_add(struct snp_archive_sum *sum,
                         size_t n,
                         struct snp_err *err)
 {
-    size_t over =
-        sum->n_last + n > SNP_ARCHIVE_SUM_LEN ? sum->n_last + n - SNP_ARCHIVE_SUM_LEN : 0;
+    size_t over = sum->n_last + n > SNP_ARCHIVE_SUM_LEN ? sum->n_last + n - SNP_ARCHIVE_SUM_LEN : 0;
     size_t of_last = over < sum->n_last ? over : sum->n_last;
     size_t of_new = over - of_last;
     int r = of_last == 0 ? 0 : snp_hasher_add(sum->hasher, sum->last, of_last, err);

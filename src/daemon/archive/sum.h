@@ -18,7 +18,10 @@ enum {
     SNP_ARCHIVE_SUM_LEN = 16 + 11 + 2 * SNP_HASHER_BYTES + 2, /* bytes of the frame */
 };
 
-/* The bytes of a file as they pass by; of the last ones it is not known yet whether they are the frame. */
+/*
+ * The bytes of a file as they pass by; of the last ones it is not known yet whether they are
+ * the frame.
+ */
 struct snp_archive_sum {
     struct snp_hasher *hasher; /* owned */
     unsigned char last[SNP_ARCHIVE_SUM_LEN];

@@ -30,7 +30,10 @@ void snp_exec_answer(struct snp_exec *exec,
                      const struct snp_exec_answer *answer,
                      struct snp_request *request);
 
-/* The code of a running cell calls: its client is told, or there is none, and the code is told that. */
+/*
+ * The code of a running cell calls: its client is told, or there is none, and the code is
+ * told that.
+ */
 int snp_exec_call(struct snp_exec *exec,
                   const struct snp_tier_answer *event,
                   struct snp_err *ret_bad) SNP_NODISCARD;

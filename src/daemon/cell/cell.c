@@ -188,17 +188,15 @@ static int result_take(struct snp_exec *exec,
     int r = answer_check(exec, answer, ret_bad);
 
     if (r < 0) {
-        (void)snp_fail(&exec->err, SNP_E_PEER, "the tier sent an invalid answer: %s",
-                       ret_bad->msg);
+        (void)snp_fail(&exec->err, SNP_E_PEER, "the tier sent an invalid answer: %s", ret_bad->msg);
         return r;
     }
     if (exec->taken != NULL || exec->session->epoch != exec->executor->epoch) {
         snp_log(SNP_LOG_WARN, "late-result", "session=%s executor=%s epoch=%llu cell=%llu",
-                exec->session->id, exec->executor->id,
-                (unsigned long long)exec->executor->epoch, (unsigned long long)exec->cell);
+                exec->session->id, exec->executor->id, (unsigned long long)exec->executor->epoch,
+                (unsigned long long)exec->cell);
         (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s",
-                       exec->taken != NULL ? exec->taken
-                                           : "the session was rolled back meanwhile");
+                       exec->taken != NULL ? exec->taken : "the session was rolled back meanwhile");
         return 0;
     }
     state = state_after(exec, answer->head);
@@ -245,9 +243,9 @@ static bool may_begin_again(const struct snp_exec *exec)
 }
 
 /*
- * Its executor had ended when the cell came there, which the tier says before it can have run. It goes
- * on as if that had been known: in an executor woken from the checkpoint, if nothing is missing
- * or its user has said what is to become of that.
+ * Its executor had ended when the cell came there, which the tier says before it can have run. It
+ * goes on as if that had been known: in an executor woken from the checkpoint, if nothing is
+ * missing or its user has said what is to become of that.
  */
 static bool begin_again(struct snp_exec *exec, bool has_row)
 {
@@ -308,7 +306,9 @@ static bool try_again(struct snp_exec *exec)
     return true;
 }
 
-/* The tier died before it read the cell that a session was opened for: begin with another session. */
+/*
+ * The tier died before it read the cell that a session was opened for: begin with another session.
+ */
 static bool begin_anew(struct snp_exec *exec)
 {
     struct snp_request *request = exec->request;
@@ -419,8 +419,7 @@ static int exec_event(void *ctx, const struct snp_tier_answer *event, struct snp
         event_note(exec, event);
     }
     if (exec->request != NULL) {
-        snp_request_event(exec->request, event->text, event->text_len, event->raw,
-                          event->raw_len);
+        snp_request_event(exec->request, event->text, event->text_len, event->raw, event->raw_len);
     }
     return 0;
 }
@@ -432,14 +431,13 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
     const struct snp_executor *executor = exec->executor;
     const struct snp_exec_spec *spec = &exec->spec;
     struct snp_tier_call call = {
-        .head = SNP_WRITE(snp_tier_exec_request, .session = executor->id, .cell = exec->cell,
-                          .kind = spec->asked.kind, .code_len = spec->asked.code_len,
-                          .stdin = spec->asked.stdin, .argv = spec->asked.argv,
-                          .wall_ms = (int64_t)exec->wall_ms, .stream = spec->asked.stream,
-                          .require_exact = spec->asked.require_exact, .epoch = executor->epoch,
-                          .transaction = spec->asked.transaction && is_lasting(exec),
-                          .atomic = spec->asked.atomic, .calls = spec->asked.calls,
-                          .owner = exec->session->id),
+        .head = SNP_WRITE(
+            snp_tier_exec_request, .session = executor->id, .cell = exec->cell,
+            .kind = spec->asked.kind, .code_len = spec->asked.code_len, .stdin = spec->asked.stdin,
+            .argv = spec->asked.argv, .wall_ms = (int64_t)exec->wall_ms,
+            .stream = spec->asked.stream, .require_exact = spec->asked.require_exact,
+            .epoch = executor->epoch, .transaction = spec->asked.transaction && is_lasting(exec),
+            .atomic = spec->asked.atomic, .calls = spec->asked.calls, .owner = exec->session->id),
         .raw = exec->raw,
         .raw_len = exec->raw_len,
         .timeout_ms = exec->wall_ms + executor->server->options.tier_ms,
@@ -451,7 +449,9 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
     return snp_tier_ask(executor->tier, &call, err);
 }
 
-/* The intent of a cell of a suspect session is on disk, or cannot be written: then it does not run. */
+/*
+ * The intent of a cell of a suspect session is on disk, or cannot be written: then it does not run.
+ */
 static void begin_written(void *ctx, const struct snp_err *err)
 {
     struct snp_exec *exec = ctx;
@@ -460,8 +460,7 @@ static void begin_written(void *ctx, const struct snp_err *err)
 
     if (err != NULL) {
         (void)snp_fail(&why, err->code,
-                       "the cell was not run: the journal cannot be written (%.300s)",
-                       err->msg);
+                       "the cell was not run: the journal cannot be written (%.300s)", err->msg);
     } else if (exec->executor->state != SNP_EXECUTOR_OPEN) {
         (void)snp_fail(&why, SNP_E_PEER, "the cell was not run: its session has ended");
     } else if (exec_send(exec, &why) == 0) {

@@ -2,8 +2,9 @@
 /*
  * How sessions end.
  *
- * One that is destroyed is no longer found from then on, so that its name is free: the journal forgets it
- * before whatever the next one of that name writes. It is answered when its executor is gone, too.
+ * One that is destroyed is no longer found from then on, so that its name is free: the journal
+ * forgets it before whatever the next one of that name writes. It is answered when its executor is
+ * gone, too.
  */
 #include "daemon/cell/end.h"
 
@@ -69,8 +70,7 @@ static json_t *running_json(const struct snp_session *session)
     return exec == NULL
                ? NULL
                : SNP_WRITE(snp_ended_row, .cell = exec->cell,
-                           .ran_ms =
-                               now > exec->started_us ? (now - exec->started_us) / 1000 : 0,
+                           .ran_ms = now > exec->started_us ? (now - exec->started_us) / 1000 : 0,
                            .waiting = session->live.n_waiting);
 }
 
@@ -97,8 +97,8 @@ int snp_session_unused_check(const struct snp_session *session, struct snp_err *
     return session->live.n_waiting == 0
                ? 0
                : snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
-                               "session %s is about to run %u cells; this would cut them off",
-                               name, session->live.n_waiting);
+                               "session %s is about to run %u cells; this would cut them off", name,
+                               session->live.n_waiting);
 }
 
 static struct ending *ending_new(struct snp_session *session, struct snp_request *request)
@@ -153,8 +153,7 @@ static void part_ended(struct ending *ending)
     }
     snp_session_remove(ending->session);
     snp_room_serve(ending->session->server);
-    end_answer(ending->request, ending->ended,
-               ending->err.code == SNP_OK ? NULL : &ending->err);
+    end_answer(ending->request, ending->ended, ending->err.code == SNP_OK ? NULL : &ending->err);
     ending_free(ending);
 }
 
@@ -183,8 +182,8 @@ static void executor_closed(void *ctx, const struct snp_err *err)
 /* The journal has it, or will: what writes its row has been asked for. */
 static bool is_in_journal(const struct snp_session *session)
 {
-    return session->name[0] != '\0' && (session->durable.is_recorded || session->cells > 0 ||
-                                        session->unsaved.n_putting > 0);
+    return session->name[0] != '\0' &&
+           (session->durable.is_recorded || session->cells > 0 || session->unsaved.n_putting > 0);
 }
 
 /* Clearing ------------------------------------------------------------------------------------ */
@@ -241,9 +240,7 @@ static bool is_time_to_clear(const struct snp_session *session)
            session->unsaved.save == NULL && session->unsaved.n_departing == 0;
 }
 
-static void on_turn(struct snp_turn *turn,
-                    struct snp_session *session,
-                    const struct snp_err *err)
+static void on_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *err)
 {
     struct ending *ending = snp_container_of(turn, struct ending, turn);
     struct snp_err busy;
@@ -287,8 +284,8 @@ static void clear(struct snp_session *session,
     if (ending != NULL) {
         ending->is_reset = is_reset;
         ending->is_idle_only = is_idle_only;
-        ending->turn = (struct snp_turn){
-            .run = on_turn, .is_time = is_time_to_clear, .survives_clear = true};
+        ending->turn =
+            (struct snp_turn){.run = on_turn, .is_time = is_time_to_clear, .survives_clear = true};
         snp_turn_ask(session, &ending->turn);
     }
 }
@@ -369,7 +366,10 @@ void snp_session_end(struct snp_session *session, struct snp_request *request)
     destroy(session, request, false);
 }
 
-/* One whose steps stay. Some are in memory only, where they end with it, so it waits until they are not. */
+/*
+ * One whose steps stay. Some are in memory only, where they end with it, so it waits until they
+ * are not.
+ */
 struct retiring {
     struct snp_spill_waiter waiter;
     struct snp_request *request; /* owned */
@@ -410,9 +410,7 @@ void snp_session_retire(struct snp_session *session, struct snp_request *request
     retire(&retiring->waiter);
 }
 
-void snp_session_clear(struct snp_session *session,
-                       struct snp_request *request,
-                       bool is_idle_only)
+void snp_session_clear(struct snp_session *session, struct snp_request *request, bool is_idle_only)
 {
     clear(session, request, is_idle_only, false);
 }
@@ -446,7 +444,10 @@ void snp_session_lost(struct snp_session *session, const char *reason)
         snp_durable_last_unknown(session, true);
     }
     snp_session_rest(session);
-    /* Who waits goes on from the checkpoint, or is asked what to do, once the running cell has ended. */
+    /*
+     * Who waits goes on from the checkpoint, or is asked what to do, once the running cell
+     * has ended.
+     */
     if (session->live.running == NULL) {
         snp_session_go_on(session);
     }

@@ -58,9 +58,7 @@ static void query_free(struct query *query)
     free(query);
 }
 
-static void query_start(const struct snp_work *work,
-                        snp_store_run_fn run,
-                        snp_store_done_fn done)
+static void query_start(const struct snp_work *work, snp_store_run_fn run, snp_store_done_fn done)
 {
     struct query *query = snp_request_state(work->request, sizeof(*query));
 
@@ -68,8 +66,7 @@ static void query_start(const struct snp_work *work,
         return;
     }
     query->request = work->request;
-    query->cell =
-        (uint64_t)snp_json_int(work->head, "cell", snp_json_int(work->head, "before", 0));
+    query->cell = (uint64_t)snp_json_int(work->head, "cell", snp_json_int(work->head, "before", 0));
     query->limit = (size_t)snp_json_int(work->head, "limit", ROWS_DEFAULT);
     if (work->session != NULL) {
         query->session = work->session;
@@ -97,8 +94,7 @@ static const char *status_of(const struct query *query, const struct snp_journal
 static json_t *cell_json(const struct query *query, const struct snp_journal_cell *row)
 {
     snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
-    snp_autojson json_t *first_line =
-        row->first_line == NULL ? NULL : json_string(row->first_line);
+    snp_autojson json_t *first_line = row->first_line == NULL ? NULL : json_string(row->first_line);
     struct snp_cell_row cell = {
         .cell = row->cell,
         .epoch = row->epoch,
@@ -180,8 +176,8 @@ static int part_read(struct snp_tx *tx,
 static int call_add(json_t *json, const struct snp_journal_cell *row)
 {
     snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
-    int r = json_object_set_new(
-        json, "argv", row->argv == NULL ? json_null() : json_loads(row->argv, 0, NULL));
+    int r = json_object_set_new(json, "argv",
+                                row->argv == NULL ? json_null() : json_loads(row->argv, 0, NULL));
 
     r |= json_object_set_new(json, "stdin", json_boolean(snp_json_bool(spec, "stdin", false)));
     r |= json_object_set_new(json, "stdin_bytes", json_integer((json_int_t)row->stdin_bytes));
@@ -204,20 +200,17 @@ static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
     r = part_read(tx, query, SNP_PART_CODE, SNP_FRAME_BODY_MAX, &query->code, err);
     query->code_len = query->code.len;
     if (r == 0 && row.stdin_bytes > 0) {
-        r = snp_journal_cell_part(tx, query->id, query->cell, SNP_PART_STDIN, &query->code,
-                                  err);
+        r = snp_journal_cell_part(tx, query->id, query->cell, SNP_PART_STDIN, &query->code, err);
         r = r == SNP_E_NOT_FOUND ? 0 : r;
     }
     SNP_THEN(r, part_read(tx, query, SNP_PART_RESULT, (size_t)2 * SNP_FRAME_HEAD_MAX,
                           &query->result, err));
     SNP_THEN(r, part_read(tx, query, SNP_PART_RAW, SNP_CAP_SHOWN_BYTES, &query->events, err));
     if (r == 0 && query->events.len == 0) {
-        r = part_read(tx, query, SNP_PART_SEEN_STDOUT, SNP_JOURNAL_SEEN_MAX, &query->seen[0],
-                      err);
+        r = part_read(tx, query, SNP_PART_SEEN_STDOUT, SNP_JOURNAL_SEEN_MAX, &query->seen[0], err);
     }
     if (r == 0 && query->events.len == 0) {
-        r = part_read(tx, query, SNP_PART_SEEN_STDERR, SNP_JOURNAL_SEEN_MAX, &query->seen[1],
-                      err);
+        r = part_read(tx, query, SNP_PART_SEEN_STDERR, SNP_JOURNAL_SEEN_MAX, &query->seen[1], err);
     }
     return r;
 }
@@ -232,8 +225,7 @@ static void events_send(struct query *query)
     bool has = true;
 
     while (query->events.len > 0 &&
-           snp_frame_peek(&query->events, SNP_FRAME_BODY_MAX, &frame, &size, &has, &ignored) ==
-               0 &&
+           snp_frame_peek(&query->events, SNP_FRAME_BODY_MAX, &frame, &size, &has, &ignored) == 0 &&
            has) {
         snp_request_event(query->request, frame.head, frame.head_len, frame.raw, frame.raw_len);
         snp_buf_consume(&query->events, size);
@@ -300,8 +292,8 @@ void snp_run_cell_show(const struct snp_work *work)
 static int event_row(const struct snp_journal_event *row, void *arg, struct snp_err *err)
 {
     struct query *query = arg;
-    json_t *event = SNP_WRITE(snp_journal_row, .at = (double)row->at_us / 1e6,
-                              .kind = row->kind, .session = row->session, .text = row->text);
+    json_t *event = SNP_WRITE(snp_journal_row, .at = (double)row->at_us / 1e6, .kind = row->kind,
+                              .session = row->session, .text = row->text);
 
     return json_array_append_new(query->rows, event) < 0
                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
@@ -326,8 +318,7 @@ static void moved_add(const struct query *query)
 
     if (snp_store_moved(query->request->server->store, &err) < 0) {
         (void)json_array_insert_new(query->rows, 0,
-                                    SNP_WRITE(snp_journal_row,
-                                              .at = (double)snp_wall_us() / 1e6,
+                                    SNP_WRITE(snp_journal_row, .at = (double)snp_wall_us() / 1e6,
                                               .kind = "journal_moved", .text = err.msg));
     }
 }
@@ -343,9 +334,9 @@ static void events_read(void *arg, const struct snp_err *err)
 
         moved_add(query);
 
-        snp_request_answer(query->request, SNP_WRITE(snp_journal_events_answer,
-                                                     .events = query->rows, .sealed = sealed,
-                                                     .unsealed = sealed ? query->unsealed : 0));
+        snp_request_answer(query->request,
+                           SNP_WRITE(snp_journal_events_answer, .events = query->rows,
+                                     .sealed = sealed, .unsealed = sealed ? query->unsealed : 0));
     }
     query_free(query);
 }

@@ -17,7 +17,9 @@
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 
-/* The executor of an unnamed session is there, or cannot be had: then the session has never been. */
+/*
+ * The executor of an unnamed session is there, or cannot be had: then the session has never been.
+ */
 static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
 {
     struct snp_err err = {.code = SNP_OK};
@@ -50,10 +52,8 @@ static int session_fill(struct snp_session *session,
                         pid_t client,
                         struct snp_err *err)
 {
-    const char *name =
-        spec->asked.template != NULL ? spec->asked.template : spec->default_template;
-    const char *project =
-        spec->asked.project != NULL ? spec->asked.project : spec->default_project;
+    const char *name = spec->asked.template != NULL ? spec->asked.template : spec->default_template;
+    const char *project = spec->asked.project != NULL ? spec->asked.project : spec->default_project;
     const char *rootfs = spec->asked.rootfs != NULL ? spec->asked.rootfs : spec->default_rootfs;
 
     (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
@@ -62,8 +62,7 @@ static int session_fill(struct snp_session *session,
     session->policy.rootfs = rootfs == NULL ? NULL : strdup(rootfs);
     session->policy.has_network = spec->has_network;
     remember_guarantees(session, spec);
-    session->policy.env =
-        spec->asked.env == NULL ? json_object() : json_incref(spec->asked.env);
+    session->policy.env = spec->asked.env == NULL ? json_object() : json_incref(spec->asked.env);
     session->policy.limits = spec->limits;
     if (spec->asked.temporary) {
         snp_process_mark((uint64_t)client, session->policy.owner);
@@ -89,8 +88,7 @@ static int session_open(struct snp_server *server,
                         struct snp_session **ret,
                         struct snp_err *err)
 {
-    const char *project =
-        spec->asked.project != NULL ? spec->asked.project : spec->default_project;
+    const char *project = spec->asked.project != NULL ? spec->asked.project : spec->default_project;
     struct snp_session *session = NULL;
     int r;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a cell left is known by its result and its output. Output is compared by stream: where it was split into
- * frames is chance. A traceback is not compared, because it has the number of the cell. What the journal no longer
- * has is not compared either.
+ * What a cell left is known by its result and its output. Output is compared by stream: where it
+ * was split into frames is chance. A traceback is not compared, because it has the number of the
+ * cell. What the journal no longer has is not compared either.
  */
 #include "daemon/cell/replay.h"
 
@@ -66,17 +66,14 @@ static void output_split(struct outcome *outcome, struct snp_buf *events)
     }
     while (outcome->has_output && events->len > 0) {
         outcome->has_output =
-            snp_frame_peek(events, SNP_FRAME_BODY_MAX, &frame, &size, &has, &ignored) == 0 &&
-            has && frame_add(outcome, &frame) == 0;
+            snp_frame_peek(events, SNP_FRAME_BODY_MAX, &frame, &size, &has, &ignored) == 0 && has &&
+            frame_add(outcome, &frame) == 0;
         snp_buf_consume(events, outcome->has_output ? size : 0);
     }
 }
 
-static int outcome_read(struct snp_tx *tx,
-                        const char *session,
-                        uint64_t cell,
-                        struct outcome *ret,
-                        struct snp_err *err)
+static int outcome_read(
+    struct snp_tx *tx, const char *session, uint64_t cell, struct outcome *ret, struct snp_err *err)
 {
     snp_autobuf struct snp_buf result = {0};
     snp_autobuf struct snp_buf events = {0};

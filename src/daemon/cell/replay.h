@@ -15,8 +15,8 @@ enum {
 };
 
 /*
- * On the store's thread. out: what differs, as in "value, output"; "" = nothing that the journal has of both runs. Both
- * have ended with the same status.
+ * On the store's thread. out: what differs, as in "value, output"; "" = nothing that the journal
+ * has of both runs. Both have ended with the same status.
  */
 int snp_replay_compare(struct snp_tx *tx,
                        const char *session,

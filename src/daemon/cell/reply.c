@@ -19,8 +19,7 @@ json_t *snp_reply_record(const struct snp_exec *exec,
     r |= state == NULL ? 0 : json_object_set_new(record, "state", json_string(state));
     r |= json_object_set_new(record, "session", json_string(session->id));
     if (json_object_get(record, "epoch") == NULL) {
-        r |= json_object_set_new(record, "epoch",
-                                 json_integer((json_int_t)exec->executor->epoch));
+        r |= json_object_set_new(record, "epoch", json_integer((json_int_t)exec->executor->epoch));
     }
     r |= json_object_set_new(record, "restored",
                              restored == NULL ? json_null() : json_incref(restored));

@@ -11,16 +11,18 @@ struct snp_session;
 struct snp_tier_answer;
 
 /*
- * The record of a result that has been checked: the tier's members, which are changed in place, the session's id, the
- * epoch, `restored`. state: instead of the tier's, or NULL. New reference; NULL = out of memory.
+ * The record of a result that has been checked: the tier's members, which are changed in place, the
+ * session's id, the epoch, `restored`. state: instead of the tier's, or NULL. New reference;
+ * NULL = out of memory.
  */
 json_t *snp_reply_record(const struct snp_exec *exec,
                          const struct snp_tier_answer *answer,
                          const char *state);
 
 /*
- * A record as clients get it: with the session's name, its manifest unless the record has one, and `checkpoint` and
- * `not_applied` unless they are NULL. All borrowed; record is not changed. New reference; NULL = out of memory.
+ * A record as clients get it: with the session's name, its manifest unless the record has one, and
+ * `checkpoint` and `not_applied` unless they are NULL. All borrowed; record is not changed. New
+ * reference; NULL = out of memory.
  */
 json_t *snp_reply_whole(const struct snp_session *session,
                         json_t *record,

@@ -80,7 +80,9 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     return 0;
 }
 
-/* What a session does that cells wait for; NULL: it is being started, which is nobody else's work. */
+/*
+ * What a session does that cells wait for; NULL: it is being started, which is nobody else's work.
+ */
 static const char *busy_with(const struct snp_session *session)
 {
     if (session->live.running != NULL) {
@@ -156,10 +158,10 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
         return;
     }
     exec->request = request;
-    exec->head = json_object_get(head, "session") == NULL ||
-                         json_is_null(json_object_get(head, "session"))
-                     ? json_incref(head)
-                     : NULL;
+    exec->head =
+        json_object_get(head, "session") == NULL || json_is_null(json_object_get(head, "session"))
+            ? json_incref(head)
+            : NULL;
     exec->raw_len = raw_len;
     r = snp_exec_spec_read(head, raw_len, &exec->spec, &err);
     SNP_THEN(r, snp_session_for(request, &exec->spec, &session, &exec->wall_ms, &err));

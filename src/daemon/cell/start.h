@@ -27,7 +27,10 @@ void snp_exec_abandon(struct snp_exec *exec);
 /* For the life of sessions: start the next cell; end an unnamed one that has run its cell. */
 void snp_exec_next(struct snp_session *session);
 
-/* The same when the daemon ends: no cell begins any more; files on their way into one that is live still come. */
+/*
+ * The same when the daemon ends: no cell begins any more; files on their way into one that is live
+ * still come.
+ */
 void snp_exec_refuse(struct snp_session *session);
 
 #endif

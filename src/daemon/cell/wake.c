@@ -56,9 +56,9 @@ struct snp_wake {
     uint64_t begun_us;
     struct snp_missing_place place;
     struct snp_missing missing; /* owned */
-    json_t *left_out;  /* owned: cells that are not run again with the others; or NULL */
-    size_t replayed;   /* of its cells, so far */
-    json_t *differing; /* owned: rows of cells whose replay left something else; or NULL */
+    json_t *left_out;           /* owned: cells that are not run again with the others; or NULL */
+    size_t replayed;            /* of its cells, so far */
+    json_t *differing;          /* owned: rows of cells whose replay left something else; or NULL */
     enum snp_recover decision;
     enum snp_load_effort effort;
     bool has_tried_image;
@@ -164,12 +164,10 @@ static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
 static json_t *cells_json(const struct snp_wake *wake, bool is_replayed)
 {
     bool is_replay = wake->decision == SNP_RECOVER_REPLAY;
-    json_t *list =
-        is_replayed || wake->left_out == NULL ? json_array() : json_copy(wake->left_out);
+    json_t *list = is_replayed || wake->left_out == NULL ? json_array() : json_copy(wake->left_out);
 
     for (size_t i = 0; is_replayed == is_replay && i < wake->missing.n_cells; i++) {
-        (void)json_array_append_new(list,
-                                    json_integer((json_int_t)wake->missing.cells[i].cell));
+        (void)json_array_append_new(list, json_integer((json_int_t)wake->missing.cells[i].cell));
     }
     return list;
 }
@@ -252,8 +250,7 @@ static json_t *lost_name(const struct snp_session *session)
     name = json_string(session->name);
     none = json_array();
     failed = json_array();
-    (void)json_array_append_new(failed,
-                                SNP_WRITE(snp_failed_row, .name = name, .reason = reason));
+    (void)json_array_append_new(failed, SNP_WRITE(snp_failed_row, .name = name, .reason = reason));
     return SNP_WRITE(snp_result_restored, .missing = none, .replayed = none, .failed = failed,
                      .missing_puts = none);
 }
@@ -267,8 +264,8 @@ static json_t *failed_json(const struct snp_wake *wake)
     if (wake->missing.has_rollback) {
         snp_autojson json_t *name =
             json_sprintf(ROLLBACK_NAME "%llu", (unsigned long long)wake->missing.rollback_cell);
-        snp_autojson json_t *reason = json_string(
-            "the checkpoint is damaged; the session was restored from an older one");
+        snp_autojson json_t *reason =
+            json_string("the checkpoint is damaged; the session was restored from an older one");
 
         (void)json_array_append_new(failed,
                                     SNP_WRITE(snp_failed_row, .name = name, .reason = reason));
@@ -283,11 +280,11 @@ static json_t *restored_json(const struct snp_wake *wake, uint64_t us)
     snp_autojson json_t *failed = failed_json(wake);
     snp_autojson json_t *puts = puts_json(wake);
 
-    return SNP_WRITE(
-        snp_result_restored, .checkpoint = wake->checkpoint,
-        .cell = wake->checkpoint == 0 ? 0 : wake->place.checkpoint_cell, .missing = missing,
-        .replayed = replayed, .failed = failed, .missing_puts = puts, .image = wake->is_image,
-        .no_image = wake->no_image[0] == '\0' ? NULL : wake->no_image, .wake_us = us);
+    return SNP_WRITE(snp_result_restored, .checkpoint = wake->checkpoint,
+                     .cell = wake->checkpoint == 0 ? 0 : wake->place.checkpoint_cell,
+                     .missing = missing, .replayed = replayed, .failed = failed,
+                     .missing_puts = puts, .image = wake->is_image,
+                     .no_image = wake->no_image[0] == '\0' ? NULL : wake->no_image, .wake_us = us);
 }
 
 static void wake_done(struct snp_wake *wake)
@@ -407,8 +404,7 @@ static int run_cell_read(struct snp_tx *tx, void *arg, struct snp_err *err)
     }
     wake->code_len = wake->code.len;
     if (r == 0 && row.stdin_bytes > 0) {
-        r = snp_journal_cell_part(tx, wake->place.id, wake->cell, SNP_PART_STDIN, &wake->code,
-                                  err);
+        r = snp_journal_cell_part(tx, wake->place.id, wake->cell, SNP_PART_STDIN, &wake->code, err);
     }
     return r;
 }
@@ -502,7 +498,10 @@ static void replay_ended(void *ctx, const json_t *head, const struct snp_err *er
     wake->replayed++;
 }
 
-/* A replay that left something else is named, and the rest is run: times and random numbers differ, too. */
+/*
+ * A replay that left something else is named, and the rest is run: times and random numbers
+ * differ, too.
+ */
 static int differing_note(struct snp_wake *wake, struct snp_err *err)
 {
     snp_autojson json_t *name = NULL;
@@ -651,8 +650,7 @@ static void load_ended(void *ctx, json_t *failed, const struct snp_err *why)
     }
     err = wake->err = *why;
     /* Said by the sandbox, not because the tier went away: trying less is of use. */
-    if (err.code != SNP_E_NOT_FOUND && err.code != SNP_E_PEER &&
-        wake->effort + 1 < SNP_LOAD_N) {
+    if (err.code != SNP_E_NOT_FOUND && err.code != SNP_E_PEER && wake->effort + 1 < SNP_LOAD_N) {
         load_less(wake);
         return;
     }
@@ -807,8 +805,8 @@ static bool image_start(struct snp_wake *wake)
         return false;
     }
     wake->has_tried_image = true;
-    if (snp_load_start(session->live.executor, wake->checkpoint, SNP_LOAD_IMAGE, image_ended,
-                       wake, &err) < 0) {
+    if (snp_load_start(session->live.executor, wake->checkpoint, SNP_LOAD_IMAGE, image_ended, wake,
+                       &err) < 0) {
         return false;
     }
     wake->pending++;
@@ -880,8 +878,7 @@ static void executor_open(struct snp_wake *wake)
     }
     snp_room_unwant(session);
     if (r == 0 && session->policy.project != NULL) {
-        r = snp_session_project_check(session->policy.project, session->server->options.home,
-                                      &err);
+        r = snp_session_project_check(session->policy.project, session->server->options.home, &err);
     }
     SNP_THEN(r, snp_executor_open(session, opened, &err));
     if (r < 0) {
@@ -900,8 +897,7 @@ static void epoch_written(void *ctx, const struct snp_err *why)
     }
     if (why != NULL) {
         r = snp_fail(&err, why->code,
-                     "cannot wake the session: the journal cannot be written (%.300s)",
-                     why->msg);
+                     "cannot wake the session: the journal cannot be written (%.300s)", why->msg);
     }
     if (r < 0) {
         wake_fail(wake, &err);
@@ -962,11 +958,11 @@ static bool decide(struct snp_wake *wake, struct snp_err *err)
         return false;
     }
     if (wake->decision == SNP_RECOVER_REPLAY && wake->missing.n_beyond > 0) {
-        (void)snp_fail_with(
-            err, SNP_E_LIMIT, SNP_REMEDY_RECOVER, NULL, SNP_WAY_CHECKPOINT,
-            "session %s is missing %llu cells; at most %d can be replayed", session->name,
-            (unsigned long long)(wake->missing.n_cells + wake->missing.n_beyond),
-            SNP_MISSING_CELLS_MAX);
+        (void)snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_RECOVER, NULL, SNP_WAY_CHECKPOINT,
+                            "session %s is missing %llu cells; at most %d can be replayed",
+                            session->name,
+                            (unsigned long long)(wake->missing.n_cells + wake->missing.n_beyond),
+                            SNP_MISSING_CELLS_MAX);
         snp_err_about(err, session->name);
         snp_err_limit(err, "replayed_cells", SNP_MISSING_CELLS_MAX);
         return false;
@@ -996,7 +992,9 @@ static void missing_found(void *arg, const struct snp_err *found_err)
         return;
     }
     if (wake->place.checkpoint != wake->session->durable.checkpoint) {
-        /* It turned out to be damaged when it was woken last: more is missing beside an older one. */
+        /*
+         * It turned out to be damaged when it was woken last: more is missing beside an older one.
+         */
         snp_missing_place(wake->session, &wake->place);
         missing_find(wake);
         return;
@@ -1029,8 +1027,7 @@ static void debt_paid(void *ctx, const struct snp_err *why)
     }
     if (why != NULL) {
         (void)snp_fail(&err, why->code,
-                       "cannot wake the session: the journal cannot be written (%.300s)",
-                       why->msg);
+                       "cannot wake the session: the journal cannot be written (%.300s)", why->msg);
         wake_fail(wake, &err);
         return;
     }

@@ -53,8 +53,8 @@ static void asked_end(struct asked *asked, const struct snp_err *err)
 
         snp_request_answer(asked->request,
                            SNP_WRITE(snp_hibernate_answer, .hibernated = true,
-                                     .cell = asked->session->durable.checkpoint_cell,
-                                     .lost = lost, .image = asked->session->durable.has_image));
+                                     .cell = asked->session->durable.checkpoint_cell, .lost = lost,
+                                     .image = asked->session->durable.has_image));
     }
     snp_session_unref(asked->session);
     free(asked);
@@ -106,8 +106,7 @@ void snp_run_hibernate(const struct snp_work *work)
     struct asked *asked;
 
     if (session->name[0] == '\0') {
-        snp_request_refuse(work->request, SNP_E_INVALID,
-                           "an unnamed session ends with its call");
+        snp_request_refuse(work->request, SNP_E_INVALID, "an unnamed session ends with its call");
         return;
     }
     asked = snp_request_state(work->request, sizeof(*asked));

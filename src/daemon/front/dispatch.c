@@ -52,8 +52,8 @@ struct handler {
 /* A request that continues later, with its head and bytes. */
 struct deferred_request {
     struct snp_waiter waiter;
-    struct snp_work
-        work; /* its head and raw are owned; the session has one reference, or is NULL */
+    /* its head and raw are owned; the session has one reference, or is NULL */
+    struct snp_work work;
 };
 
 /* NULL: out of memory. */
@@ -278,7 +278,9 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     return r;
 }
 
-/* put_into: with its count in n_putting, if this puts a file; else NULL. again: consumed; or NULL. */
+/*
+ * put_into: with its count in n_putting, if this puts a file; else NULL. again: consumed; or NULL.
+ */
 static void pass(const struct snp_work *work,
                  struct snp_session *put_into,
                  struct deferred_request *again)
@@ -396,10 +398,9 @@ static void run_hello(const struct snp_work *work)
     int64_t version = snp_json_int(work->head, "version", 0);
 
     if (version != SNP_RPC_VERSION) {
-        snp_request_refuse(
-            work->request, SNP_E_UNSUPPORTED,
-            "the client speaks protocol version %lld, this daemon (%s) speaks %d",
-            (long long)version, SNP_VERSION, SNP_RPC_VERSION);
+        snp_request_refuse(work->request, SNP_E_UNSUPPORTED,
+                           "the client speaks protocol version %lld, this daemon (%s) speaks %d",
+                           (long long)version, SNP_VERSION, SNP_RPC_VERSION);
         return;
     }
     snp_request_answer(work->request,
@@ -450,8 +451,7 @@ static void run_interrupt(const struct snp_work *work)
     if (exec != NULL) {
         snp_exec_interrupt(exec, work->request);
     } else {
-        snp_request_answer(work->request,
-                           SNP_WRITE(snp_interrupt_answer, .interrupted = false));
+        snp_request_answer(work->request, SNP_WRITE(snp_interrupt_answer, .interrupted = false));
     }
 }
 
@@ -522,8 +522,7 @@ static void run_destroy(const struct snp_work *work)
 
 static void run_clear(const struct snp_work *work)
 {
-    snp_session_clear(work->session, work->request,
-                      snp_json_bool(work->head, "idle_only", false));
+    snp_session_clear(work->session, work->request, snp_json_bool(work->head, "idle_only", false));
 }
 
 /* Resident pages of this process. */
@@ -573,40 +572,40 @@ static void run_shutdown(const struct snp_work *work)
 /* The table ------------------------------------------------------------------------------ */
 
 static const struct handler handlers[SNP_METHODS_N] = {
-    [SNP_METHOD_HELLO] = {run_hello,                0            },
-    [SNP_METHOD_EXEC] = {run_exec,                 0            },
-    [SNP_METHOD_INTERRUPT] = {run_interrupt,            0            },
-    [SNP_METHOD_ANSWER] = {run_answer,               0            },
-    [SNP_METHOD_SESSIONS_LIST] = {run_list,                 0            },
-    [SNP_METHOD_SESSIONS_SHOW] = {run_show,                 NEEDS_SESSION},
-    [SNP_METHOD_SESSIONS_DESTROY] = {run_destroy,              NEEDS_SESSION},
-    [SNP_METHOD_SESSIONS_CLEAR] = {run_clear,                NEEDS_SESSION},
-    [SNP_METHOD_SESSIONS_MOVE] = {snp_run_move,             NEEDS_SESSION},
-    [SNP_METHOD_SESSIONS_SET] = {snp_run_set,              NEEDS_SESSION},
-    [SNP_METHOD_CHECKPOINT] = {snp_run_checkpoint,       CHANGES      },
-    [SNP_METHOD_HIBERNATE] = {snp_run_hibernate,        NEEDS_SESSION},
-    [SNP_METHOD_HISTORY] = {snp_run_history,          NEEDS_SESSION},
-    [SNP_METHOD_CELL_SHOW] = {snp_run_cell_show,        NEEDS_SESSION},
-    [SNP_METHOD_GC] = {snp_run_gc,               0            },
-    [SNP_METHOD_JOURNAL_EVENTS] = {snp_run_events,           0            },
-    [SNP_METHOD_SNAPSHOT] = {snp_run_snapshot,         NEEDS_SESSION},
-    [SNP_METHOD_SNAPSHOTS_LIST] = {snp_run_snapshots_list,   0            },
-    [SNP_METHOD_SNAPSHOTS_REMOVE] = {snp_run_snapshots_remove, 0            },
-    [SNP_METHOD_ROLLBACK] = {snp_run_rollback,         0            },
-    [SNP_METHOD_FORK] = {snp_run_fork,             0            },
-    [SNP_METHOD_DIFF] = {snp_run_diff,             0            },
-    [SNP_METHOD_BLOB] = {snp_run_blob,             0            },
-    [SNP_METHOD_EXPORT] = {snp_run_export,           0            },
-    [SNP_METHOD_IMPORT_BEGIN] = {snp_run_import_begin,     0            },
-    [SNP_METHOD_IMPORT_DATA] = {snp_run_import_data,      0            },
-    [SNP_METHOD_IMPORT_END] = {snp_run_import_end,       0            },
-    [SNP_METHOD_PUT] = {run_put,                  CHANGES      },
-    [SNP_METHOD_GET] = {run_pass,                 NEEDS_LIVE   },
-    [SNP_METHOD_LS] = {run_pass,                 NEEDS_LIVE   },
-    [SNP_METHOD_OUTPUT] = {run_pass,                 NEEDS_TIER   },
-    [SNP_METHOD_STATS] = {run_stats,                0            },
-    [SNP_METHOD_PROBE] = {run_pass,                 NEEDS_TIER   },
-    [SNP_METHOD_SHUTDOWN] = {run_shutdown,             0            },
+    [SNP_METHOD_HELLO] = {run_hello, 0},
+    [SNP_METHOD_EXEC] = {run_exec, 0},
+    [SNP_METHOD_INTERRUPT] = {run_interrupt, 0},
+    [SNP_METHOD_ANSWER] = {run_answer, 0},
+    [SNP_METHOD_SESSIONS_LIST] = {run_list, 0},
+    [SNP_METHOD_SESSIONS_SHOW] = {run_show, NEEDS_SESSION},
+    [SNP_METHOD_SESSIONS_DESTROY] = {run_destroy, NEEDS_SESSION},
+    [SNP_METHOD_SESSIONS_CLEAR] = {run_clear, NEEDS_SESSION},
+    [SNP_METHOD_SESSIONS_MOVE] = {snp_run_move, NEEDS_SESSION},
+    [SNP_METHOD_SESSIONS_SET] = {snp_run_set, NEEDS_SESSION},
+    [SNP_METHOD_CHECKPOINT] = {snp_run_checkpoint, CHANGES},
+    [SNP_METHOD_HIBERNATE] = {snp_run_hibernate, NEEDS_SESSION},
+    [SNP_METHOD_HISTORY] = {snp_run_history, NEEDS_SESSION},
+    [SNP_METHOD_CELL_SHOW] = {snp_run_cell_show, NEEDS_SESSION},
+    [SNP_METHOD_GC] = {snp_run_gc, 0},
+    [SNP_METHOD_JOURNAL_EVENTS] = {snp_run_events, 0},
+    [SNP_METHOD_SNAPSHOT] = {snp_run_snapshot, NEEDS_SESSION},
+    [SNP_METHOD_SNAPSHOTS_LIST] = {snp_run_snapshots_list, 0},
+    [SNP_METHOD_SNAPSHOTS_REMOVE] = {snp_run_snapshots_remove, 0},
+    [SNP_METHOD_ROLLBACK] = {snp_run_rollback, 0},
+    [SNP_METHOD_FORK] = {snp_run_fork, 0},
+    [SNP_METHOD_DIFF] = {snp_run_diff, 0},
+    [SNP_METHOD_BLOB] = {snp_run_blob, 0},
+    [SNP_METHOD_EXPORT] = {snp_run_export, 0},
+    [SNP_METHOD_IMPORT_BEGIN] = {snp_run_import_begin, 0},
+    [SNP_METHOD_IMPORT_DATA] = {snp_run_import_data, 0},
+    [SNP_METHOD_IMPORT_END] = {snp_run_import_end, 0},
+    [SNP_METHOD_PUT] = {run_put, CHANGES},
+    [SNP_METHOD_GET] = {run_pass, NEEDS_LIVE},
+    [SNP_METHOD_LS] = {run_pass, NEEDS_LIVE},
+    [SNP_METHOD_OUTPUT] = {run_pass, NEEDS_TIER},
+    [SNP_METHOD_STATS] = {run_stats, 0},
+    [SNP_METHOD_PROBE] = {run_pass, NEEDS_TIER},
+    [SNP_METHOD_SHUTDOWN] = {run_shutdown, 0},
 };
 
 static const struct handler *handler_of(const struct snp_method_form *method)

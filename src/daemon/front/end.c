@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nothing new begins. What sessions hold is saved, then the tiers end, then the journal is closed;
- * only then is answered who asked for it, and the loop ends by itself once the last handle is closed.
+ * only then is answered who asked for it, and the loop ends by itself once the last handle
+ * is closed.
  */
 #include "daemon/front/end.h"
 
@@ -119,9 +120,8 @@ static void end_report(struct snp_server *server)
     if (json_array_size(unsaved) > 0) {
         names_of(unsaved, names, sizeof(names));
         snp_log(SNP_LOG_WARN, "end-unsaved", "sessions=\"%s\"", names);
-        snp_entry_event(server, "end_unsaved", NULL,
-                        "not saved when the daemon ended: %s (%.300s)", names,
-                        snp_json_str(json_array_get(unsaved, 0), "reason", ""));
+        snp_entry_event(server, "end_unsaved", NULL, "not saved when the daemon ended: %s (%.300s)",
+                        names, snp_json_str(json_array_get(unsaved, 0), "reason", ""));
     }
 }
 
@@ -142,8 +142,7 @@ static bool is_unsaved(const struct snp_session *session)
 /* Of one whose cell runs: what was answered before that is saved. */
 static bool has_before(const struct snp_session *session)
 {
-    return !is_unsaved(session) ||
-           session->unsaved.saved_changes == session->unsaved.begun_changes;
+    return !is_unsaved(session) || session->unsaved.saved_changes == session->unsaved.begun_changes;
 }
 
 /* Who has a cell still running after all that time loses what was done since it was saved last. */
@@ -153,10 +152,8 @@ static void end_tell(struct snp_server *server)
         const struct snp_session *session = server->sessions.slots[i];
         struct snp_err err;
 
-        if (session != NULL && session->state == SNP_SESSION_RUNNING &&
-            session->name[0] != '\0' &&
-            (!has_before(session) ||
-             session->unsaved.changes != session->unsaved.begun_changes)) {
+        if (session != NULL && session->state == SNP_SESSION_RUNNING && session->name[0] != '\0' &&
+            (!has_before(session) || session->unsaved.changes != session->unsaved.begun_changes)) {
             (void)snp_fail(&err, SNP_E_TIMEOUT,
                            "cell %llu was still running; the session was last saved after "
                            "cell %llu%s",
@@ -207,7 +204,10 @@ static bool is_unproven(const struct snp_session *session)
     return session->durable.checkpoint != 0 && !snp_prove_is_done(session);
 }
 
-/* As it was before its cell; if that cannot be saved, or files were put since, the cell is waited for. */
+/*
+ * As it was before its cell; if that cannot be saved, or files were put since, the cell is
+ * waited for.
+ */
 static bool end_running(struct snp_session *session)
 {
     if (session->live.running != NULL && session->live.running->record != NULL) {
@@ -229,8 +229,7 @@ static bool end_session(struct snp_session *session)
 {
     struct snp_server *server = session->server;
 
-    if (session->name[0] == '\0' || session->live.executor == NULL ||
-        session->live.wake != NULL) {
+    if (session->name[0] == '\0' || session->live.executor == NULL || session->live.wake != NULL) {
         return false;
     }
     if (session->unsaved.save != NULL || session->unsaved.n_putting > 0 ||
@@ -245,8 +244,7 @@ static bool end_session(struct snp_session *session)
         return end_running(session);
     }
     if (session->state != SNP_SESSION_IDLE) {
-        return session->state == SNP_SESSION_SAVING ||
-               session->state == SNP_SESSION_ROLLING_BACK;
+        return session->state == SNP_SESSION_SAVING || session->state == SNP_SESSION_ROLLING_BACK;
     }
     if (is_unsaved(session) ? session->unsaved.end_tries == SNP_CAP_END_TRIES
                             : session->unsaved.end_tries > 0 || !is_unproven(session)) {
@@ -327,7 +325,10 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     uv_close((uv_handle_t *)&server->listener, NULL);
     snp_closep(&server->listen_fd);
     server->listen_fd = -1;
-    /* From here on a new client finds nobody and starts the next daemon; whose socket may be there already. */
+    /*
+     * From here on a new client finds nobody and starts the next daemon; whose socket may be
+     * there already.
+     */
     if (!server->options.is_socket_given && snp_server_is_reachable(server)) {
         (void)unlink(server->options.socket_path);
     }

@@ -9,7 +9,10 @@
 struct snp_request;
 struct snp_server;
 
-/* Begin the end: nothing new is accepted, sessions close. request: answered when they have; NULL = nobody waits. */
+/*
+ * Begin the end: nothing new is accepted, sessions close. request: answered when they have;
+ * NULL = nobody waits.
+ */
 void snp_server_end(struct snp_server *server, struct snp_request *request);
 
 /* Save all sessions, then end; if a save fails, the request is refused and the daemon continues. */

@@ -61,9 +61,7 @@ static void sandbox_gone(const struct snp_tier *tier,
     }
 }
 
-static void tier_lost(const struct snp_tier *tier,
-                      struct snp_server *server,
-                      const char *reason)
+static void tier_lost(const struct snp_tier *tier, struct snp_server *server, const char *reason)
 {
     snp_executor_tier_lost(server, tier, reason);
 }

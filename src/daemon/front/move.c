@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The method `sessions.move`: the session is saved here, restored there on trial, and only then ended here; the
- * next cell wakes it there. It is where the journal says, and that says the new tier when all of it is done.
+ * The method `sessions.move`: the session is saved here, restored there on trial, and only then
+ * ended here; the next cell wakes it there. It is where the journal says, and that says the new
+ * tier when all of it is done.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +61,7 @@ static void moving_answer(struct moving *moving, bool is_moved)
     snp_request_answer(moving->request,
                        SNP_WRITE(snp_sessions_move_answer, .moved = is_moved,
                                  .from = moving->from->name, .to = moving->to->name,
-                                 .cell = moving->session->durable.checkpoint_cell,
-                                 .lost = lost));
+                                 .cell = moving->session->durable.checkpoint_cell, .lost = lost));
     moving_free(moving);
 }
 
@@ -72,8 +72,8 @@ static void written(void *ctx, const struct snp_err *why)
     struct snp_err err;
 
     if (why == NULL) {
-        snp_log(SNP_LOG_INFO, "move", "session=%s from=%s to=%s", session->id,
-                moving->from->name, moving->to->name);
+        snp_log(SNP_LOG_INFO, "move", "session=%s from=%s to=%s", session->id, moving->from->name,
+                moving->to->name);
         moving_answer(moving, true);
         return;
     }
@@ -132,7 +132,10 @@ static void lacks_checked(void *arg, const struct snp_err *why)
     snp_session_unref(session);
 }
 
-/* Over a project a session has what it changed, in a copy of one all of its files: neither stands for the other. */
+/*
+ * Over a project a session has what it changed, in a copy of one all of its files: neither stands
+ * for the other.
+ */
 static int project_check(const struct snp_session *session,
                          const struct snp_found_tier *to,
                          struct snp_err *err)
@@ -170,8 +173,7 @@ static int place_read(struct moving *moving,
     struct snp_tiers *tiers = &moving->session->server->tiers;
 
     if (strcmp(asked->tier, SNP_TIER_AUTO) == 0) {
-        return snp_fail(err, SNP_E_INVALID, "a session moves to a tier, not to %s",
-                        SNP_TIER_AUTO);
+        return snp_fail(err, SNP_E_INVALID, "a session moves to a tier, not to %s", SNP_TIER_AUTO);
     }
     SNP_TRY(snp_tiers_find(tiers, asked->tier, &place->tier, err));
     if (place->tier == moving->from) {
@@ -179,16 +181,15 @@ static int place_read(struct moving *moving,
                         moving->session->name, place->tier->name);
     }
     SNP_TRY(project_check(moving->session, place->tier, err));
-    SNP_TRY(snp_tier_guarantees(place->tier, asked->rootfs, moving->session->policy.guarantees,
-                                err));
+    SNP_TRY(
+        snp_tier_guarantees(place->tier, asked->rootfs, moving->session->policy.guarantees, err));
     place->rootfs = asked->rootfs == NULL ? NULL : strdup(asked->rootfs);
     SNP_TRY_MEMORY(asked->rootfs == NULL || place->rootfs != NULL, err);
     place->has_network = asked->network;
     place->allow_degraded = asked->allow_degraded;
     moving->to = place->tier;
     moving->trial.place = place;
-    moving->departure =
-        (struct snp_departure){.trial = &moving->trial, .may_lose = asked->lossy};
+    moving->departure = (struct snp_departure){.trial = &moving->trial, .may_lose = asked->lossy};
     return 0;
 }
 
@@ -206,9 +207,7 @@ static void move(struct moving *moving)
     }
 }
 
-static void move_turn(struct snp_turn *turn,
-                      struct snp_session *session,
-                      const struct snp_err *why)
+static void move_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *why)
 {
     struct moving *moving = snp_container_of(turn, struct moving, turn);
     struct snp_err err;

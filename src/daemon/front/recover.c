@@ -135,7 +135,7 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-/* On the loop ----------------------------------------------------------------------------------- */
+/* On the loop ---------------------------------------------------------------------------------- */
 
 static void session_make(struct snp_server *server, const struct session_row *row)
 {
@@ -163,8 +163,7 @@ static void session_make(struct snp_server *server, const struct session_row *ro
     session->cells = row->cells;
     session->created_wall_us = row->created_us;
     session->used_wall_us = row->used_us;
-    (void)snprintf(session->live.loss, sizeof(session->live.loss),
-                   "the daemon that ran it ended");
+    (void)snprintf(session->live.loss, sizeof(session->live.loss), "the daemon that ran it ended");
 }
 
 static void recovered(void *arg, const struct snp_err *err)

@@ -12,8 +12,9 @@
 struct snp_server;
 
 /*
- * Read them; then server->is_recovered, or the journal cannot be used, which is logged.
- * done: called once, from the loop; NULL = nobody waits. While one is under way another call does nothing.
+ * Read them; then server->is_recovered, or the journal cannot be used, which is logged. done:
+ * called once, from the loop; NULL = nobody waits. While one is under way another call
+ * does nothing.
  */
 void snp_recover(struct snp_server *server, void (*done)(struct snp_server *server));
 

@@ -47,9 +47,7 @@ enum {
 /* Clients ------------------------------------------------------------------------------ */
 
 /* -1: the client has broken the protocol; it was told and is to go. */
-static int peer_handle(struct snp_peer *peer,
-                       const struct snp_frame *frame,
-                       struct snp_err *err)
+static int peer_handle(struct snp_peer *peer, const struct snp_frame *frame, struct snp_err *err)
 {
     snp_autojson json_t *head = NULL;
     struct snp_request *request;
@@ -209,8 +207,8 @@ static bool is_quiet(const struct snp_server *server)
         const struct snp_peer *peer = server->peers[i];
         int unread = 0;
 
-        if (peer != NULL && (peer->conn.in.len > 0 ||
-                             ioctl(peer->conn.fd, FIONREAD, &unread) < 0 || unread > 0)) {
+        if (peer != NULL &&
+            (peer->conn.in.len > 0 || ioctl(peer->conn.fd, FIONREAD, &unread) < 0 || unread > 0)) {
             return false;
         }
     }
@@ -258,8 +256,9 @@ static void hand_over_settled(struct snp_server *server, bool is_saved)
 }
 
 /*
- * After an upgrade: save all sessions, then end; the next daemon restores them. New connections wait, but not for later
- * attempts: a session that cannot be saved would delay all others again and again.
+ * After an upgrade: save all sessions, then end; the next daemon restores them. New connections
+ * wait, but not for later attempts: a session that cannot be saved would delay all others again
+ * and again.
  */
 static bool hand_over(struct snp_server *server)
 {
@@ -319,7 +318,10 @@ static bool has_no_room(const struct snp_server *server)
     return false;
 }
 
-/* A session whose sandbox fails to save it must not keep the journal from the next daemon: no client can reach us. */
+/*
+ * A session whose sandbox fails to save it must not keep the journal from the next daemon: no
+ * client can reach us.
+ */
 static void unreachable_settled(struct snp_server *server, bool is_saved)
 {
     if (is_settled(server, is_saved || !has_no_room(server)) && !has_requests(server)) {
@@ -384,8 +386,7 @@ static void owners_check(struct snp_server *server)
         struct snp_session *session = server->sessions.slots[i];
 
         if (session != NULL && session->policy.owner[0] != '\0' &&
-            session->state != SNP_SESSION_CLOSING &&
-            snp_process_is_over(session->policy.owner)) {
+            session->state != SNP_SESSION_CLOSING && snp_process_is_over(session->policy.owner)) {
             snp_log(SNP_LOG_INFO, "owner-ended", "session=%s", session->id);
             snp_session_end(session, NULL);
         }
@@ -420,8 +421,8 @@ static void on_tick(uv_timer_t *timer)
 
 static uint64_t tick_ms(const struct snp_server_options *options)
 {
-    uint64_t least = options->idle_ms < options->session_idle_ms ? options->idle_ms
-                                                                 : options->session_idle_ms;
+    uint64_t least =
+        options->idle_ms < options->session_idle_ms ? options->idle_ms : options->session_idle_ms;
     uint64_t tick = least / TICKS;
 
     if (tick < TICK_MIN_MS) {
@@ -476,8 +477,7 @@ int snp_server_init(struct snp_server *server,
     snp_autoclose int owned = listen_fd;
     int r;
 
-    *server =
-        (struct snp_server){.options = *options, .hooks = &snp_daemon_hooks, .listen_fd = -1};
+    *server = (struct snp_server){.options = *options, .hooks = &snp_daemon_hooks, .listen_fd = -1};
     server->outputs_bytes = outputs_bytes(options->budget_bytes);
     server->started_us = snp_now_us();
     server->busy_us = server->started_us;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The method `sessions.set`: lowered limits are tried by restoring the session in a second sandbox. Then the limits are
- * written to the policy, then the sandbox, if there is one, then the journal. The sandbox keeps limits that it cannot
- * change; the next one is opened with the policy.
+ * The method `sessions.set`: lowered limits are tried by restoring the session in a second sandbox.
+ * Then the limits are written to the policy, then the sandbox, if there is one, then the journal.
+ * The sandbox keeps limits that it cannot change; the next one is opened with the policy.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -123,8 +123,7 @@ static int limited(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     struct snp_err ignored;
     int r;
 
-    if (answer->head ==
-        NULL) { /* the sandbox has ended, or its tier does not have the method */
+    if (answer->head == NULL) { /* the sandbox has ended, or its tier does not have the method */
         all_at_wake(setting);
         write_down(setting);
         return 0;
@@ -202,8 +201,7 @@ static void refuse(struct setting_change *setting, const struct snp_err *why)
         "a trial restore failed: %.200s (%s: %s). Set a higher limit, or delete data "
         "first",
         why->msg, used != 0 ? "memory used" : "saved data",
-        snp_format_bytes(used != 0 ? used : session->durable.checkpoint_bytes, text,
-                         sizeof(text)));
+        snp_format_bytes(used != 0 ? used : session->durable.checkpoint_bytes, text, sizeof(text)));
     setting_fail(setting, &err);
 }
 
@@ -230,9 +228,7 @@ static void tried(void *ctx, const struct snp_err *why)
     }
 }
 
-static void turn_come(struct snp_turn *turn,
-                      struct snp_session *session,
-                      const struct snp_err *why)
+static void turn_come(struct snp_turn *turn, struct snp_session *session, const struct snp_err *why)
 {
     struct setting_change *setting = snp_container_of(turn, struct setting_change, turn);
 
@@ -298,9 +294,7 @@ static void set(struct setting_change *setting)
     }
 }
 
-static void awake(struct snp_waiter *waiter,
-                  struct snp_session *session,
-                  const struct snp_err *err)
+static void awake(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *err)
 {
     struct setting_change *setting = snp_container_of(waiter, struct setting_change, waiter);
 
@@ -317,8 +311,7 @@ void snp_run_set(const struct snp_work *work)
     struct setting_change *setting;
 
     if (work->session->name[0] == '\0') {
-        snp_request_refuse(work->request, SNP_E_INVALID,
-                           "an unnamed session ends with its call");
+        snp_request_refuse(work->request, SNP_E_INVALID, "an unnamed session ends with its call");
         return;
     }
     setting = snp_request_state(work->request, sizeof(*setting));

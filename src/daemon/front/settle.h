@@ -12,8 +12,9 @@ struct snp_server;
 typedef void snp_settled(struct snp_server *server, bool is_saved);
 
 /*
- * Save the sessions while the daemon continues to serve. done is called once, perhaps before this returns; not if the
- * daemon begins to end first. False: a save of all sessions is already pending, and done is not called.
+ * Save the sessions while the daemon continues to serve. done is called once, perhaps before this
+ * returns; not if the daemon begins to end first. False: a save of all sessions is already pending,
+ * and done is not called.
  */
 bool snp_server_settle(struct snp_server *server, snp_settled *done);
 

@@ -81,8 +81,7 @@ void snp_rest_look(struct snp_session *session)
 void snp_session_rest(struct snp_session *session)
 {
     snp_session_event(session, SNP_EV_RESTED);
-    if (session->durable.is_recorded &&
-        session->server->store != NULL && /* its end closes it */
+    if (session->durable.is_recorded && session->server->store != NULL && /* its end closes it */
         (session->durable.missing != NULL || snp_session_is_lacking(session) ||
          session->durable.has_puts)) {
         (void)snp_entry_pay(session, NULL, NULL); /* what is owed is there then */

@@ -5,9 +5,10 @@
  *   known keys (journal) -> save (tier writes, store reads, through a pipe) -> committed
  *
  * The tier's answer and the store's must both say that it went well; the store's is the one that
- * makes the checkpoint. Invariants: session->unsaved.save is the one that is being made, from the first
- * step to the last; others wait in line behind it. A save is of the state in which it was begun: epoch, cell
- * and effect are noted then, and looked at nowhere else. Nothing is being put into the session then.
+ * makes the checkpoint. Invariants: session->unsaved.save is the one that is being made, from the
+ * first step to the last; others wait in line behind it. A save is of the state in which it was
+ * begun: epoch, cell and effect are noted then, and looked at nowhere else. Nothing is being put
+ * into the session then.
  */
 #include "daemon/save/checkpoint.h"
 
@@ -65,8 +66,8 @@ struct snp_save {
     bool has_image;
     struct snp_buf known; /* owned; written by the store's thread at first */
     json_t *report;       /* owned; NULL = not made */
-    json_t *first; /* owned: of the one that was made before, without an image; or NULL */
-    json_t *lost;  /* owned */
+    json_t *first;        /* owned: of the one that was made before, without an image; or NULL */
+    json_t *lost;         /* owned */
     struct snp_err err;
 };
 
@@ -90,8 +91,7 @@ static void note_made(struct snp_save *save)
     struct snp_session *session = save->session;
 
     snp_log(SNP_LOG_DEBUG, "checkpoint", "session=%s cell=%llu us=%llu", session->id,
-            (unsigned long long)save->cell,
-            (unsigned long long)(snp_now_us() - save->begun_us));
+            (unsigned long long)save->cell, (unsigned long long)(snp_now_us() - save->begun_us));
     if (save->has_copy || session->epoch != save->epoch) {
         return; /* not the session's present state */
     }
@@ -170,7 +170,10 @@ static void save_again(struct snp_session *session)
     session->unsaved.due_us = snp_now_us() + session->unsaved.retry_ms * 1000;
 }
 
-/* A save of the current state failed. After a save beside a running cell, the end of the cell saves again. */
+/*
+ * A save of the current state failed. After a save beside a running cell, the end of the cell
+ * saves again.
+ */
 static void save_failed(const struct snp_save *save)
 {
     struct snp_session *session = save->session;
@@ -180,20 +183,25 @@ static void save_failed(const struct snp_save *save)
         return;
     }
     if (save->is_aside && save->err.code == SNP_E_LIMIT && !save->is_journals) {
-        /* The memory limit leaves no room for a copy: cells wait for saves from now on, or none would succeed. */
+        /*
+         * The memory limit leaves no room for a copy: cells wait for saves from now on, or none
+         * would succeed.
+         */
         session->unsaved.is_short = true;
         save_later(session);
         return;
     }
     snp_unsaved_note(session, &save->err);
     session->unsaved.is_tiers = !save->is_journals;
-    if (session->unsaved.when != SNP_CHECKPOINT_OFF &&
-        snp_tier_can(session->policy.tier, "save")) {
+    if (session->unsaved.when != SNP_CHECKPOINT_OFF && snp_tier_can(session->policy.tier, "save")) {
         save_again(session);
     }
 }
 
-/* What was written where the next daemon does not look is not saved, although later saves build on it. */
+/*
+ * What was written where the next daemon does not look is not saved, although later saves build
+ * on it.
+ */
 static void refuse_moved(struct snp_save *save)
 {
     if (!save->has_copy && snp_store_moved(save->session->server->store, &save->err) < 0) {
@@ -264,9 +272,7 @@ static void step_end(struct snp_save *save)
 
 /* Both ends of the pipe --------------------------------------------------------------------- */
 
-static void stored(void *arg,
-                   const struct snp_checkpoint_report *report,
-                   const struct snp_err *err)
+static void stored(void *arg, const struct snp_checkpoint_report *report, const struct snp_err *err)
 {
     struct snp_save *save = arg;
 
@@ -274,11 +280,11 @@ static void stored(void *arg,
         save->bytes = report->bytes;
         save->has_image = report->has_image;
         save->lost = report->lost == NULL ? json_array() : json_loads(report->lost, 0, NULL);
-        save->report = SNP_WRITE(
-            snp_checkpoint_answer, .checkpoint = report->checkpoint, .cell = report->cell,
-            .items = report->items, .written_bytes = report->written_bytes,
-            .same_items = report->same_items, .lost = save->lost, .image = report->has_image,
-            .us = snp_now_us() - save->begun_us);
+        save->report =
+            SNP_WRITE(snp_checkpoint_answer, .checkpoint = report->checkpoint, .cell = report->cell,
+                      .items = report->items, .written_bytes = report->written_bytes,
+                      .same_items = report->same_items, .lost = save->lost,
+                      .image = report->has_image, .us = snp_now_us() - save->begun_us);
         if (save->report == NULL) {
             (void)snp_fail(&save->err, SNP_E_NOMEM, "out of memory");
         }
@@ -296,8 +302,7 @@ static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     struct snp_save *save = ctx;
 
     (void)ret_bad;
-    save->is_late =
-        save->is_beside && answer->head == NULL && answer->err->code == SNP_E_DENIED;
+    save->is_late = save->is_beside && answer->head == NULL && answer->err->code == SNP_E_DENIED;
     if (answer->head == NULL && (save->err.code == SNP_OK || save->err.code == SNP_E_PEER)) {
         save->err = *answer->err;
     }
@@ -317,8 +322,7 @@ static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err 
     }
     snp_log(SNP_LOG_DEBUG, "saving", "session=%s cell=%llu", session->id,
             (unsigned long long)save->cell);
-    if (save->is_aside && session->unsaved.save == save &&
-        session->state == SNP_SESSION_SAVING) {
+    if (save->is_aside && session->unsaved.save == save && session->state == SNP_SESSION_SAVING) {
         snp_session_ref(session);
         snp_session_event(session, SNP_EV_SAVED);
         snp_session_go_on(session);
@@ -357,8 +361,8 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
     }
     call.head = SNP_WRITE(snp_tier_save_request, .session = save->executor->id,
                           .branch = save->has_copy ? (int64_t)save->number : SNP_NO_NUMBER,
-                          .epoch = save->has_copy ? 0 : save->epoch,
-                          .cell = (int64_t)save->cell, .image = save->wants_image);
+                          .epoch = save->has_copy ? 0 : save->epoch, .cell = (int64_t)save->cell,
+                          .image = save->wants_image);
     call.has_fd = true;
     call.fd = ends[1];
     r = snp_tier_ask(save->executor->tier, &call, err);
@@ -379,9 +383,9 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
 static int run_known(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_save *save = arg;
-    int r = save->has_copy ? 0
-                           : snp_journal_effect_last(tx, save->session->id, save->cell,
-                                                     &save->effect, err);
+    int r = save->has_copy
+                ? 0
+                : snp_journal_effect_last(tx, save->session->id, save->cell, &save->effect, err);
 
     snp_buf_clear(&save->known);
     return r < 0 ? r : snp_journal_known_keys(tx, save->base, &save->known, err);
@@ -532,9 +536,7 @@ void snp_checkpoint_make(struct snp_session *session, snp_checkpoint_made *made,
     save_start(session, NULL, false, made, ctx);
 }
 
-void snp_checkpoint_make_aside(struct snp_session *session,
-                               snp_checkpoint_made *made,
-                               void *ctx)
+void snp_checkpoint_make_aside(struct snp_session *session, snp_checkpoint_made *made, void *ctx)
 {
     save_start(session, NULL, true, made, ctx);
 }
@@ -575,8 +577,7 @@ bool snp_checkpoint_is_moving(const struct snp_session *session)
 bool snp_checkpoint_lacks_image(const struct snp_session *session)
 {
     return session->durable.checkpoint != 0 && !session->durable.has_image &&
-           has_lost(session->durable.checkpoint_lost) &&
-           snp_tier_has_images(session->policy.tier);
+           has_lost(session->durable.checkpoint_lost) && snp_tier_has_images(session->policy.tier);
 }
 
 bool snp_checkpoint_is_awaited(const struct snp_session *session)

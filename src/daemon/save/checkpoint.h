@@ -26,12 +26,10 @@ typedef void snp_checkpoint_made(void *ctx, const json_t *report, const struct s
 void snp_checkpoint_make(struct snp_session *session, snp_checkpoint_made *made, void *ctx);
 
 /*
- * The same, but the session is free again as soon as the tier has a copy of it: cells and files come while that is
- * written. Where the tier can make no copy it is as above.
+ * The same, but the session is free again as soon as the tier has a copy of it: cells and files
+ * come while that is written. Where the tier can make no copy it is as above.
  */
-void snp_checkpoint_make_aside(struct snp_session *session,
-                               snp_checkpoint_made *made,
-                               void *ctx);
+void snp_checkpoint_make_aside(struct snp_session *session, snp_checkpoint_made *made, void *ctx);
 
 /* A snapshot in memory, to be written to disk; cells go on meanwhile. */
 struct snp_checkpoint_copy {

@@ -2,7 +2,9 @@
 #ifndef SNP_DAEMON_SAVE_DURABLE_H
 #define SNP_DAEMON_SAVE_DURABLE_H
 
-/* What the journal has of a session, as it changes otherwise than by a checkpoint (checkpoint.c). */
+/*
+ * What the journal has of a session, as it changes otherwise than by a checkpoint (checkpoint.c).
+ */
 
 #include <stdbool.h>
 #include <stdint.h>

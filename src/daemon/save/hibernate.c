@@ -125,8 +125,7 @@ static bool needs_saving(const struct snp_session *session)
 /* Not now; but what runs in it may have ended when it would be idle for as long again. */
 static void put_off(struct snp_session *session)
 {
-    session->unsaved.unsavable_us =
-        snp_now_us() + session->server->options.session_idle_ms * 1000;
+    session->unsaved.unsavable_us = snp_now_us() + session->server->options.session_idle_ms * 1000;
 }
 
 static bool is_unused(const struct snp_session *session)
@@ -219,10 +218,10 @@ static int check_losses(struct snp_departure *departure,
 
     if (departure->stays) {
         departure->has_losses = first != NULL;
-        return first == NULL ? 0
-                             : snp_fail(err, SNP_E_LIMIT, "%.64s: %.100s",
-                                        snp_json_str(first, "name", "?"),
-                                        snp_json_str(first, "reason", "?"));
+        return first == NULL
+                   ? 0
+                   : snp_fail(err, SNP_E_LIMIT, "%.64s: %.100s", snp_json_str(first, "name", "?"),
+                              snp_json_str(first, "reason", "?"));
     }
     departure->has_losses = n > 0 && !departure->may_lose;
     return departure->has_losses
@@ -331,11 +330,10 @@ static void begin(struct snp_hibernation *h)
     session->unsaved.hibernation = h;
     h->epoch = session->epoch;
     if (session->unsaved.is_dirty && !session->durable.is_recorded) {
-        (void)snp_fail(
-            &err, SNP_E_LIMIT,
-            "the journal could not record what session %s ran, so it cannot be saved; "
-            "the session stays awake",
-            session->name);
+        (void)snp_fail(&err, SNP_E_LIMIT,
+                       "the journal could not record what session %s ran, so it cannot be saved; "
+                       "the session stays awake",
+                       session->name);
         stay(h, &err);
     } else if (session->live.executor != NULL && needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
@@ -390,10 +388,7 @@ static void hibernate(struct snp_session *session,
     }
 }
 
-void snp_hibernate(struct snp_session *session,
-                   bool is_gentle,
-                   snp_hibernate_done *done,
-                   void *ctx)
+void snp_hibernate(struct snp_session *session, bool is_gentle, snp_hibernate_done *done, void *ctx)
 {
     hibernate(session, is_gentle, NULL, done, ctx);
 }

@@ -26,7 +26,10 @@ void snp_hibernate(struct snp_session *session,
                    snp_hibernate_done *done,
                    void *ctx);
 
-/* The session runs a cell, wakes or rolls back: hibernation waits for its turn. A pending save needs no turn. */
+/*
+ * The session runs a cell, wakes or rolls back: hibernation waits for its turn. A pending save
+ * needs no turn.
+ */
 bool snp_hibernate_must_wait(const struct snp_session *session);
 
 /* A hibernation that ends only if the session can wake somewhere else, or with other limits. */
@@ -38,8 +41,8 @@ struct snp_departure {
 };
 
 /*
- * The same, tried in that place; the session may also be asleep already, with nothing missing. It is not
- * hibernating. departure: the caller's, until done.
+ * The same, tried in that place; the session may also be asleep already, with nothing missing. It
+ * is not hibernating. departure: the caller's, until done.
  */
 void snp_hibernate_for(struct snp_session *session,
                        struct snp_departure *departure,

@@ -143,7 +143,10 @@ static struct snp_entry *debt_new(struct snp_entry *entry)
     return debt;
 }
 
-/* One more, in the order of their cells; of two of one cell the first stays: it may have the intent. */
+/*
+ * One more, in the order of their cells; of two of one cell the first stays: it may have
+ * the intent.
+ */
 static void debt_add(struct snp_session *session, struct snp_entry *debt)
 {
     struct snp_entry **at = &session->durable.debt;
@@ -273,8 +276,7 @@ static int intent_write(struct snp_tx *tx, const struct snp_entry *entry, struct
     SNP_TRY(row_add(tx, entry, err));
     return snp_journal_cell_begin(
         tx, &cell, (struct snp_bytes){entry->raw, entry->code_len},
-        (struct snp_bytes){entry->raw + entry->code_len, entry->raw_len - entry->code_len},
-        err);
+        (struct snp_bytes){entry->raw + entry->code_len, entry->raw_len - entry->code_len}, err);
 }
 
 /* A cell that is owed: its intent if that is missing, and that its end is not known. */
@@ -289,8 +291,7 @@ static int debt_write(struct snp_tx *tx, const struct snp_entry *debt, struct sn
     } else if (r == 0 && strcmp(row.status, "running") != 0) {
         return 0;
     }
-    return r < 0 ? r
-                 : snp_journal_cell_end(tx, debt->id, debt->cell, debt->epoch, &outcome, err);
+    return r < 0 ? r : snp_journal_cell_end(tx, debt->id, debt->cell, debt->epoch, &outcome, err);
 }
 
 /* All that the job is to pay; of its own cell it is the intent, which failed before. */
@@ -298,8 +299,7 @@ static int debts_write(struct snp_tx *tx, const struct snp_entry *entry, struct 
 {
     int r = 0;
 
-    for (const struct snp_entry *debt = entry->debt; r == 0 && debt != NULL;
-         debt = debt->debt) {
+    for (const struct snp_entry *debt = entry->debt; r == 0 && debt != NULL; debt = debt->debt) {
         r = entry->is_cell && debt->cell == entry->cell ? intent_write(tx, debt, err)
                                                         : debt_write(tx, debt, err);
     }
@@ -317,11 +317,11 @@ static int run_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
 static int intent_fill(struct snp_entry *entry, struct snp_exec *exec)
 {
     struct snp_session *session = exec->session;
-    snp_autojson json_t *spec = json_pack(
-        "{s:I, s:b, s:b, s:b, s:I, s:I}", "wall_ms", (json_int_t)exec->wall_ms, "require_exact",
-        exec->spec.asked.require_exact, "stdin", exec->spec.asked.stdin, "internal",
-        exec->spec.asked.internal, "replay_of", (json_int_t)exec->replay_of, "rerun_of",
-        (json_int_t)exec->spec.asked.rerun_of);
+    snp_autojson json_t *spec =
+        json_pack("{s:I, s:b, s:b, s:b, s:I, s:I}", "wall_ms", (json_int_t)exec->wall_ms,
+                  "require_exact", exec->spec.asked.require_exact, "stdin", exec->spec.asked.stdin,
+                  "internal", exec->spec.asked.internal, "replay_of", (json_int_t)exec->replay_of,
+                  "rerun_of", (json_int_t)exec->spec.asked.rerun_of);
 
     exec->is_intent_due = false;
     entry->has_intent = true;
@@ -412,8 +412,7 @@ static void seen_read(const struct snp_exec *exec, struct snp_buf seen[2])
         size_t size = 0;
         bool has = false;
 
-        if (snp_frame_peek(&rest, SNP_FRAME_BODY_MAX, &frame, &size, &has, &ignored) < 0 ||
-            !has) {
+        if (snp_frame_peek(&rest, SNP_FRAME_BODY_MAX, &frame, &size, &has, &ignored) < 0 || !has) {
             return; /* cannot be: we wrote them */
         }
         if (snp_json_parse(frame.head, frame.head_len, &head, &ignored) == 0) {
@@ -452,8 +451,8 @@ static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
         .status = entry->status,
         .state = entry->state,
         .wall_us = entry->wall_us,
-        .result = {entry->result,                entry->result == NULL ? 0 : strlen(entry->result)},
-        .raw = {snp_buf_bytes(&entry->shown), entry->shown.len                                 },
+        .result = {entry->result, entry->result == NULL ? 0 : strlen(entry->result)},
+        .raw = {snp_buf_bytes(&entry->shown), entry->shown.len},
         .displays = entry->displays,
     };
 
@@ -464,9 +463,7 @@ static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
     return snp_journal_cell_end(tx, entry->id, entry->cell, entry->epoch, &outcome, err);
 }
 
-void snp_entry_end(struct snp_exec *exec,
-                   const struct snp_outcome *outcome,
-                   snp_entry_done *done)
+void snp_entry_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_entry_done *done)
 {
     struct snp_entry *entry = entry_new(exec->session, done, exec);
     struct snp_err err;
@@ -522,9 +519,7 @@ static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
 }
 
 /* NULL: out of memory. */
-static struct snp_entry *session_new(struct snp_session *session,
-                                     snp_entry_done *done,
-                                     void *ctx)
+static struct snp_entry *session_new(struct snp_session *session, snp_entry_done *done, void *ctx)
 {
     struct snp_entry *entry = entry_new(session, done, ctx);
 
@@ -545,9 +540,8 @@ int snp_entry_session(struct snp_session *session,
 {
     struct snp_entry *entry = session_new(session, done, ctx);
 
-    return entry == NULL
-               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-               : submit(session->server, entry, run_session, SNP_DURABILITY_PROCESS, err);
+    return entry == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                         : submit(session->server, entry, run_session, SNP_DURABILITY_PROCESS, err);
 }
 
 int snp_entry_accepted(struct snp_session *session,
@@ -628,16 +622,14 @@ static int run_pay(struct snp_tx *tx, void *arg, struct snp_err *err)
 
 bool snp_entry_pay(struct snp_session *session, snp_entry_done *done, void *ctx)
 {
-    struct snp_entry *entry =
-        session->durable.debt == NULL ? NULL : entry_new(session, done, ctx);
+    struct snp_entry *entry = session->durable.debt == NULL ? NULL : entry_new(session, done, ctx);
     struct snp_err err;
 
     if (entry == NULL) {
         return false;
     }
     entry->debt = SNP_TAKE_PTR(session->durable.debt);
-    if (submit(session->server, entry, run_pay, SNP_DURABILITY_PROCESS, &err) < 0 &&
-        done != NULL) {
+    if (submit(session->server, entry, run_pay, SNP_DURABILITY_PROCESS, &err) < 0 && done != NULL) {
         done(ctx, &err);
     }
     return true;
@@ -686,9 +678,7 @@ static int run_effect_undo(struct snp_tx *tx, void *arg, struct snp_err *err)
 }
 
 /* detail: consumed. */
-static struct snp_entry *effect_new(struct snp_session *session,
-                                    const char *kind,
-                                    json_t *detail)
+static struct snp_entry *effect_new(struct snp_session *session, const char *kind, json_t *detail)
 {
     snp_autojson json_t *owned = detail;
     struct snp_entry *entry = owned == NULL ? NULL : entry_new(session, NULL, NULL);
@@ -717,7 +707,10 @@ static int put_submit(struct snp_session *session,
     SNP_TRY_MEMORY(entry, err);
     entry->done = done;
     entry->ctx = ctx;
-    /* Synced, because the file itself may not be: without the entry, its loss would not be reported. */
+    /*
+     * Synced, because the file itself may not be: without the entry, its loss would not
+     * be reported.
+     */
     return submit(session->server, entry, run, SNP_DURABILITY_SYNCED, err);
 }
 

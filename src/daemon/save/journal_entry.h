@@ -32,9 +32,7 @@ bool snp_entry_is_suspect(const struct snp_session *session);
  * The intent of a cell, and before the first one the session itself.
  * done: NULL = nobody waits.
  */
-int snp_entry_begin(struct snp_exec *exec,
-                    snp_entry_done *done,
-                    struct snp_err *err) SNP_NODISCARD;
+int snp_entry_begin(struct snp_exec *exec, snp_entry_done *done, struct snp_err *err) SNP_NODISCARD;
 
 /* What it has shown so far. Best effort. */
 void snp_entry_seen(struct snp_exec *exec);
@@ -46,12 +44,10 @@ struct snp_outcome {
     char *result; /* JSON; taken over; NULL = there is none */
 };
 /*
- * The outcome, with the intent if that is due. done(exec, err) always follows, also when the job could not be
- * made, then before this returns: exec is not to be touched any more.
+ * The outcome, with the intent if that is due. done(exec, err) always follows, also when the job
+ * could not be made, then before this returns: exec is not to be touched any more.
  */
-void snp_entry_end(struct snp_exec *exec,
-                   const struct snp_outcome *outcome,
-                   snp_entry_done *done);
+void snp_entry_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_entry_done *done);
 
 /* The session's epoch and policy as they are now. */
 int snp_entry_session(struct snp_session *session,

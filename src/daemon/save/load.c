@@ -92,8 +92,8 @@ static int ask(struct load *load,
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
-    call.head = SNP_WRITE(snp_tier_load_request, .session = executor->id,
-                          .epoch = executor->epoch, .effort = effort);
+    call.head = SNP_WRITE(snp_tier_load_request, .session = executor->id, .epoch = executor->epoch,
+                          .effort = effort);
     call.has_fd = true;
     call.fd = ends[0];
     r = snp_tier_ask(executor->tier, &call, err);
@@ -124,13 +124,12 @@ int snp_load_start(struct snp_executor *executor,
         free(load);
         return r;
     }
-    if (snp_checkpoint_load(
-            executor->server->store, fd,
-            &(struct snp_checkpoint_load){.checkpoint = checkpoint,
-                                          .wants_image = effort == SNP_LOAD_IMAGE,
-                                          .done = written,
-                                          .arg = load},
-            &load->err) == 0) {
+    if (snp_checkpoint_load(executor->server->store, fd,
+                            &(struct snp_checkpoint_load){.checkpoint = checkpoint,
+                                                          .wants_image = effort == SNP_LOAD_IMAGE,
+                                                          .done = written,
+                                                          .arg = load},
+                            &load->err) == 0) {
         load->pending++;
     } /* else the tier meets the end of the pipe, and its answer ends it */
     return 0;

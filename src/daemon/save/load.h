@@ -25,8 +25,8 @@ enum snp_load_effort {
 
 /*
  * The end of it, exactly once. failed: borrowed, [{name, reason}] of what could not be restored;
- * NULL = the executor is of no use, see err: SNP_E_NOT_FOUND when the checkpoint is damaged. SNP_E_UNSUPPORTED, of
- * an image: nothing has changed in it, and err says why.
+ * NULL = the executor is of no use, see err: SNP_E_NOT_FOUND when the checkpoint is damaged.
+ * SNP_E_UNSUPPORTED, of an image: nothing has changed in it, and err says why.
  */
 typedef void snp_load_done(void *ctx, json_t *failed, const struct snp_err *err);
 
@@ -46,8 +46,8 @@ struct snp_load_origin {
 };
 
 /*
- * It goes on exactly where the origin, of the same tier, is. The end as above;
- * SNP_E_UNSUPPORTED: nothing has changed in it, so a checkpoint can be loaded instead, and err says why.
+ * It goes on exactly where the origin, of the same tier, is. The end as above; SNP_E_UNSUPPORTED:
+ * nothing has changed in it, so a checkpoint can be loaded instead, and err says why.
  */
 int snp_load_clone(struct snp_executor *executor,
                    const struct snp_load_origin *origin,

@@ -29,8 +29,7 @@ enum {
 
 static bool is_alive(const struct snp_session *session, const struct snp_memory_copy *copy)
 {
-    return session->live.executor != NULL &&
-           session->live.executor->state == SNP_EXECUTOR_OPEN &&
+    return session->live.executor != NULL && session->live.executor->state == SNP_EXECUTOR_OPEN &&
            strcmp(session->live.executor->id, copy->executor) == 0;
 }
 
@@ -112,8 +111,7 @@ static const struct snp_memory_copy *leaving_find(const struct snp_session *sess
 {
     const struct snp_memory_copy *b = session->live.copies;
 
-    while (b != NULL &&
-           (!is_alive(session, b) || b->is_on_disk || b->is_failed || b->is_doomed)) {
+    while (b != NULL && (!is_alive(session, b) || b->is_on_disk || b->is_failed || b->is_doomed)) {
         b = b->next;
     }
     return b;
@@ -152,7 +150,10 @@ struct loss {
     char *text; /* owned; written by the store's thread: what was lost; NULL = nothing */
 };
 
-/* A row without a checkpoint and without a copy is no snapshot. ret_text: may be NULL; owned by the caller. */
+/*
+ * A row without a checkpoint and without a copy is no snapshot. ret_text: may be NULL; owned by
+ * the caller.
+ */
 static int row_remove(
     struct snp_tx *tx, const char *id, uint64_t now_us, char **ret_text, struct snp_err *err)
 {
@@ -257,7 +258,7 @@ int snp_memory_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
     return r;
 }
 
-/* The list -------------------------------------------------------------------------------------- */
+/* The list ------------------------------------------------------------------------------------- */
 
 /* Take out what went with an executor, and what is doomed; then tell of it. */
 void snp_memory_check(struct snp_session *session)
@@ -398,7 +399,7 @@ static void copies_bound(struct snp_session *session)
     snp_memory_check(session);
 }
 
-/* Measuring ------------------------------------------------------------------------------------- */
+/* Measuring ------------------------------------------------------------------------------------ */
 
 struct copy_measurement {
     struct snp_session *session; /* one reference */
@@ -494,7 +495,7 @@ void snp_memory_measure(struct snp_session *session)
     session->server->n_measuring++;
 }
 
-/* Dropping --------------------------------------------------------------------------------------- */
+/* Dropping ------------------------------------------------------------------------------------- */
 
 static int dropped(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
@@ -509,8 +510,7 @@ static int dropped(void *ctx, const struct snp_tier_answer *answer, struct snp_e
 
 void snp_memory_drop(const struct snp_executor *executor, uint32_t number)
 {
-    struct snp_tier_call call = {.timeout_ms = executor->server->options.tier_ms,
-                                 .done = dropped};
+    struct snp_tier_call call = {.timeout_ms = executor->server->options.tier_ms, .done = dropped};
     struct snp_err err;
 
     if (executor->state != SNP_EXECUTOR_OPEN) {
@@ -518,12 +518,11 @@ void snp_memory_drop(const struct snp_executor *executor, uint32_t number)
     }
     call.head = SNP_WRITE(snp_tier_drop_request, .session = executor->id, .branch = number);
     if (snp_tier_ask(executor->tier, &call, &err) < 0) {
-        snp_log(SNP_LOG_WARN, "snapshot-drop", "executor=%s error=\"%s\"", executor->id,
-                err.msg);
+        snp_log(SNP_LOG_WARN, "snapshot-drop", "executor=%s error=\"%s\"", executor->id, err.msg);
     }
 }
 
-/* To disk ---------------------------------------------------------------------------------------- */
+/* To disk -------------------------------------------------------------------------------------- */
 
 struct spill {
     struct snp_session *session;  /* one reference */
@@ -548,8 +547,8 @@ static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
         copy->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */
         copy->is_failed = ++copy->tries == TRIES_MAX;
         copy->why = *err;
-        snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"",
-                session->id, snapshot, err->msg);
+        snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"", session->id,
+                snapshot, err->msg);
     }
     if (copy->is_on_disk || copy->is_failed) {
         waiters_call(session->server, snapshot);
@@ -571,10 +570,10 @@ void snp_memory_spill(struct snp_session *session)
         if (b->is_spilling) {
             return; /* its end calls this again */
         }
-        oldest = is_alive(session, b) && b->has_row && !b->is_on_disk && !b->is_failed &&
-                         !b->is_doomed
-                     ? b
-                     : oldest;
+        oldest =
+            is_alive(session, b) && b->has_row && !b->is_on_disk && !b->is_failed && !b->is_doomed
+                ? b
+                : oldest;
     }
     if (oldest == NULL) {
         return;

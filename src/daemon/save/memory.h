@@ -51,7 +51,10 @@ struct snp_spill_waiter {
 /* SNP_E_LIMIT: so many are in memory only that one more must wait. */
 int snp_memory_room(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 
-/* Note one that the executor has made, of the session as it is now. NULL when out of memory. Borrowed. */
+/*
+ * Note one that the executor has made, of the session as it is now. NULL when out of
+ * memory. Borrowed.
+ */
 struct snp_memory_copy *snp_memory_add(struct snp_session *session,
                                        const char *snapshot,
                                        uint32_t number);
@@ -76,8 +79,8 @@ void snp_memory_spill(struct snp_session *session);
 
 /*
  * Ask the tier what the session takes, and which it still has in memory: it gives some up when
- * memory is short. The oldest that are on disk go while they hold more than they may. While SNP_CAP_MEASURING sessions
- * are being measured nothing happens; snp_room_tick asks again.
+ * memory is short. The oldest that are on disk go while they hold more than they may. While
+ * SNP_CAP_MEASURING sessions are being measured nothing happens; snp_room_tick asks again.
  */
 void snp_memory_measure(struct snp_session *session);
 
@@ -93,7 +96,10 @@ bool snp_memory_wait(struct snp_server *server,
                      bool again,
                      struct snp_spill_waiter *waiter);
 
-/* The same for any of the session's that is not on disk yet; false: its executor may go without a loss. */
+/*
+ * The same for any of the session's that is not on disk yet; false: its executor may go without
+ * a loss.
+ */
 bool snp_memory_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter);
 
 /* Some are to come to disk. */

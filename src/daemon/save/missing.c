@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cell is missing if it ran after the checkpoint and left something; a file, if it was put after the
- * last effect that the checkpoint says is in it; so is a rollback that was made after that one.
+ * A cell is missing if it ran after the checkpoint and left something; a file, if it was put after
+ * the last effect that the checkpoint says is in it; so is a rollback that was made after that one.
  */
 #include "daemon/save/missing.h"
 
@@ -63,8 +63,8 @@ static bool is_unknown(const char *status)
 }
 
 /*
- * A replay whose end is not known may have ended the daemon, or been cut off by it: that counts once. One that lost the
- * session counts twice.
+ * A replay whose end is not known may have ended the daemon, or been cut off by it: that counts
+ * once. One that lost the session counts twice.
  */
 static void note_replay(struct snp_missing *missing,
                         uint64_t cell,
@@ -76,8 +76,7 @@ static void note_replay(struct snp_missing *missing,
         if (at->cell != cell) {
             continue;
         }
-        if (snp_streq(row->state, "lost") ||
-            snp_streq(row->state, "restored_from_checkpoint")) {
+        if (snp_streq(row->state, "lost") || snp_streq(row->state, "restored_from_checkpoint")) {
             at->failed += SNP_MISSING_DEADLY;
         } else if (is_unknown(row->status)) {
             at->failed++;
@@ -141,8 +140,7 @@ static int note_effect(const struct snp_journal_effect *row, void *arg, struct s
         missing->has_rollback = true;
         missing->rollback_cell = (uint64_t)snp_json_int(detail, "cell", 0);
     }
-    if (strcmp(row->kind, "put") != 0 || row->id <= search->after ||
-        missing->n_puts == PUTS_MAX ||
+    if (strcmp(row->kind, "put") != 0 || row->id <= search->after || missing->n_puts == PUTS_MAX ||
         (missing->n_puts > 0 && strcmp(missing->puts[missing->n_puts - 1], path) == 0)) {
         return 0;
     }
@@ -163,9 +161,8 @@ static int find_puts(struct snp_tx *tx,
 {
     struct put_search search = {.missing = ret};
     struct snp_journal_checkpoint row;
-    int r = place->checkpoint == 0
-                ? 0
-                : snp_journal_checkpoint_get(tx, place->checkpoint, &row, err);
+    int r =
+        place->checkpoint == 0 ? 0 : snp_journal_checkpoint_get(tx, place->checkpoint, &row, err);
 
     if (r < 0 && r != SNP_E_NOT_FOUND) {
         return r;
@@ -284,9 +281,7 @@ json_t *snp_missing_leave_out(struct snp_missing *missing)
     return left_out;
 }
 
-int snp_missing_check(struct snp_tx *tx,
-                      const struct snp_missing_place *place,
-                      struct snp_err *err)
+int snp_missing_check(struct snp_tx *tx, const struct snp_missing_place *place, struct snp_err *err)
 {
     struct snp_missing missing = {0};
     int r = snp_missing_find(tx, place, &missing, err);
@@ -309,22 +304,20 @@ json_t *snp_missing_to_json(const struct snp_missing *missing)
 
     what_text(missing, what);
     for (size_t i = 0; i < missing->n_cells && i < CELLS_TOLD; i++) {
-        if (json_array_append_new(cells, json_integer((json_int_t)missing->cells[i].cell)) <
-            0) {
+        if (json_array_append_new(cells, json_integer((json_int_t)missing->cells[i].cell)) < 0) {
             return NULL;
         }
     }
     for (size_t i = 0; i < missing->n_puts && i < FILES_TOLD; i++) {
-        if (json_array_append_new(
-                files, snp_json_bytes(missing->puts[i], strlen(missing->puts[i]))) < 0) {
+        if (json_array_append_new(files,
+                                  snp_json_bytes(missing->puts[i], strlen(missing->puts[i]))) < 0) {
             return NULL;
         }
     }
     text = snp_json_bytes(what, strlen(what));
     ways = snp_json_from_ways(ways_out(missing));
-    return SNP_WRITE(snp_missing_row, .cells = cells, .n_cells = n, .files = files,
-                     .n_files = missing->n_puts,
-                     .rollback = missing->has_rollback ? (int64_t)missing->rollback_cell
-                                                       : SNP_NO_NUMBER,
-                     .text = text, .recover = ways);
+    return SNP_WRITE(
+        snp_missing_row, .cells = cells, .n_cells = n, .files = files, .n_files = missing->n_puts,
+        .rollback = missing->has_rollback ? (int64_t)missing->rollback_cell : SNP_NO_NUMBER,
+        .text = text, .recover = ways);
 }

@@ -4,7 +4,8 @@
 
 /*
  * What a session without an executor lacks: cells that ran after the checkpoint it would come back
- * from, and files that were put into it since. The journal knows; it is asked on the store's thread.
+ * from, and files that were put into it since. The journal knows; it is asked on the
+ * store's thread.
  */
 
 #include <stdbool.h>
@@ -25,13 +26,12 @@ enum {
 struct snp_missing_cell {
     uint64_t cell;
     char status[16];
-    unsigned
-        failed; /* replays of it that ended otherwise than it did; those that took the session along: twice */
+    /* replays of it that ended otherwise than it did; those that took the session along: twice */
+    unsigned failed;
 };
 
 enum {
-    SNP_MISSING_DEADLY =
-        2, /* `failed` from here on: another replay would end the session again */
+    SNP_MISSING_DEADLY = 2, /* `failed` from here on: another replay would end the session again */
 };
 
 /* Zeroed = nothing. */
@@ -67,7 +67,10 @@ bool snp_missing_any(const struct snp_missing *missing);
 /* The first cell that a replay would end the session with again; NULL: none. */
 const struct snp_missing_cell *snp_missing_deadly(const struct snp_missing *missing);
 
-/* Take the cells out that failed in a replay. Their numbers, a new reference; NULL when out of memory. */
+/*
+ * Take the cells out that failed in a replay. Their numbers, a new reference; NULL when out
+ * of memory.
+ */
 json_t *snp_missing_leave_out(struct snp_missing *missing);
 
 /* SNP_E_DENIED, what is missing, and the ways out, if anything is. */
@@ -80,8 +83,9 @@ int snp_missing_fail(const struct snp_missing *missing,
                      struct snp_err *err);
 
 /*
- * {"cells": the first 100, "n_cells", "files": paths, "n_files", "rollback": what it went back to, or null, "text": all
- * of it for people, "recover": what `exec` may be told}. NULL when out of memory.
+ * {"cells": the first 100, "n_cells", "files": paths, "n_files", "rollback": what it went back to,
+ * or null, "text": all of it for people, "recover": what `exec` may be told}. NULL when out
+ * of memory.
  */
 json_t *snp_missing_to_json(const struct snp_missing *missing);
 

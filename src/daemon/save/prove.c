@@ -76,8 +76,8 @@ static void loaded(void *ctx, json_t *failed, const struct snp_err *err)
 
     if (failed != NULL && proof->trial != NULL) {
         trial_note(proof, json_deep_copy(failed));
-    } else if (failed != NULL && memcmp(&proof->limits, &proof->session->policy.limits,
-                                        sizeof(proof->limits)) != 0) {
+    } else if (failed != NULL &&
+               memcmp(&proof->limits, &proof->session->policy.limits, sizeof(proof->limits)) != 0) {
         (void)snp_fail(&proof->err, SNP_E_LIMIT, "its limits changed during the trial");
     } else if (failed != NULL) {
         snp_prove_note(proof->session, proof->checkpoint, failed);
@@ -96,8 +96,8 @@ static int trial_open(struct snp_proof *proof, const json_t *manifest, struct sn
         return 0;
     }
     SNP_TRY(snp_state_key_check_elsewhere(proof->session, manifest, err));
-    SNP_TRY(snp_guarantees_in(trial->place->tier->name, manifest,
-                              proof->session->policy.guarantees, err));
+    SNP_TRY(snp_guarantees_in(trial->place->tier->name, manifest, proof->session->policy.guarantees,
+                              err));
     trial->place->manifest = json_deep_copy(manifest);
     SNP_TRY_MEMORY(trial->place->manifest, err);
     if (proof->checkpoint == 0) {

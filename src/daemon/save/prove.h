@@ -23,11 +23,13 @@ void snp_prove(struct snp_session *session, snp_prove_done *done, void *ctx);
 struct snp_trial {
     struct snp_place *place; /* borrowed; it gets the manifest */
     uint64_t checkpoint;     /* that was tried */
-    json_t
-        *failed; /* owned by the caller: what of it could not be restored; NULL = not tried */
+    json_t *failed; /* owned by the caller: what of it could not be restored; NULL = not tried */
 };
 
-/* The same there, of a session that may be asleep, or have no checkpoint. trial: the caller's, until done. */
+/*
+ * The same there, of a session that may be asleep, or have no checkpoint. trial: the caller's,
+ * until done.
+ */
 void snp_prove_elsewhere(struct snp_session *session,
                          struct snp_trial *trial,
                          snp_prove_done *done,

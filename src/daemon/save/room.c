@@ -112,8 +112,7 @@ int snp_room_find(struct snp_server *server, struct snp_err *err)
         session = server->sessions.slots[i];
         if (session != NULL && session->live.executor != NULL &&
             snp_unsaved_is(session, err)) { /* the fix lets all of them hibernate */
-            return snp_err_wrap(err,
-                                "%llu sessions are awake (the limit), and %s cannot hibernate",
+            return snp_err_wrap(err, "%llu sessions are awake (the limit), and %s cannot hibernate",
                                 (unsigned long long)living.n, session->name);
         }
     }
@@ -144,13 +143,14 @@ void snp_room_unwant(struct snp_session *session)
 /* Whose cell the session wakes for; NULL: for none, or for that of a client that is gone. */
 static struct snp_peer *peer_of(const struct snp_session *session)
 {
-    const struct snp_exec *exec =
-        session->live.n_waiting == 0 ? NULL : session->live.waiting[0];
+    const struct snp_exec *exec = session->live.n_waiting == 0 ? NULL : session->live.waiting[0];
 
     return exec == NULL || exec->request == NULL ? NULL : exec->request->peer;
 }
 
-/* That of the client whose turn was longest ago; of its sessions the one that has waited longest. */
+/*
+ * That of the client whose turn was longest ago; of its sessions the one that has waited longest.
+ */
 static struct snp_session *wanting_next(const struct snp_server *server)
 {
     struct snp_session *found = NULL;

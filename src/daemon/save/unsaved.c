@@ -129,8 +129,8 @@ void snp_lost_tell_end(const struct snp_session *session, const struct snp_err *
 
     if (err != NULL || n > 0) {
         snp_autojson json_t *row = SNP_WRITE(snp_shutdown_row, .session = session->name,
-                                             .reason = err == NULL ? "" : err->msg,
-                                             .lost = lost, .image = session->durable.has_image);
+                                             .reason = err == NULL ? "" : err->msg, .lost = lost,
+                                             .image = session->durable.has_image);
 
         (void)json_array_append(server->end_lost, row);
         if (err != NULL && session->unsaved.is_dirty) {
@@ -139,8 +139,8 @@ void snp_lost_tell_end(const struct snp_session *session, const struct snp_err *
     }
     if (n > 0) {
         snp_entry_event(server, "end_lost", session,
-                        "session %s: %zu items cannot be restored, first %.64s", session->name,
-                        n, snp_json_str(first, "name", ""));
+                        "session %s: %zu items cannot be restored, first %.64s", session->name, n,
+                        snp_json_str(first, "name", ""));
     }
     json_decref(lost);
 }

@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SAVE_UNSAVED_H
 
 /*
- * Reports state of a session that is not on disk, or that a trial restore did not bring back. Also the only place that
- * records which sessions could not be saved.
+ * Reports state of a session that is not on disk, or that a trial restore did not bring back. Also
+ * the only place that records which sessions could not be saved.
  */
 
 #include <stdbool.h>
@@ -20,9 +20,15 @@ struct snp_session;
 void snp_unsaved_note(struct snp_session *session, const struct snp_err *err);
 /* Forget the failure: the session is saved, or has nothing to save. */
 void snp_unsaved_clear(struct snp_session *session);
-/* The latest save failed and later changes are not on disk, or the state folder was moved. *ret_why: set if so. */
+/*
+ * The latest save failed and later changes are not on disk, or the state folder was moved.
+ * *ret_why: set if so.
+ */
 bool snp_unsaved_is(const struct snp_session *session, struct snp_err *ret_why);
-/* The `unsaved` member of answers (wire/session.h): new; NULL if the session is saved, or without memory. */
+/*
+ * The `unsaved` member of answers (wire/session.h): new; NULL if the session is saved, or
+ * without memory.
+ */
 json_t *snp_unsaved_row(const struct snp_session *session);
 /* The same, with err as the reason. */
 json_t *snp_unsaved_why(const struct snp_session *session, const struct snp_err *err);
@@ -30,18 +36,21 @@ json_t *snp_unsaved_why(const struct snp_session *session, const struct snp_err 
 json_t *snp_unsaved_list(const struct snp_server *server);
 
 /*
- * How many of what could not be saved keep a session awake; *ret_first: the first of them, borrowed. Folders for
- * temporary files do not: they are told when it comes back.
+ * How many of what could not be saved keep a session awake; *ret_first: the first of them,
+ * borrowed. Folders for temporary files do not: they are told when it comes back.
  */
 size_t snp_lost_count(const json_t *lost, const json_t **ret_first);
 
 /*
- * [{name, type, reason}]: what its checkpoint could not hold, and what of it did not come back when tried: failed, such as
- * session->durable.unrestorable. New.
+ * [{name, type, reason}]: what its checkpoint could not hold, and what of it did not come back when
+ * tried: failed, such as session->durable.unrestorable. New.
  */
 json_t *snp_lost_list(const struct snp_session *session, const json_t *failed);
 
-/* The daemon ends, and with it what is not on disk: say what that is. err: why it is not saved, or NULL. */
+/*
+ * The daemon ends, and with it what is not on disk: say what that is. err: why it is not saved,
+ * or NULL.
+ */
 void snp_lost_tell_end(const struct snp_session *session, const struct snp_err *err);
 
 #endif

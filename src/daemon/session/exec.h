@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SESSION_EXEC_H
 
 /*
- * One cell in memory, and the line of those that wait for their turn in a session. One at a time runs,
- * in the order they came: start.c begins, cell.c runs it.
+ * One cell in memory, and the line of those that wait for their turn in a session. One at a time
+ * runs, in the order they came: start.c begins, cell.c runs it.
  */
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ struct snp_exec {
     struct snp_session *session;   /* one reference */
     struct snp_executor *executor; /* that runs it; one reference; NULL = has not started */
     struct snp_exec_spec spec;     /* owned */
-    json_t *head; /* owned: its request, if it came without a session; or NULL */
+    json_t *head;                  /* owned: its request, if it came without a session; or NULL */
     char *raw; /* owned: code, then standard input; gone once the cell is known to have begun */
     size_t raw_len;
     size_t waiting_bytes; /* of it count for the client */
@@ -41,8 +41,7 @@ struct snp_exec {
     uint64_t cell;      /* its number; 0 = has not started */
     uint32_t open_call; /* of its code, to the client; 0 = none */
     uint64_t replay_of; /* the number of the cell it repeats; 0 = none */
-    uint64_t
-        asked_us; /* monotonic: it waits since then, and nobody has been told; 0 = no matter */
+    uint64_t asked_us; /* monotonic: it waits since then, and nobody has been told; 0 = no matter */
     bool was_put_back; /* its executor was gone when it came there */
 
     json_t *record;    /* owned: its result as the journal has it; NULL = see err */

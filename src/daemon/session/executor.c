@@ -62,8 +62,7 @@ static void table_leave(struct snp_executor *executor)
 
 struct snp_executor *snp_executor_find(const struct snp_server *server, const char *id)
 {
-    struct snp_executor *at =
-        *bucket((struct snp_executors *)(uintptr_t)&server->executors, id);
+    struct snp_executor *at = *bucket((struct snp_executors *)(uintptr_t)&server->executors, id);
 
     while (at != NULL && strcmp(at->id, id) != 0) {
         at = at->same_id;
@@ -166,8 +165,7 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     } else {
         r = snp_manifest_check(json_object_get(answer->head, "manifest"), ret_bad);
         if (r < 0) {
-            (void)snp_fail(&err, SNP_E_PEER, "the tier sent an invalid answer: %s",
-                           ret_bad->msg);
+            (void)snp_fail(&err, SNP_E_PEER, "the tier sent an invalid answer: %s", ret_bad->msg);
         }
     }
     if (executor->state != SNP_EXECUTOR_OPENING) {
@@ -175,8 +173,7 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         snp_executor_unref(executor);
         return r;
     }
-    if (err.code == SNP_OK &&
-        snp_tier_mark(found, json_object_get(answer->head, "manifest")) < 0) {
+    if (err.code == SNP_OK && snp_tier_mark(found, json_object_get(answer->head, "manifest")) < 0) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
     }
     if (err.code == SNP_OK) {
@@ -219,10 +216,10 @@ static int open_ask(struct snp_executor *executor,
                 session->policy.template_name[0] == '\0' ? NULL : session->policy.template_name,
             .limits = limits, .project = session->policy.project, .rootfs = at->rootfs,
             .network = at->has_network, .env = session->policy.env,
-            .allow_degraded = at->allow_degraded,
-            .require_exact = session->policy.require_exact, .lasting = session->name[0] != '\0',
-            .loads = session->durable.checkpoint != 0, .instead_of = at->instead_of,
-            .epoch = executor->epoch, .transaction = session->policy.transaction),
+            .allow_degraded = at->allow_degraded, .require_exact = session->policy.require_exact,
+            .lasting = session->name[0] != '\0', .loads = session->durable.checkpoint != 0,
+            .instead_of = at->instead_of, .epoch = executor->epoch,
+            .transaction = session->policy.transaction),
         .timeout_ms = SNP_CAP_TIER_OPEN_MS,
         .answer = &snp_tier_open_answer_form,
         .done = open_done,
@@ -274,10 +271,9 @@ int snp_executor_open_beside(struct snp_session *session,
         session->live.executor == NULL || place != NULL ? NULL : session->live.executor->tier;
     int r;
 
-    SNP_TRY(tier != NULL
-                ? 0
-                : snp_tier_get(server, place == NULL ? session->policy.tier : place->tier,
-                               &tier, err));
+    SNP_TRY(tier != NULL ? 0
+                         : snp_tier_get(server, place == NULL ? session->policy.tier : place->tier,
+                                        &tier, err));
     executor = calloc(1, sizeof(*executor));
     SNP_TRY_MEMORY(executor, err);
     executor->server = server;
@@ -299,9 +295,7 @@ int snp_executor_open_beside(struct snp_session *session,
     return 0;
 }
 
-int snp_executor_open(struct snp_session *session,
-                      snp_executor_opened *opened,
-                      struct snp_err *err)
+int snp_executor_open(struct snp_session *session, snp_executor_opened *opened, struct snp_err *err)
 {
     SNP_ASSERT(session->live.executor == NULL);
     return snp_executor_open_beside(session, NULL, opened, &session->live.executor, err);

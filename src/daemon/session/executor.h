@@ -5,9 +5,9 @@
 /*
  * One life of a session in a tier: a sandbox, from being asked for until nothing of it is left.
  *
- * A session that lasts has several of them one after the other, each with an epoch of
- * its own and an id of its own in the tier. So what an old one says late can never be taken
- * for the word of the new one, and session->live.executor is replaced only when the old one is gone.
+ * A session that lasts has several of them one after the other, each with an epoch of its own and
+ * an id of its own in the tier. So what an old one says late can never be taken for the word of the
+ * new one, and session->live.executor is replaced only when the old one is gone.
  */
 
 #include <stdbool.h>
@@ -32,7 +32,7 @@ enum snp_executor_state {
 
 struct snp_executor {
     struct snp_server *server; /* borrowed */
-    unsigned refs; /* the session's, one per open request to the tier, one per cell */
+    unsigned refs;             /* the session's, one per open request to the tier, one per cell */
     enum snp_executor_state state;
     char id[SNP_SESSION_ID_LEN + 1]; /* in the tier */
     uint64_t epoch;
@@ -60,8 +60,8 @@ int snp_executor_open(struct snp_session *session,
                       struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The same beside the one it has, which stays. place: borrowed until it returns; NULL = where the session is.
- * *ret: one reference.
+ * The same beside the one it has, which stays. place: borrowed until it returns; NULL = where the
+ * session is. *ret: one reference.
  */
 int snp_executor_open_beside(struct snp_session *session,
                              const struct snp_place *place,

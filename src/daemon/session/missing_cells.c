@@ -11,8 +11,8 @@ uint64_t snp_session_floor_of(uint64_t checkpoint_cell,
 
 uint64_t snp_session_floor(const struct snp_session *session)
 {
-    return snp_session_floor_of(session->durable.checkpoint_cell,
-                                session->durable.accepted_cell, session->durable.accepted_from);
+    return snp_session_floor_of(session->durable.checkpoint_cell, session->durable.accepted_cell,
+                                session->durable.accepted_from);
 }
 
 /* Until the journal has been asked, every cell after the checkpoint may have left something. */

@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SESSION_NO_IMAGE_H
 
 /*
- * The row in the list of unsaved state of a checkpoint, [{name, type, reason}], that says why it has no image of the
- * memory, if one was wanted.
+ * The row in the list of unsaved state of a checkpoint, [{name, type, reason}], that says why it
+ * has no image of the memory, if one was wanted.
  */
 
 #include <stdbool.h>

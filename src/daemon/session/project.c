@@ -20,8 +20,8 @@ int snp_session_project_check(const char *path, const char *home, struct snp_err
         return snp_fail_sys(err, errno, "project %s", path);
     }
     if (strcmp(real, path) != 0) {
-        return snp_fail(err, SNP_E_INVALID, "the project path goes through a link: %s is %s",
-                        path, real);
+        return snp_fail(err, SNP_E_INVALID, "the project path goes through a link: %s is %s", path,
+                        real);
     }
     if (!S_ISDIR(st.st_mode)) {
         return snp_fail(err, SNP_E_INVALID, "the project is not a folder: %s", path);

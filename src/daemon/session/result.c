@@ -19,8 +19,8 @@ int snp_manifest_check(json_t *manifest, struct snp_err *err)
     json_object_foreach(json_object_get(manifest, "controls"), key, control)
     {
         if (!json_is_boolean(json_object_get(control, "enforced"))) {
-            return snp_fail(err, SNP_E_INVALID,
-                            "manifest: control '%.64s' does not say 'enforced'", key);
+            return snp_fail(err, SNP_E_INVALID, "manifest: control '%.64s' does not say 'enforced'",
+                            key);
         }
     }
     return 0;
@@ -53,8 +53,7 @@ static int display_check(json_t *head, size_t raw_len, struct snp_err *err)
 
         if (type == NULL || json_array_size(pair) != 2 || !json_is_integer(length) || n < 0 ||
             (uint64_t)n > raw_len - total) {
-            return snp_fail(err, SNP_E_INVALID, "display: part %zu is not [type, byte length]",
-                            i);
+            return snp_fail(err, SNP_E_INVALID, "display: part %zu is not [type, byte length]", i);
         }
         total += (size_t)n;
     }

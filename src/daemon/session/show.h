@@ -10,7 +10,10 @@
 
 struct snp_session;
 
-/* A row of sessions.list; with_policy adds `limits` and `manifest`. New reference, NULL when out of memory. */
+/*
+ * A row of sessions.list; with_policy adds `limits` and `manifest`. New reference, NULL when out
+ * of memory.
+ */
 json_t *snp_session_to_json(const struct snp_session *session, bool with_policy);
 
 #endif

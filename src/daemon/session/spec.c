@@ -23,24 +23,24 @@ enum {
 };
 
 static const struct snp_field fields[] = {
-    {"version",        SNP_T_INT,              SPEC_VERSION            },
-    {"format",         SNP_T_INT,              0                       },
-    {"tier",           SNP_T_STR,              SNP_TIER_NAME_MAX       },
-    {"auto",           SNP_T_BOOL,             0                       },
-    {"template",       SNP_T_STR,              31                      },
-    {"project",        SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH            },
-    {"rootfs",         SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH            },
-    {"network",        SNP_T_BOOL | SNP_T_OPT, 0                       },
-    {"env",            SNP_T_OBJ,              0                       },
-    {"limits",         SNP_T_OBJ,              0                       },
-    {"allow_degraded", SNP_T_BOOL,             0                       },
-    {"require_exact",  SNP_T_BOOL,             0                       },
-    {"transaction",    SNP_T_BOOL,             0                       },
-    {"checkpoint",     SNP_T_INT,              SNP_CHECKPOINT_AFTER    },
-    {"accepted",       SNP_T_INT,              0                       },
-    {"accepted_from",  SNP_T_INT | SNP_T_OPT,  0                       },
-    {"manifest",       SNP_T_OBJ,              0                       },
-    {"owner",          SNP_T_STR | SNP_T_OPT,  SNP_PROCESS_MARK_MAX - 1},
+    {"version", SNP_T_INT, SPEC_VERSION},
+    {"format", SNP_T_INT, 0},
+    {"tier", SNP_T_STR, SNP_TIER_NAME_MAX},
+    {"auto", SNP_T_BOOL, 0},
+    {"template", SNP_T_STR, 31},
+    {"project", SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH},
+    {"rootfs", SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH},
+    {"network", SNP_T_BOOL | SNP_T_OPT, 0},
+    {"env", SNP_T_OBJ, 0},
+    {"limits", SNP_T_OBJ, 0},
+    {"allow_degraded", SNP_T_BOOL, 0},
+    {"require_exact", SNP_T_BOOL, 0},
+    {"transaction", SNP_T_BOOL, 0},
+    {"checkpoint", SNP_T_INT, SNP_CHECKPOINT_AFTER},
+    {"accepted", SNP_T_INT, 0},
+    {"accepted_from", SNP_T_INT | SNP_T_OPT, 0},
+    {"manifest", SNP_T_OBJ, 0},
+    {"owner", SNP_T_STR | SNP_T_OPT, SNP_PROCESS_MARK_MAX - 1},
 };
 static const struct snp_record record = SNP_RECORD("session record", fields);
 
@@ -103,8 +103,8 @@ static char *spec_text(const struct snp_session *session,
     snp_autojson json_t *spec = json_pack(
         "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:b, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:I, "
         "s:o, s:s*}",
-        "version", SPEC_VERSION, "format", STATE_FORMAT, "tier", session->policy.tier->name,
-        "auto", session->policy.is_auto, "template", session->policy.template_name, "project",
+        "version", SPEC_VERSION, "format", STATE_FORMAT, "tier", session->policy.tier->name, "auto",
+        session->policy.is_auto, "template", session->policy.template_name, "project",
         session->policy.project, "rootfs", session->policy.rootfs, "network",
         session->policy.has_network, "env", session->policy.env, "limits",
         snp_limits_to_json(&session->policy.limits), "allow_degraded",
@@ -167,8 +167,7 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
     SNP_TRY(snp_tiers_recorded(&session->server->tiers, snp_json_str(spec, "tier", ""),
                                &session->policy.tier, err));
     snp_limits_default(&session->policy.limits);
-    SNP_TRY(
-        snp_limits_from_json(json_object_get(spec, "limits"), &session->policy.limits, err));
+    SNP_TRY(snp_limits_from_json(json_object_get(spec, "limits"), &session->policy.limits, err));
     SNP_TRY(snp_manifest_check(json_object_get(spec, "manifest"), err));
     session->policy.is_auto = snp_json_bool(spec, "auto", false);
     (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
@@ -207,8 +206,7 @@ static void series_of(const json_t *manifest, char *out, size_t out_len)
 {
     const char *version = snp_json_str(manifest, "python", "");
     const char *dot = strchr(version, '.');
-    size_t n =
-        dot == NULL ? strlen(version) : strcspn(dot + 1, ".") + (size_t)(dot + 1 - version);
+    size_t n = dot == NULL ? strlen(version) : strcspn(dot + 1, ".") + (size_t)(dot + 1 - version);
 
     (void)snprintf(out, out_len, "%.*s", (int)n, version);
 }
@@ -225,13 +223,12 @@ static int differs(const struct snp_session *session,
     then = then == NULL || *then == '\0' ? "(none)" : then;
     now = now == NULL || *now == '\0' ? "(none)" : now;
     if (is_elsewhere) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "it has %s %s here, but %s there", what, then,
-                        now);
+        return snp_fail(err, SNP_E_UNSUPPORTED, "it has %s %s here, but %s there", what, then, now);
     }
     return snp_fail_with(
         err, SNP_E_INVALID, SNP_REMEDY_CLEAR_SESSION, name, 0,
-        "session %s was saved with %s %s, but here it is %s; make the former available again",
-        name, what, then, now);
+        "session %s was saved with %s %s, but here it is %s; make the former available again", name,
+        what, then, now);
 }
 
 static int key_check(const struct snp_session *session,
@@ -266,9 +263,7 @@ static int key_check(const struct snp_session *session,
     return 0;
 }
 
-int snp_state_key_check(const struct snp_session *session,
-                        const json_t *now,
-                        struct snp_err *err)
+int snp_state_key_check(const struct snp_session *session, const json_t *now, struct snp_err *err)
 {
     return key_check(session, now, false, err);
 }

@@ -25,7 +25,10 @@ void snp_session_policy_swap(struct snp_session *session, struct snp_place *plac
 
 /* JSON; caller frees; NULL when out of memory. */
 char *snp_session_spec_text(const struct snp_session *session);
-/* The same for a session that is made from it: without what was accepted about its own cells, and its owner. */
+/*
+ * The same for a session that is made from it: without what was accepted about its own cells, and
+ * its owner.
+ */
 char *snp_session_spec_copy(const struct snp_session *session);
 /* The same of a session's text in the journal. NULL when out of memory or it is none. */
 char *snp_session_spec_strip(const char *text);

@@ -71,8 +71,7 @@ static int session_add(struct snp_server *server,
     struct snp_session *session;
 
     if (table->n_free == 0 && table->n_slots == SNP_CAP_SESSIONS) {
-        return snp_fail(err, SNP_E_LIMIT,
-                        "%d sessions exist already (the limit); end one of them",
+        return snp_fail(err, SNP_E_LIMIT, "%d sessions exist already (the limit); end one of them",
                         SNP_CAP_SESSIONS);
     }
     session = calloc(1, sizeof(*session));
@@ -104,8 +103,8 @@ int snp_session_new(struct snp_server *server,
     if (snp_random_id(id) < 0) {
         return snp_fail_sys(err, errno, "random id");
     }
-    return session_add(server, id, name, is_unnamed ? SNP_SESSION_OPENING : SNP_SESSION_ASLEEP,
-                       ret, err);
+    return session_add(server, id, name, is_unnamed ? SNP_SESSION_OPENING : SNP_SESSION_ASLEEP, ret,
+                       err);
 }
 
 int snp_session_known(struct snp_server *server,
@@ -114,9 +113,8 @@ int snp_session_known(struct snp_server *server,
                       struct snp_session **ret,
                       struct snp_err *err)
 {
-    return snp_session_is_id(id)
-               ? session_add(server, id, name, SNP_SESSION_ASLEEP, ret, err)
-               : snp_fail(err, SNP_E_INVALID, "'%.64s' is not a session id", id);
+    return snp_session_is_id(id) ? session_add(server, id, name, SNP_SESSION_ASLEEP, ret, err)
+                                 : snp_fail(err, SNP_E_INVALID, "'%.64s' is not a session id", id);
 }
 
 void snp_session_ref(struct snp_session *session)
@@ -188,14 +186,13 @@ int snp_sessions_unknown(const struct snp_server *server,
     for (size_t i = 0; names != NULL && i < table->n_slots; i++) {
         const struct snp_session *session = table->slots[i];
 
-        if (session != NULL && session->name[0] != '\0' &&
-            session->state != SNP_SESSION_CLOSING) {
+        if (session != NULL && session->name[0] != '\0' && session->state != SNP_SESSION_CLOSING) {
             names[n++] = session->name;
         }
     }
     nearest = names == NULL ? NULL : snp_suggest(text, names, n);
-    (void)snp_fail_with(err, SNP_E_NOT_FOUND, SNP_REMEDY_LIST_SESSIONS, NULL, 0,
-                        "no %s '%.130s'", what, text);
+    (void)snp_fail_with(err, SNP_E_NOT_FOUND, SNP_REMEDY_LIST_SESSIONS, NULL, 0, "no %s '%.130s'",
+                        what, text);
     snp_err_about(err, text);
     return snp_err_near(err, SNP_E_NOT_FOUND, nearest);
 }

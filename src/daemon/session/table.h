@@ -9,8 +9,8 @@
 
 /*
  * A new session in the table, id set, all else zero: OPENING if it is unnamed (name: NULL or ""),
- * else ASLEEP, to be woken by its first cell. SNP_E_LIMIT: the table is full. *ret is borrowed from the
- * table.
+ * else ASLEEP, to be woken by its first cell. SNP_E_LIMIT: the table is full. *ret is borrowed from
+ * the table.
  */
 int snp_session_new(struct snp_server *server,
                     const char *name,

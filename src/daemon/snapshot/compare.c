@@ -106,8 +106,7 @@ static int variables_read(struct compared_side *side,
 
         SNP_TRY_MEMORY(entry, err);
         entry->kind = SNP_ITEM_VARS;
-        (void)snprintf(entry->key, sizeof(entry->key), "%s",
-                       item->key == NULL ? "" : item->key);
+        (void)snprintf(entry->key, sizeof(entry->key), "%s", item->key == NULL ? "" : item->key);
         (void)snprintf(entry->hash, sizeof(entry->hash), "%s",
                        item->hash == NULL ? "" : item->hash);
         entry->detail = strndup(json_is_string(type) ? json_string_value(type) : "?", TYPE_MAX);
@@ -130,8 +129,7 @@ static int file_read(struct compared_side *side,
     entry->mode = (unsigned)snp_json_int(meta, "mode", 0) & 07777U;
     entry->is_opaque = snp_json_bool(meta, "opaque", false);
     (void)snprintf(entry->key, sizeof(entry->key), "%s", item->key == NULL ? "" : item->key);
-    (void)snprintf(entry->hash, sizeof(entry->hash), "%s",
-                   item->hash == NULL ? "" : item->hash);
+    (void)snprintf(entry->hash, sizeof(entry->hash), "%s", item->hash == NULL ? "" : item->hash);
     if (item->kind == SNP_ITEM_LINK && target != NULL) {
         entry->detail = strdup(target);
         SNP_TRY_MEMORY(entry->detail, err);
@@ -284,12 +282,11 @@ static json_t *file_row(const char *change,
     return SNP_WRITE(snp_diff_file, .change = change, .path = path, .path_hex = hex,
                      .a = hash_of(a), .type_a = a == NULL ? NULL : kind_names[a->kind],
                      .size_a = a == NULL ? SNP_NO_NUMBER : (int64_t)a->size,
-                     .mode_a = a == NULL ? SNP_NO_NUMBER : (int64_t)a->mode,
-                     .target_a = target_a, .b = hash_of(b),
-                     .type_b = b == NULL ? NULL : kind_names[b->kind],
+                     .mode_a = a == NULL ? SNP_NO_NUMBER : (int64_t)a->mode, .target_a = target_a,
+                     .b = hash_of(b), .type_b = b == NULL ? NULL : kind_names[b->kind],
                      .size_b = b == NULL ? SNP_NO_NUMBER : (int64_t)b->size,
-                     .mode_b = b == NULL ? SNP_NO_NUMBER : (int64_t)b->mode,
-                     .target_b = target_b, .opaque_b = b != NULL && b->is_opaque);
+                     .mode_b = b == NULL ? SNP_NO_NUMBER : (int64_t)b->mode, .target_b = target_b,
+                     .opaque_b = b != NULL && b->is_opaque);
 }
 
 /* Keys are claims of one sandbox, of no worth between two; hashes are the store's. */

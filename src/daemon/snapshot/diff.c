@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `diff` and `blob`: two checkpoints (source.h), one after the other, then the comparison of them in
- * one job; and the contents that differ. The second side comes first: it may be a session whose first
- * snapshot, the other side, is still being saved, and its turn is after that.
+ * `diff` and `blob`: two checkpoints (source.h), one after the other, then the comparison of them
+ * in one job; and the contents that differ. The second side comes first: it may be a session whose
+ * first snapshot, the other side, is still being saved, and its turn is after that.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,10 +23,9 @@ struct comparing {
     struct snp_server *server;   /* borrowed */
     char refs[2][SNP_SOURCE_REF_MAX + 1];
     uint64_t checkpoints[2];
-    json_t *lost[2]; /* owned */
-    int at;          /* which of them is looked for: 1, then 0; -1 = all are found */
-    struct snp_diff_answer
-        answer; /* variables and files are owned; made by the store's thread */
+    json_t *lost[2];               /* owned */
+    int at;                        /* which of them is looked for: 1, then 0; -1 = all are found */
+    struct snp_diff_answer answer; /* variables and files are owned; made by the store's thread */
 };
 
 static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *err);
@@ -50,8 +49,8 @@ static int run_compare(struct snp_tx *tx, void *arg, struct snp_err *err)
     struct comparing *comparing = arg;
 
     answer_clear(&comparing->answer);
-    return snp_compare(tx, comparing->checkpoints[0], comparing->checkpoints[1],
-                       &comparing->answer, err);
+    return snp_compare(tx, comparing->checkpoints[0], comparing->checkpoints[1], &comparing->answer,
+                       err);
 }
 
 static void compared(void *arg, const struct snp_err *compare_err)
@@ -77,8 +76,7 @@ static void next_find(struct comparing *comparing)
         comparing->at = -1;
     }
     if (comparing->at >= 0) {
-        snp_source_find(comparing->server, comparing->refs[comparing->at], source_found,
-                        comparing);
+        snp_source_find(comparing->server, comparing->refs[comparing->at], source_found, comparing);
     } else {
         SNP_STORE_DO(comparing->server->store, .run = run_compare, .done = compared,
                      .arg = comparing);
@@ -118,7 +116,7 @@ void snp_run_diff(const struct snp_work *work)
     next_find(comparing);
 }
 
-/* blob --------------------------------------------------------------------------------------------- */
+/* blob ----------------------------------------------------------------------------------------- */
 
 struct blob_read {
     struct snp_request *request; /* owned */
@@ -182,6 +180,5 @@ void snp_run_blob(const struct snp_work *work)
         .request = work->request, .offset = asked.offset, .length = asked.length};
     memcpy(reading->hash, asked.hash, SNP_STORE_HASH_LEN + 1);
     snp_buf_init(&reading->bytes, SNP_FILE_CHUNK_MAX);
-    SNP_STORE_DO(work->request->server->store, .run = run_read, .done = was_read,
-                 .arg = reading);
+    SNP_STORE_DO(work->request->server->store, .run = run_read, .done = was_read, .arg = reading);
 }

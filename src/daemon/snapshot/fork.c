@@ -59,7 +59,7 @@ struct forking {
     struct snp_err err;               /* why there is none */
 };
 
-/* The end ---------------------------------------------------------------------------------------- */
+/* The end -------------------------------------------------------------------------------------- */
 
 static void forking_free(struct forking *forking)
 {
@@ -102,8 +102,8 @@ static void forking_undo(struct forking *forking)
             snp_session_end(forking->children[i].session, NULL);
         }
     }
-    SNP_STORE_DO(forking->server->store, .run = run_remove, .done = rows_removed,
-                 .arg = forking, .durability = SNP_DURABILITY_SYNCED);
+    SNP_STORE_DO(forking->server->store, .run = run_remove, .done = rows_removed, .arg = forking,
+                 .durability = SNP_DURABILITY_SYNCED);
 }
 
 static void forking_answer(struct forking *forking)
@@ -115,9 +115,9 @@ static void forking_answer(struct forking *forking)
     for (unsigned i = 0; i < forking->n; i++) {
         const struct forked_session *child = &forking->children[i];
 
-        if (json_array_append_new(sessions, SNP_WRITE(snp_fork_row, .session = child->id,
-                                                      .name = child->name,
-                                                      .epoch = child->session->epoch)) < 0) {
+        if (json_array_append_new(sessions,
+                                  SNP_WRITE(snp_fork_row, .session = child->id, .name = child->name,
+                                            .epoch = child->session->epoch)) < 0) {
             json_decref(sessions);
             sessions = NULL;
             break;
@@ -136,7 +136,7 @@ static void forking_answer(struct forking *forking)
     forking_free(forking);
 }
 
-/* Waking ------------------------------------------------------------------------------------------ */
+/* Waking --------------------------------------------------------------------------------------- */
 
 static void child_woken(struct snp_waiter *waiter,
                         struct snp_session *session,
@@ -171,9 +171,7 @@ static void child_woken(struct snp_waiter *waiter,
     }
 }
 
-static int child_enter(struct forking *forking,
-                       struct forked_session *child,
-                       struct snp_err *err)
+static int child_enter(struct forking *forking, struct forked_session *child, struct snp_err *err)
 {
     struct snp_session *session = NULL;
     int r;
@@ -228,7 +226,7 @@ static void rows_written(void *arg, const struct snp_err *err)
     }
 }
 
-/* Rows --------------------------------------------------------------------------------------------- */
+/* Rows ----------------------------------------------------------------------------------------- */
 
 /* The first names PREFIX-1, PREFIX-2 and so on that nobody has. */
 static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_err *err)
@@ -238,10 +236,10 @@ static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_e
     for (unsigned i = 0; i < forking->n;) {
         struct forked_session *child = &forking->children[i];
         struct snp_journal_session row;
-        int n = forking->is_exact
-                    ? snprintf(child->name, sizeof(child->name), "%s", forking->prefix)
-                    : snprintf(child->name, sizeof(child->name), "%s-%u", forking->prefix,
-                               ++number);
+        int n =
+            forking->is_exact
+                ? snprintf(child->name, sizeof(child->name), "%s", forking->prefix)
+                : snprintf(child->name, sizeof(child->name), "%s-%u", forking->prefix, ++number);
         int r;
 
         if (n < 0 || (size_t)n >= sizeof(child->name)) {
@@ -352,8 +350,7 @@ void snp_run_fork(const struct snp_work *work)
     }
     for (unsigned i = 0; r == 0 && forking != NULL && i < (unsigned)n; i++) {
         forking->children[i].forking = forking;
-        r = snp_random_id(forking->children[i].id) < 0 ? snp_fail_sys(&err, errno, "random id")
-                                                       : 0;
+        r = snp_random_id(forking->children[i].id) < 0 ? snp_fail_sys(&err, errno, "random id") : 0;
     }
     if (r < 0) {
         free(forking);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tier that copies a project does not know what a session changed of it. So the copy is saved before any code runs,
- * as a snapshot like any other, and what is compared with a project later is the session with that.
+ * A tier that copies a project does not know what a session changed of it. So the copy is saved
+ * before any code runs, as a snapshot like any other, and what is compared with a project later is
+ * the session with that.
  */
 #include "daemon/snapshot/project.h"
 
@@ -32,8 +33,8 @@ struct beginning {
 static void beginning_end(struct beginning *beginning, const struct snp_err *err)
 {
     if (err != NULL) {
-        snp_log(SNP_LOG_WARN, "snapshot", "session=%s name=%s error=\"%s\"",
-                beginning->session_id, SNP_SNAPSHOT_PROJECT, err->msg);
+        snp_log(SNP_LOG_WARN, "snapshot", "session=%s name=%s error=\"%s\"", beginning->session_id,
+                SNP_SNAPSHOT_PROJECT, err->msg);
     }
     snp_session_unref(beginning->session);
     free(beginning);

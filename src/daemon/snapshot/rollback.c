@@ -66,7 +66,7 @@ struct rollback {
 
 static void rollback_find(struct rollback *back);
 
-/* The end --------------------------------------------------------------------------------------- */
+/* The end -------------------------------------------------------------------------------------- */
 
 static void copy_release(struct rollback *back)
 {
@@ -124,7 +124,7 @@ static void rollback_over(struct rollback *back)
     rollback_fail(back, &err);
 }
 
-/* The journal ------------------------------------------------------------------------------------ */
+/* The journal ---------------------------------------------------------------------------------- */
 
 /* A checkpoint of before it must not be taken for the session's state without a word. */
 static int back_note(struct snp_tx *tx,
@@ -179,19 +179,16 @@ static void journal_write(struct rollback *back, snp_store_done_fn done)
 static void session_adopt(struct rollback *back)
 {
     struct snp_session *session = back->session;
-    snp_autojson json_t *lost =
-        back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
+    snp_autojson json_t *lost = back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
 
     session->epoch = back->epoch;
     snp_durable_rolled_back(session, back->copied, lost);
     snp_entry_undone(session, back->cell);
 }
 
-/* By checkpoint ------------------------------------------------------------------------------------ */
+/* By checkpoint -------------------------------------------------------------------------------- */
 
-static void woken(struct snp_waiter *waiter,
-                  struct snp_session *session,
-                  const struct snp_err *err)
+static void woken(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *err)
 {
     struct rollback *back = snp_container_of(waiter, struct rollback, waiter);
     struct snp_err why;
@@ -281,7 +278,7 @@ static void by_checkpoint(struct rollback *back)
     }
 }
 
-/* By memory ---------------------------------------------------------------------------------------- */
+/* By memory ------------------------------------------------------------------------------------ */
 
 /* What the executor holds is of no use: it goes, and the journal's word stands. */
 static void executor_drop(struct snp_session *session)
@@ -344,8 +341,7 @@ static int went_back(void *ctx, const struct snp_tier_answer *answer, struct snp
 
     (void)ret_bad;
     if (answer->head == NULL) {
-        snp_log(SNP_LOG_WARN, "rollback", "session=%s error=\"%s\"", session->id,
-                answer->err->msg);
+        snp_log(SNP_LOG_WARN, "rollback", "session=%s error=\"%s\"", session->id, answer->err->msg);
     } else if (session->live.executor != NULL) {
         session->live.executor->epoch = back->epoch;
         back->went_back = true;
@@ -375,9 +371,7 @@ static int by_memory(struct rollback *back, struct snp_err *err)
     return 0;
 }
 
-static void on_turn(struct snp_turn *turn,
-                    struct snp_session *session,
-                    const struct snp_err *why)
+static void on_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *why)
 {
     struct rollback *back = snp_container_of(turn, struct rollback, turn);
     struct snp_err err;
@@ -397,7 +391,7 @@ static void on_turn(struct snp_turn *turn,
     }
 }
 
-/* Which snapshot ------------------------------------------------------------------------------------ */
+/* Which snapshot ------------------------------------------------------------------------------- */
 
 static int run_find(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
@@ -442,15 +436,14 @@ static void found(void *arg, const struct snp_err *find_err)
     }
     session = err.code == SNP_OK ? snp_sessions_find(back->server, back->session_id) : NULL;
     if (err.code == SNP_OK && session == NULL) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND,
-                       "the session of snapshot %s does not exist any more", back->ref);
+        (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session of snapshot %s does not exist any more",
+                       back->ref);
     }
     if (err.code == SNP_OK && session != NULL && back->asked[0] != '\0' &&
         snp_sessions_find(back->server, back->asked) != session) {
         (void)snp_fail(&err, SNP_E_INVALID,
-                       "snapshot %s belongs to session %s, not to %s; nothing was done",
-                       back->ref, session->name[0] == '\0' ? session->id : session->name,
-                       back->asked);
+                       "snapshot %s belongs to session %s, not to %s; nothing was done", back->ref,
+                       session->name[0] == '\0' ? session->id : session->name, back->asked);
     }
     if (err.code != SNP_OK) {
         rollback_fail(back, &err);

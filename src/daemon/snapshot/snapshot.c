@@ -82,7 +82,7 @@ static void taking_fail(struct snapshot_taking *taking, const struct snp_err *er
     taking_free(taking);
 }
 
-/* The answer ------------------------------------------------------------------------------------ */
+/* The answer ----------------------------------------------------------------------------------- */
 
 static json_t *places_json(bool in_memory, bool on_disk)
 {
@@ -104,9 +104,9 @@ static void taking_answer(struct snapshot_taking *taking)
     snp_autojson json_t *where = places_json(in_memory, taking->is_on_disk);
 
     snp_request_answer(SNP_TAKE_PTR(taking->request),
-                       SNP_WRITE(snp_snapshot_answer, .snapshot = taking->id,
-                                 .name = taking->name, .session = taking->session_id,
-                                 .cell = taking->cell, .epoch = taking->epoch,
+                       SNP_WRITE(snp_snapshot_answer, .snapshot = taking->id, .name = taking->name,
+                                 .session = taking->session_id, .cell = taking->cell,
+                                 .epoch = taking->epoch,
                                  .parent = taking->parent[0] == '\0' ? NULL : taking->parent,
                                  .where = where, .us = taking->us, .lost = lost,
                                  .not_in_memory = taking->why[0] == '\0' ? NULL : taking->why));
@@ -148,8 +148,7 @@ static void looked(void *arg, const struct snp_err *look_err)
 
 static void look(struct snapshot_taking *taking)
 {
-    SNP_STORE_DO(taking->session->server->store, .run = run_look, .done = looked,
-                 .arg = taking);
+    SNP_STORE_DO(taking->session->server->store, .run = run_look, .done = looked, .arg = taking);
 }
 
 static void spilled(struct snp_spill_waiter *waiter)
@@ -157,7 +156,7 @@ static void spilled(struct snp_spill_waiter *waiter)
     look(snp_container_of(waiter, struct snapshot_taking, waiter));
 }
 
-/* The row --------------------------------------------------------------------------------------- */
+/* The row -------------------------------------------------------------------------------------- */
 
 /* The highest N of names sN, and how many snapshots there are. */
 struct snapshot_numbers {
@@ -188,16 +187,13 @@ static int asleep_check(struct snp_tx *tx,
 
     return r < 0 || taking->checkpoint != 0
                ? r
-               : snp_fail(
-                     err, SNP_E_NOT_FOUND,
-                     "session %s has not run a cell yet, so a snapshot of it would be empty",
-                     taking->place.name);
+               : snp_fail(err, SNP_E_NOT_FOUND,
+                          "session %s has not run a cell yet, so a snapshot of it would be empty",
+                          taking->place.name);
 }
 
 /* The same step once more: a run goes on from there. */
-static int step_forget(struct snp_tx *tx,
-                       const struct snapshot_taking *taking,
-                       struct snp_err *err)
+static int step_forget(struct snp_tx *tx, const struct snapshot_taking *taking, struct snp_err *err)
 {
     char ref[2 * (SNP_SESSION_NAME_MAX + 1)];
     struct snp_journal_snapshot row;
@@ -245,8 +241,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     row.parent = taking->parent[0] == '\0' ? NULL : taking->parent;
     SNP_TRY(snp_journal_snapshot_add(tx, &row, err));
     /* Nothing was being put when it was taken, and what is put since is noted after this. */
-    SNP_TRY(
-        snp_journal_effect_last(tx, taking->session_id, taking->cell, &taking->effect, err));
+    SNP_TRY(snp_journal_effect_last(tx, taking->session_id, taking->cell, &taking->effect, err));
     if (taking->is_step) {
         return 0; /* nobody has asked for it: later ones are not drawn below it */
     }
@@ -294,8 +289,8 @@ static void row_written(void *arg, const struct snp_err *err)
 
 static void row_write(struct snapshot_taking *taking)
 {
-    SNP_STORE_DO(taking->session->server->store, .run = run_row, .done = row_written,
-                 .arg = taking, .durability = SNP_DURABILITY_SYNCED);
+    SNP_STORE_DO(taking->session->server->store, .run = run_row, .done = row_written, .arg = taking,
+                 .durability = SNP_DURABILITY_SYNCED);
 }
 
 /* Copy or checkpoint --------------------------------------------------------------------------- */
@@ -325,7 +320,10 @@ static void take_by_disk(struct snapshot_taking *taking)
     }
 }
 
-/* As it is now, with all that variables cannot hold: an image comes with a second checkpoint of the same moment. */
+/*
+ * As it is now, with all that variables cannot hold: an image comes with a second checkpoint of the
+ * same moment.
+ */
 static bool is_saved(const struct snapshot_taking *taking)
 {
     return snp_checkpoint_is_current(taking->session) &&
@@ -390,9 +388,7 @@ static int copy_ask(struct snapshot_taking *taking, struct snp_err *err)
     return 0;
 }
 
-static void on_turn(struct snp_turn *turn,
-                    struct snp_session *session,
-                    const struct snp_err *why)
+static void on_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *why)
 {
     struct snapshot_taking *taking = snp_container_of(turn, struct snapshot_taking, turn);
     struct snp_err err = {.code = SNP_OK};
@@ -457,9 +453,9 @@ void snp_run_snapshot(const struct snp_work *work)
                      "an unnamed session ends with its call; give the session a name");
     }
     if (r == 0 && name != NULL) {
-        r = snp_session_is_id(name) ? snp_fail(&err, SNP_E_INVALID,
-                                               "'%s' looks like an id; give another name", name)
-                                    : name_check(name, &err);
+        r = snp_session_is_id(name)
+                ? snp_fail(&err, SNP_E_INVALID, "'%s' looks like an id; give another name", name)
+                : name_check(name, &err);
     }
     if (r == 0 && asked.run != NULL) {
         r = name_check(asked.run, &err);
@@ -481,14 +477,14 @@ void snp_run_snapshot(const struct snp_work *work)
     (void)snprintf(taking->name, sizeof(taking->name), "%s", name == NULL ? "" : name);
     if (asked.run != NULL) {
         taking->is_step = true;
-        (void)snprintf(taking->name, sizeof(taking->name), SNP_STEP_PREFIX "%s:%" PRIu64,
-                       asked.run, asked.step);
+        (void)snprintf(taking->name, sizeof(taking->name), SNP_STEP_PREFIX "%s:%" PRIu64, asked.run,
+                       asked.step);
     }
     taking->turn.run = on_turn;
     snp_turn_ask(session, &taking->turn);
 }
 
-/* snapshots.list ---------------------------------------------------------------------------------- */
+/* snapshots.list ------------------------------------------------------------------------------- */
 
 struct snapshot_list {
     struct snp_request *request; /* owned */
@@ -496,8 +492,8 @@ struct snapshot_list {
     json_t *rows;  /* owned; made by the store's thread */
     json_t *heads; /* owned, likewise */
     size_t bytes;  /* of rows, about */
-    char steps[SNP_SESSION_NAME_MAX +
-               1]; /* what the names of the run's begin with; "" = no run's */
+    /* what the names of the run's begin with; "" = no run's */
+    char steps[SNP_SESSION_NAME_MAX + 1];
     char head[SNP_SESSION_ID_LEN + 1];
 };
 
@@ -529,11 +525,10 @@ static int snapshot_note(const struct snp_journal_snapshot *row, void *arg, stru
                         "too many snapshots for one list; list those of one session");
     }
     lost = lost_json(row->lost);
-    json =
-        SNP_WRITE(snp_snapshot_row, .id = row->id, .name = row->name, .session = row->session,
-                  .session_name = row->session_name, .parent = row->parent, .cell = row->cell,
-                  .epoch = row->epoch, .created = (double)row->created_us / US_PER_S,
-                  .bytes = row->bytes, .lost = lost);
+    json = SNP_WRITE(snp_snapshot_row, .id = row->id, .name = row->name, .session = row->session,
+                     .session_name = row->session_name, .parent = row->parent, .cell = row->cell,
+                     .epoch = row->epoch, .created = (double)row->created_us / US_PER_S,
+                     .bytes = row->bytes, .lost = lost);
     if (row->checkpoint != 0 && row->is_usable) {
         /* For places_add, which says it in `where`. */
         (void)json_object_set_new(json, "on_disk", json_true());
@@ -553,9 +548,9 @@ static int head_note(const struct snp_journal_session *row, void *arg, struct sn
     if (strcmp(row->id, listing->session) == 0) {
         (void)snprintf(listing->head, sizeof(listing->head), "%s", row->head_snapshot);
     }
-    return json_array_append_new(
-               listing->heads, SNP_WRITE(snp_snapshot_head, .session = row->id,
-                                         .name = row->name, .snapshot = row->head_snapshot)) < 0
+    return json_array_append_new(listing->heads,
+                                 SNP_WRITE(snp_snapshot_head, .session = row->id, .name = row->name,
+                                           .snapshot = row->head_snapshot)) < 0
                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                : 0;
 }
@@ -643,7 +638,7 @@ void snp_run_snapshots_list(const struct snp_work *work)
     SNP_STORE_DO(request->server->store, .run = run_list, .done = listed, .arg = listing);
 }
 
-/* snapshots.remove -------------------------------------------------------------------------------- */
+/* snapshots.remove ----------------------------------------------------------------------------- */
 
 struct snapshot_removal {
     struct snp_request *request; /* owned */
@@ -692,6 +687,6 @@ void snp_run_snapshots_remove(const struct snp_work *work)
     removal->request = work->request;
     (void)snprintf(removal->ref, sizeof(removal->ref), "%s",
                    snp_json_str(work->head, "snapshot", ""));
-    SNP_STORE_DO(work->request->server->store, .run = run_remove, .done = removed,
-                 .arg = removal, .durability = SNP_DURABILITY_SYNCED);
+    SNP_STORE_DO(work->request->server->store, .run = run_remove, .done = removed, .arg = removal,
+                 .durability = SNP_DURABILITY_SYNCED);
 }

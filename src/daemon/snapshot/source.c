@@ -248,14 +248,10 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
 
 static void snapshot_find(struct source_search *search)
 {
-    SNP_STORE_DO(search->server->store, .run = run_snapshot, .done = snapshot_read,
-                 .arg = search);
+    SNP_STORE_DO(search->server->store, .run = run_snapshot, .done = snapshot_read, .arg = search);
 }
 
-void snp_source_find(struct snp_server *server,
-                     const char *ref,
-                     snp_source_found *found,
-                     void *ctx)
+void snp_source_find(struct snp_server *server, const char *ref, snp_source_found *found, void *ctx)
 {
     struct source_search *search = calloc(1, sizeof(*search));
     struct snp_session *session = NULL;

@@ -37,8 +37,8 @@ struct snp_source {
 void snp_source_done(struct snp_source *source);
 
 /*
- * What a session that woke could not restore (its `restored`, which is taken and told no more), without
- * what was never saved (lost). New reference, NULL when out of memory.
+ * What a session that woke could not restore (its `restored`, which is taken and told no more),
+ * without what was never saved (lost). New reference, NULL when out of memory.
  */
 json_t *snp_source_failed(struct snp_session *session, const json_t *lost);
 
@@ -48,9 +48,9 @@ typedef void snp_source_found(void *ctx,
                               const struct snp_err *err);
 
 /*
- * A session is looked for first, then a snapshot. What is not on disk yet is written first,
- * for which a session must be between cells. found is called once, maybe at once. SNP_E_NOT_FOUND: there
- * is neither; SNP_E_DENIED: the session lacks what cells did after its checkpoint, or the
+ * A session is looked for first, then a snapshot. What is not on disk yet is written first, for
+ * which a session must be between cells. found is called once, maybe at once. SNP_E_NOT_FOUND:
+ * there is neither; SNP_E_DENIED: the session lacks what cells did after its checkpoint, or the
  * snapshot was in memory only, and that is gone.
  */
 void snp_source_find(struct snp_server *server,

@@ -67,8 +67,7 @@ static size_t char_len(const char *text, size_t n)
 /* U+EF80 to U+EFFF, which stand for bytes: EE BE 80 to EE BF BF. */
 static bool is_escape(const char *text, size_t len)
 {
-    return len == 3 && (unsigned char)text[0] == 0xee &&
-           ((unsigned char)text[1] & 0xfeU) == 0xbe;
+    return len == 3 && (unsigned char)text[0] == 0xee && ((unsigned char)text[1] & 0xfeU) == 0xbe;
 }
 
 int snp_bundle_from_path(const char *path, char text[SNP_BUNDLE_NAME_LEN])
@@ -238,11 +237,10 @@ void snp_bundle_put(struct snp_bundle_out *out,
 
     out->items++;
     put_headed(out, SNP_BUNDLE_ITEM,
-               meta == NULL
-                   ? NULL
-                   : SNP_WRITE(snp_head_item, .kind = kinds[item->kind], .name = item->name,
-                               .key = item->key, .size = item->size, .same = item->is_same,
-                               .meta = meta),
+               meta == NULL ? NULL
+                            : SNP_WRITE(snp_head_item, .kind = kinds[item->kind],
+                                        .name = item->name, .key = item->key, .size = item->size,
+                                        .same = item->is_same, .meta = meta),
                bytes, n);
 }
 
@@ -263,15 +261,14 @@ int snp_bundle_finish(struct snp_bundle_out *out, const char *part)
 
 static bool is_key(const char *key)
 {
-    return key[strspn(key,
-                      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:._-")] ==
+    return key[strspn(key, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:._-")] ==
            '\0';
 }
 
 int snp_bundle_in_init(struct snp_bundle_in *in, int fd)
 {
-    *in = (struct snp_bundle_in){.fd = fd,
-                                 .body = malloc(SNP_BUNDLE_HEAD_MAX + SNP_BUNDLE_RAW_MAX)};
+    *in =
+        (struct snp_bundle_in){.fd = fd, .body = malloc(SNP_BUNDLE_HEAD_MAX + SNP_BUNDLE_RAW_MAX)};
     return in->body == NULL ? -1 : 0;
 }
 

@@ -172,8 +172,8 @@ static int content_make(struct snp_copies *s,
     }
     *content = (struct snp_content){.size = node->size, .number = s->next_content++, .refs = 1};
     content_name(content, name);
-    to = openat(s->place.store_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                0600);
+    to =
+        openat(s->place.store_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     r = to < 0 ? errno : content_bytes(fd, to, most, content);
     if (r != 0) {
         if (to >= 0) {
@@ -279,9 +279,7 @@ static int content_new(struct copy_pass *k, int fd, struct snp_node *node)
 }
 
 /* The copy of a file that has to be opened. 0 or errno. */
-static int content_look(struct copy_pass *k,
-                        struct snp_node *node,
-                        const struct snp_node *known)
+static int content_look(struct copy_pass *k, struct snp_node *node, const struct snp_node *known)
 {
     struct snp_copies *s = k->s;
     const char *name;
@@ -407,8 +405,7 @@ int snp_copies_take(struct snp_copies *s,
     if (s->place.is_layer && s->place.base_fd < 0) {
         return EOPNOTSUPP; /* what the project has could not be put back */
     }
-    r = snp_tree_walk(s->place.layer_fd, s->place.view_fd, s->place.is_layer, &walk_most,
-                      &tree);
+    r = snp_tree_walk(s->place.layer_fd, s->place.view_fd, s->place.is_layer, &walk_most, &tree);
     if (r == 0 && (tree.is_cut || tree.n_files > most->files)) {
         r = E2BIG;
     }
@@ -449,8 +446,7 @@ static void learn(struct snp_copies *s, const struct snp_tree *want)
     const struct snp_tree_most most = {.nodes = SNP_TREE_NODES_MAX, .bytes = UINT64_MAX};
     struct snp_tree now = {0};
 
-    if (snp_tree_walk(s->place.layer_fd, s->place.view_fd, s->place.is_layer, &most, &now) !=
-        0) {
+    if (snp_tree_walk(s->place.layer_fd, s->place.view_fd, s->place.is_layer, &most, &now) != 0) {
         snp_tree_return(s->place.view_fd, &now);
         snp_tree_done(&now);
         snp_copies_forget(s);

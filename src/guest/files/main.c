@@ -2,8 +2,8 @@
 /*
  * Copies of the workspace and bundles, for pid 1 (guest/pid1/helper.c), in a process of its own.
  *
- * What the code has made is hostile: trees, names, contents. Whoever takes it apart holds neither the
- * supervisor's stream nor the mark of pid 1's signals. It is as confined as the code, and as
+ * What the code has made is hostile: trees, names, contents. Whoever takes it apart holds neither
+ * the supervisor's stream nor the mark of pid 1's signals. It is as confined as the code, and as
  * closed to it as pid 1: its program cannot be read, so it cannot be traced, and signals of the
  * code spare it. One request at a time, in the order of pid 1; it ends with its stream, and pid 1
  * ends when it asks one that is gone.
@@ -91,7 +91,10 @@ static int on_drop(struct files *f, struct snp_guest_request *rq)
     return 0;
 }
 
-/* Go on as a child of pid 1, whose number is told: what returns is another process, whose parent has ended. */
+/*
+ * Go on as a child of pid 1, whose number is told: what returns is another process, whose parent
+ * has ended.
+ */
 static void be_adopted(int told_fd)
 {
     const pid_t between = getpid();
@@ -106,8 +109,8 @@ static void be_adopted(int told_fd)
 }
 
 /*
- * Fork, as a child of pid 1 and not of ours. gVisor does not look at CLONE_PARENT: there what is forked is left to
- * pid 1 by one in between, which we wait for.
+ * Fork, as a child of pid 1 and not of ours. gVisor does not look at CLONE_PARENT: there what is
+ * forked is left to pid 1 by one in between, which we wait for.
  */
 static pid_t fork_beside(void)
 {
@@ -134,8 +137,8 @@ static pid_t fork_beside(void)
 
 /*
  * A copy of this process that reads or writes a bundle, so that requests go on being answered. It
- * holds the workspace, the copies and, in the place of our stream, its pipe; nothing else of ours. Pid 1
- * reaps it as any other and answers for it; and it ends with pid 1.
+ * holds the workspace, the copies and, in the place of our stream, its pipe; nothing else of ours.
+ * Pid 1 reaps it as any other and answers for it; and it ends with pid 1.
  */
 static pid_t fork_worker(int pipe_fd)
 {
@@ -213,12 +216,9 @@ static const struct {
     bool has_reply;
     int (*run)(struct files *, struct snp_guest_request *); /* 0 or errno; appends to out */
 } handlers[] = {
-    {SNP_INIT_KEEP,    true,  on_keep   },
-    {SNP_INIT_RESTORE, true,  on_restore},
-    {SNP_INIT_DROP,    false, on_drop   },
-    {SNP_INIT_PACK,    true,  on_bundle },
-    {SNP_INIT_UNPACK,  true,  on_bundle },
-    {SNP_FILES_WORKED, false, on_worked },
+    {SNP_INIT_KEEP, true, on_keep},     {SNP_INIT_RESTORE, true, on_restore},
+    {SNP_INIT_DROP, false, on_drop},    {SNP_INIT_PACK, true, on_bundle},
+    {SNP_INIT_UNPACK, true, on_bundle}, {SNP_FILES_WORKED, false, on_worked},
 };
 
 static void send_reply(struct files *f, uint32_t id, int eno)
@@ -310,11 +310,10 @@ static struct snp_copies *open_copies(const char *folder)
 
     (void)snprintf(workspace, sizeof(workspace), "%s/workspace", folder == NULL ? "" : folder);
     place.view_fd = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    place.is_layer = folder == NULL && fstatfs(place.view_fd, &fs) == 0 &&
-                     fs.f_type == OVERLAYFS_SUPER_MAGIC;
+    place.is_layer =
+        folder == NULL && fstatfs(place.view_fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
     /* Below the numbers that a worker closes: pid 1 has left SNP_INIT_PRISTINE_FD free. */
-    return place.view_fd < 0 || place.view_fd >= SNP_INIT_FILES_FD ? NULL
-                                                                   : snp_copies_new(&place);
+    return place.view_fd < 0 || place.view_fd >= SNP_INIT_FILES_FD ? NULL : snp_copies_new(&place);
 }
 
 int main(int argc, char **argv)

@@ -79,8 +79,7 @@ static int take_known(struct packing *p)
 
 static bool is_known(const struct packing *p, const char *key)
 {
-    return p->n_known > 0 &&
-           bsearch(key, p->known, p->n_known, sizeof(*p->known), by_key) != NULL;
+    return p->n_known > 0 && bsearch(key, p->known, p->n_known, sizeof(*p->known), by_key) != NULL;
 }
 
 static void send_run(struct packing *p, const struct snp_extent *run, bool is_sparse)
@@ -142,9 +141,7 @@ static void put_lost(struct packing *p, const char *name, const char *type, cons
     snp_bundle_put(&p->out, &item, NULL, 0);
 }
 
-static int put_file(struct packing *p,
-                    struct packed_entry *e,
-                    const struct snp_bundle_item *head)
+static int put_file(struct packing *p, struct packed_entry *e, const struct snp_bundle_item *head)
 {
     const struct snp_node *node = e->node;
     snp_autoclose int fd = open_node(p, node);

@@ -18,7 +18,7 @@ enum {
 struct snp_pack {
     const struct snp_workspace *place;
     const struct snp_tree *tree; /* of a copy; NULL = the workspace as it is */
-    const char *known; /* keys the reader has the data of, one a line; n_known bytes */
+    const char *known;           /* keys the reader has the data of, one a line; n_known bytes */
     size_t n_known;
     int fd;
     /* The file behind a node of tree, to read; -1 = it cannot be. NULL = that in place. */

@@ -25,8 +25,8 @@ struct restore {
     const struct snp_tree *known;
     struct snp_tree now;     /* the layer before */
     struct snp_tree reverts; /* to be as the base has them; with all below */
-    struct snp_tree
-        refills; /* folders whose base hides behind a newer one: bring what is missing */
+    /* folders whose base hides behind a newer one: bring what is missing */
+    struct snp_tree refills;
     struct snp_tree folders;        /* of the base, whose mode and time are to be set */
     char folder[SNP_TREE_PATH_LEN]; /* the one that was opened last ... */
     int folder_fd;                  /* ... owned; -1 = none */
@@ -142,9 +142,7 @@ static void take_away(struct restore *r, const char *path)
 }
 
 /* Give back the bytes of a file that is going to be written anew. */
-static void make_room(struct restore *r,
-                      const struct snp_node *want,
-                      const struct snp_node *now)
+static void make_room(struct restore *r, const struct snp_node *want, const struct snp_node *now)
 {
     const struct snp_node *known = snp_tree_find(r->known, now->path);
     bool is_known = known != NULL && known->content != NULL && known->ino == now->ino &&
@@ -243,9 +241,7 @@ static bool is_covered(const struct snp_tree *tree, const char *path)
 }
 
 /* Both have it. True if nothing below it need be looked at. */
-static bool clear_known(struct restore *r,
-                        const struct snp_node *want,
-                        const struct snp_node *now)
+static bool clear_known(struct restore *r, const struct snp_node *want, const struct snp_node *now)
 {
     struct stat st;
 
@@ -264,8 +260,7 @@ static bool clear_known(struct restore *r,
         if (now->is_cut) { /* too deep to be looked into; want has nothing there */
             purge(r, now->path);
         }
-        if (is_covered(&r->now, now->path) && !want->is_opaque &&
-            base_stat(r, now->path, &st)) {
+        if (is_covered(&r->now, now->path) && !want->is_opaque && base_stat(r, now->path, &st)) {
             note(r, &r->refills, now->path);
         }
     }
@@ -375,15 +370,12 @@ static bool is_untouched(const struct restore *r, const struct snp_node *want)
 
     return now != NULL && known != NULL && known->is_sure && known->content == want->content &&
            now->kind == SNP_NODE_FILE && now->mode == want->mode &&
-           now->mtime_ns == want->mtime_ns && now->ino == known->ino &&
-           now->size == known->size && now->mtime_ns == known->mtime_ns &&
-           now->ctime_ns == known->ctime_ns && now->atime_ns == known->atime_ns;
+           now->mtime_ns == want->mtime_ns && now->ino == known->ino && now->size == known->size &&
+           now->mtime_ns == known->mtime_ns && now->ctime_ns == known->ctime_ns &&
+           now->atime_ns == known->atime_ns;
 }
 
-static void put_file(struct restore *r,
-                     int dir_fd,
-                     const char *name,
-                     const struct snp_node *want)
+static void put_file(struct restore *r, int dir_fd, const char *name, const struct snp_node *want)
 {
     if (is_untouched(r, want)) {
         return;
@@ -412,7 +404,9 @@ static int put_link(int dir_fd, const char *name, const char *target, uint64_t m
     return snp_tree_stamp(dir_fd, name, 0, mtime_ns);
 }
 
-/* A folder of this name, open to us till the last pass; *ret_is_new if there was none. 0 or errno. */
+/*
+ * A folder of this name, open to us till the last pass; *ret_is_new if there was none. 0 or errno.
+ */
 static int put_dir(int dir_fd, const char *name, uint32_t mode, bool *ret_is_new)
 {
     struct stat st;
@@ -446,8 +440,7 @@ static void put_node(struct restore *r, const struct snp_node *want)
     switch ((enum snp_node_kind)want->kind) {
     case SNP_NODE_DIR:
         fail(r, put_dir(dir, name, want->mode, &is_new));
-        if (is_new && !want->is_opaque && base_stat(r, want->path, &st) &&
-            S_ISDIR(st.st_mode)) {
+        if (is_new && !want->is_opaque && base_stat(r, want->path, &st) && S_ISDIR(st.st_mode)) {
             note(r, &r->refills, want->path);
         }
         break;

@@ -60,8 +60,8 @@ void snp_sum_key(const struct snp_sum *sum, uint64_t size, uint64_t ret[2]);
 uint64_t snp_sum_packed(const struct snp_sum *sum, uint64_t size);
 
 /*
- * The same bytes into another file, which is empty; holes stay holes. sum: begun, is told of them; or NULL.
- * 0 or errno: EFBIG when sum has more than most bytes, EAGAIN as above.
+ * The same bytes into another file, which is empty; holes stay holes. sum: begun, is told of them;
+ * or NULL. 0 or errno: EFBIG when sum has more than most bytes, EAGAIN as above.
  */
 int snp_runs_copy(int from, int to, uint64_t size, uint64_t most, struct snp_sum *sum);
 

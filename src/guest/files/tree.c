@@ -69,8 +69,7 @@ struct snp_node *snp_tree_find(const struct snp_tree *tree, const char *path)
 {
     struct snp_node key = {.path = (char *)(uintptr_t)path};
 
-    return tree->n == 0 ? NULL
-                        : bsearch(&key, tree->node, tree->n, sizeof(*tree->node), by_path);
+    return tree->n == 0 ? NULL : bsearch(&key, tree->node, tree->n, sizeof(*tree->node), by_path);
 }
 
 bool snp_tree_is_below(const char *path, const char *folder)
@@ -91,8 +90,7 @@ static enum snp_node_kind kind_of(const struct stat *st, bool is_layer)
     if (S_ISLNK(st->st_mode)) {
         return SNP_NODE_LINK;
     }
-    return is_layer && S_ISCHR(st->st_mode) && st->st_rdev == 0 ? SNP_NODE_WHITEOUT
-                                                                : SNP_NODE_LOST;
+    return is_layer && S_ISCHR(st->st_mode) && st->st_rdev == 0 ? SNP_NODE_WHITEOUT : SNP_NODE_LOST;
 }
 
 int snp_tree_open_dir(int parent_fd, const char *name)
@@ -218,8 +216,7 @@ static size_t list(struct tree_walk *w, struct snp_node *node)
 
 static void walk_folder(struct tree_walk *w, int fd, size_t len, unsigned depth);
 
-static void enter(
-    struct tree_walk *w, int parent_fd, const char *name, size_t len, unsigned depth)
+static void enter(struct tree_walk *w, int parent_fd, const char *name, size_t len, unsigned depth)
 {
     size_t number = w->tree->n - 1;
     uint32_t mode = w->tree->node[number].mode;
@@ -241,8 +238,7 @@ static void enter(
 }
 
 /* One name of the folder parent_fd; w->path holds it, len bytes with it. */
-static void visit(
-    struct tree_walk *w, int parent_fd, const char *name, size_t len, unsigned depth)
+static void visit(struct tree_walk *w, int parent_fd, const char *name, size_t len, unsigned depth)
 {
     struct stat st;
     struct snp_node node;
@@ -283,11 +279,8 @@ static void walk_folder(struct tree_walk *w, int fd, size_t len, unsigned depth)
     w->path[len == 0 ? 0 : len - 1] = '\0';
 }
 
-int snp_tree_walk(int top_fd,
-                  int view_fd,
-                  bool is_layer,
-                  const struct snp_tree_most *most,
-                  struct snp_tree *ret)
+int snp_tree_walk(
+    int top_fd, int view_fd, bool is_layer, const struct snp_tree_most *most, struct snp_tree *ret)
 {
     struct tree_walk w = {.tree = ret, .most = most, .view_fd = view_fd, .is_layer = is_layer};
     struct snp_node top;
@@ -437,7 +430,7 @@ int snp_tree_stamp(int parent_fd, const char *name, uint32_t mode, uint64_t mtim
     int64_t part = ((ns % 1000000000) + 1000000000) % 1000000000;
     const struct timespec times[2] = {
         {.tv_nsec = UTIME_OMIT},
-        { .tv_sec = (ns - part) / 1000000000,      .tv_nsec = part},
+        {.tv_sec = (ns - part) / 1000000000, .tv_nsec = part},
     };
     struct stat st;
 

@@ -33,8 +33,8 @@ enum snp_node_kind {
 struct snp_content; /* an immutable copy of a file; of copies.c */
 
 struct snp_node {
-    char *path;   /* owned; below the top, without a leading slash; "" = the top */
-    char *target; /* owned; of a link, else NULL */
+    char *path;                  /* owned; below the top, without a leading slash; "" = the top */
+    char *target;                /* owned; of a link, else NULL */
     struct snp_content *content; /* counted; of a file, NULL = not known */
     uint64_t size;
     uint64_t stored; /* of a file: without its holes */
@@ -72,16 +72,13 @@ int snp_tree_add(struct snp_tree *tree, const struct snp_node *node) SNP_NODISCA
 struct snp_node *snp_tree_find(const struct snp_tree *tree, const char *path);
 
 /*
- * List what is below the folder at top_fd (borrowed), itself included. view_fd: the same
- * folder where it may be changed: folders whose owner may not enter them are opened up until
- * snp_tree_return; -1 = it may not be. is_layer: of an overlay. Without the copies. 0 or errno; E2BIG past most. The
- * caller frees it in any case.
+ * List what is below the folder at top_fd (borrowed), itself included. view_fd: the same folder
+ * where it may be changed: folders whose owner may not enter them are opened up until
+ * snp_tree_return; -1 = it may not be. is_layer: of an overlay. Without the copies. 0 or errno;
+ * E2BIG past most. The caller frees it in any case.
  */
-int snp_tree_walk(int top_fd,
-                  int view_fd,
-                  bool is_layer,
-                  const struct snp_tree_most *most,
-                  struct snp_tree *ret);
+int snp_tree_walk(
+    int top_fd, int view_fd, bool is_layer, const struct snp_tree_most *most, struct snp_tree *ret);
 
 /* Folders that were opened up for the walk get their modes back. */
 void snp_tree_return(int view_fd, const struct snp_tree *tree);

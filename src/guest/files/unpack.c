@@ -75,8 +75,7 @@ static int take_head(struct unpacking *u, const char *bytes, size_t n, size_t *r
     }
     u->n_head = 0;
     memcpy(head, u->head, sizeof(head));
-    if (head[1] == 0 || head[0] < u->at || head[0] > u->length ||
-        head[1] > u->length - head[0]) {
+    if (head[1] == 0 || head[0] < u->at || head[0] > u->length || head[1] > u->length - head[0]) {
         return EBADMSG;
     }
     snp_sum_run(&u->sum, head[0], head[1]);
@@ -128,18 +127,19 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct known_file *)a)->name, ((const struct known_file *)b)->name);
 }
 
-/* Make name another one of the file that was linked, if that is the same. Else it is a file of its own. */
+/*
+ * Make name another one of the file that was linked, if that is the same. Else it is a file of
+ * its own.
+ */
 static bool link_file(struct unpacking *u, int dir, const char *name, const char *linked)
 {
     char path[SNP_BUNDLE_PATH_LEN];
     const struct known_file wanted = {.name = (char *)(uintptr_t)linked};
     const struct known_file *found =
-        u->n_known == 0 ? NULL
-                        : bsearch(&wanted, u->known, u->n_known, sizeof(wanted), by_name);
+        u->n_known == 0 ? NULL : bsearch(&wanted, u->known, u->n_known, sizeof(wanted), by_name);
     const char *first;
 
-    if (found == NULL || strcmp(found->key, u->key) != 0 ||
-        snp_bundle_to_path(linked, path) < 0) {
+    if (found == NULL || strcmp(found->key, u->key) != 0 || snp_bundle_to_path(linked, path) < 0) {
         return false;
     }
     snp_autoclose int folder = snp_tree_open_parent(u->place->view_fd, path, &first);
@@ -164,9 +164,9 @@ static int end_file(struct unpacking *u)
         return ENOMEM;
     }
     snp_autoclose int dir = snp_tree_open_parent(u->place->view_fd, u->path, &name);
-    return dir < 0 ? errno
-                   : snp_forgive(u->place,
-                                 snp_tree_stamp(dir, name, u->mode, (uint64_t)u->mtime_ns));
+    return dir < 0
+               ? errno
+               : snp_forgive(u->place, snp_tree_stamp(dir, name, u->mode, (uint64_t)u->mtime_ns));
 }
 
 static int begin_file(struct unpacking *u,
@@ -192,14 +192,12 @@ static int begin_file(struct unpacking *u,
     u->n_head = 0;
     snp_sum_init(&u->sum);
     u->has_others = strcmp(item->linked, item->name) == 0;
-    u->is_link =
-        item->linked[0] != '\0' && !u->has_others && link_file(u, dir, name, item->linked);
+    u->is_link = item->linked[0] != '\0' && !u->has_others && link_file(u, dir, name, item->linked);
     if (u->is_link) {
         u->fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         return u->fd < 0 ? errno : 0;
     }
-    u->fd =
-        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, u->mode | 0200);
+    u->fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, u->mode | 0200);
     return u->fd < 0 ? errno : 0;
 }
 
@@ -245,9 +243,8 @@ static int make_link(struct unpacking *u,
     if (r == 0 && symlinkat(target, dir, name) < 0) {
         r = errno;
     }
-    return r == 0
-               ? snp_forgive(u->place, snp_tree_stamp(dir, name, 0, (uint64_t)item->mtime_ns))
-               : r;
+    return r == 0 ? snp_forgive(u->place, snp_tree_stamp(dir, name, 0, (uint64_t)item->mtime_ns))
+                  : r;
 }
 
 static int take_item(struct unpacking *u, const struct snp_bundle_item *item)
@@ -303,9 +300,9 @@ static int stamp_folders(struct unpacking *u)
         const struct snp_node *folder = &u->folders.node[i];
         const char *name;
         snp_autoclose int dir = snp_tree_open_parent(u->place->view_fd, folder->path, &name);
-        r = dir < 0 ? errno
-                    : snp_forgive(u->place,
-                                  snp_tree_stamp(dir, name, folder->mode, folder->mtime_ns));
+        r = dir < 0
+                ? errno
+                : snp_forgive(u->place, snp_tree_stamp(dir, name, folder->mode, folder->mtime_ns));
     }
     return r;
 }
@@ -331,8 +328,8 @@ int snp_unpack(const struct snp_workspace *place, int fd)
 {
     struct unpacking u = {.place = place, .fd = -1};
     struct snp_bundle_in in = {0};
-    mode_t mask =
-        umask(0); /* modes are to be what they are from the first, where nobody can set them */
+    /* modes are to be what they are from the first, where nobody can set them */
+    mode_t mask = umask(0);
     int r = snp_bundle_in_init(&in, fd) < 0 ? ENOMEM : clear(place);
 
     while (r == 0 && !in.is_at_end) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk puts a token for each object it meets: its type, its length, what it is itself, and then those of its parts.
- * So equal tokens mean equal graphs, also in which object is met again. The walk keeps a stack of its own; nesting
- * costs no recursion.
+ * A walk puts a token for each object it meets: its type, its length, what it is itself, and then
+ * those of its parts. So equal tokens mean equal graphs, also in which object is met again. The
+ * walk keeps a stack of its own; nesting costs no recursion.
  *
- * The table has each object that could be met twice, and the walk that met it last. One that has a single reference
- * is held by what led to it, unless weak references can lead to it too. Objects are borrowed: whoever asks holds the
- * variable, and no code of the session runs.
+ * The table has each object that could be met twice, and the walk that met it last. One that has a
+ * single reference is held by what led to it, unless weak references can lead to it too. Objects
+ * are borrowed: whoever asks holds the variable, and no code of the session runs.
  */
 #include "guest/module/content.h"
 
@@ -256,18 +256,18 @@ static const struct shape {
     unsigned traits;
     Py_ssize_t large; /* length from which on they are told apart; 0 = never. state.py: SIZED */
 } shapes[] = {
-    {&PyUnicode_Type,   put_text,    MET | STRONG,         SEGMENT     },
-    {&PyLong_Type,      put_int,     0,                    0           },
-    {&PyFloat_Type,     put_float,   0,                    0           },
-    {&PyDict_Type,      put_dict,    MET | APART | STRONG, 0           },
-    {&PyList_Type,      put_list,    MET | APART | STRONG, 0           },
-    {&PyTuple_Type,     put_list,    MET | STRONG,         SEGMENT / 8 },
-    {&PyBool_Type,      put_single,  0,                    0           },
-    {&PyBytes_Type,     put_bytes,   MET | STRONG,         SEGMENT     },
-    {&PySet_Type,       put_set,     MET | APART,          0           },
-    {&PyFrozenSet_Type, put_set,     MET,                  SEGMENT / 32},
-    {&PyByteArray_Type, put_bytes,   MET | APART | STRONG, 0           },
-    {&PyComplex_Type,   put_complex, 0,                    0           },
+    {&PyUnicode_Type, put_text, MET | STRONG, SEGMENT},
+    {&PyLong_Type, put_int, 0, 0},
+    {&PyFloat_Type, put_float, 0, 0},
+    {&PyDict_Type, put_dict, MET | APART | STRONG, 0},
+    {&PyList_Type, put_list, MET | APART | STRONG, 0},
+    {&PyTuple_Type, put_list, MET | STRONG, SEGMENT / 8},
+    {&PyBool_Type, put_single, 0, 0},
+    {&PyBytes_Type, put_bytes, MET | STRONG, SEGMENT},
+    {&PySet_Type, put_set, MET | APART, 0},
+    {&PyFrozenSet_Type, put_set, MET, SEGMENT / 32},
+    {&PyByteArray_Type, put_bytes, MET | APART | STRONG, 0},
+    {&PyComplex_Type, put_complex, 0, 0},
 };
 
 enum {
@@ -333,10 +333,7 @@ static int links_add(PyObject *links, uint32_t number)
 }
 
 /* 1 = it was met before, and needs no more tokens. */
-static int meet(struct object_walk *w,
-                PyObject *thing,
-                unsigned traits,
-                const struct shape *shape)
+static int meet(struct object_walk *w, PyObject *thing, unsigned traits, const struct shape *shape)
 {
     const uint32_t place = w->places++;
     struct seen_object *entry = NULL;
@@ -487,9 +484,9 @@ static PyObject *answer_of(struct object_walk *w, bool is_known)
 
     if (is_known) {
         hash = w->is_linked ? PyUnicode_FromString("") : hex_of(XXH3_128bits_digest(w->hash));
-        answer = hash == NULL ? NULL
-                              : Py_BuildValue("NOOOO", hash, w->links, w->given_back,
-                                              w->classes, Py_None);
+        answer = hash == NULL
+                     ? NULL
+                     : Py_BuildValue("NOOOO", hash, w->links, w->given_back, w->classes, Py_None);
     } else {
         PyErr_Clear();
         answer = Py_BuildValue("OOOOO", hash, w->links, w->given_back, w->classes,
@@ -527,7 +524,7 @@ PyObject *snp_content(PyObject *self, PyObject *args)
     return answer;
 }
 
-/* What is told beforehand, and asked afterwards ------------------------------------------------- */
+/* What is told beforehand, and asked afterwards ------------------------------------------------ */
 
 PyObject *snp_content_refuse(PyObject *self, PyObject *ids)
 {

@@ -112,9 +112,7 @@ static bool note_stat(const struct writer *w,
 }
 
 /* Of /etc the template has copies. */
-static bool note_content(struct writer *w,
-                         const char *path,
-                         struct snp_template_image_file *file)
+static bool note_content(struct writer *w, const char *path, struct snp_template_image_file *file)
 {
     snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = fd < 0 ? -1 : snp_read_all(fd, w->etc, sizeof(w->etc));
@@ -193,8 +191,7 @@ static bool note_map(struct writer *w, const struct snp_map *map)
     if (map->start >> 47U != 0) {
         return true; /* [vsyscall], which is everywhere */
     }
-    if (w->image.n_maps == SNP_TEMPLATE_IMAGE_MAPS_MAX ||
-        (map->name[0] != '\0' && end == NULL)) {
+    if (w->image.n_maps == SNP_TEMPLATE_IMAGE_MAPS_MAX || (map->name[0] != '\0' && end == NULL)) {
         return false;
     }
     *to = (struct snp_template_image_map){.start = map->start,
@@ -263,8 +260,7 @@ static void add_large(struct writer *w, uint64_t at)
     if (w->image.n_large > 0 && last->start + last->len == at) {
         last->len += LARGE;
     } else if (w->image.n_large < SNP_TEMPLATE_IMAGE_LARGE_MAX) {
-        w->large[w->image.n_large++] =
-            (struct snp_template_image_large){.start = at, .len = LARGE};
+        w->large[w->image.n_large++] = (struct snp_template_image_large){.start = at, .len = LARGE};
     }
 }
 
@@ -359,16 +355,9 @@ static bool note_memory(struct writer *w)
 {
     struct prctl_mm_map *m = &w->image.memory;
     const struct stat_field fields[] = {
-        {26, &m->start_code },
-        {27, &m->end_code   },
-        {28, &m->start_stack},
-        {45, &m->start_data },
-        {46, &m->end_data   },
-        {47, &m->start_brk  },
-        {48, &m->arg_start  },
-        {49, &m->arg_end    },
-        {50, &m->env_start  },
-        {51, &m->env_end    },
+        {26, &m->start_code}, {27, &m->end_code},  {28, &m->start_stack}, {45, &m->start_data},
+        {46, &m->end_data},   {47, &m->start_brk}, {48, &m->arg_start},   {49, &m->arg_end},
+        {50, &m->env_start},  {51, &m->env_end},
     };
     bool ok = read_stat(fields, SNP_ARRAY_LEN(fields));
 
@@ -390,8 +379,7 @@ static bool note_process(struct writer *w)
     struct snp_template_image *image = &w->image;
     unsigned size = 0;
 
-    if (prctl(PR_SET_MM, PR_SET_MM_MAP_SIZE, &size, 0, 0) < 0 ||
-        size != sizeof(image->memory)) {
+    if (prctl(PR_SET_MM, PR_SET_MM_MAP_SIZE, &size, 0, 0) < 0 || size != sizeof(image->memory)) {
         return false;
     }
     for (int fd = GIVEN_FDS; fd < FDS_LOOKED_AT; fd++) {
@@ -406,8 +394,7 @@ static bool note_process(struct writer *w)
     }
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &image->signal_mask, SIGNAL_SET);
     image->entry = (uintptr_t)w->source->entry;
-    if (syscall(SYS_arch_prctl, ARCH_GET_FS, &image->fs_base) < 0 ||
-        image->thread_number == 0) {
+    if (syscall(SYS_arch_prctl, ARCH_GET_FS, &image->fs_base) < 0 || image->thread_number == 0) {
         return false;
     }
     if (&sequences_used != NULL && sequences_used != 0) {
@@ -444,11 +431,11 @@ static bool write_tables(struct writer *w)
         const void *bytes;
         size_t len;
     } tables[] = {
-        {w->maps,  image->n_maps * sizeof(w->maps[0])  },
-        {w->runs,  image->n_runs * sizeof(w->runs[0])  },
+        {w->maps, image->n_maps * sizeof(w->maps[0])},
+        {w->runs, image->n_runs * sizeof(w->runs[0])},
         {w->files, image->n_files * sizeof(w->files[0])},
         {w->large, image->n_large * sizeof(w->large[0])},
-        {w->text,  image->text_len                     },
+        {w->text, image->text_len},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(tables); i++) {
@@ -505,18 +492,14 @@ static bool check_umask(struct writer *w)
 
 static bool check_limits(struct writer *w)
 {
-    return memcmp(w->settings.limits, w->source->began->limits, sizeof(w->settings.limits)) ==
-           0;
+    return memcmp(w->settings.limits, w->source->began->limits, sizeof(w->settings.limits)) == 0;
 }
 
 /* What guest/thaw would refuse: code of the kernel that was moved, for one. */
 static bool check_tables(struct writer *w)
 {
-    return snp_template_image_tables_fit(&(struct snp_template_image_tables){.image = &w->image,
-                                                                             .maps = w->maps,
-                                                                             .runs = w->runs,
-                                                                             .files = w->files,
-                                                                             .text = w->text});
+    return snp_template_image_tables_fit(&(struct snp_template_image_tables){
+        .image = &w->image, .maps = w->maps, .runs = w->runs, .files = w->files, .text = w->text});
 }
 
 /* The copy. */
@@ -526,14 +509,14 @@ static int copy_main(void *arg)
         const char *name;
         bool (*run)(struct writer *);
     } steps[] = {
-        {"a mapping",                                note_maps    },
-        {"a file",                                   add_loaded   },
-        {"pages",                                    note_pagemap },
-        {"the kernel",                               note_process },
-        {"the order of mappings",                    check_tables },
+        {"a mapping", note_maps},
+        {"a file", add_loaded},
+        {"pages", note_pagemap},
+        {"the kernel", note_process},
+        {"the order of mappings", check_tables},
         {"a seccomp filter that a module installed", check_filters},
-        {"a umask that a module set",                check_umask  },
-        {"a limit that a module set",                check_limits },
+        {"a umask that a module set", check_umask},
+        {"a limit that a module set", check_limits},
     };
     struct writer *w = arg;
 
@@ -574,8 +557,8 @@ static struct timespec process_start(void)
     struct timespec up = {0};
     int64_t ns;
 
-    if (!read_stat(&(struct stat_field){22, &ticks}, 1) ||
-        clock_gettime(CLOCK_BOOTTIME, &up) < 0 || clock_gettime(CLOCK_REALTIME, &now) < 0) {
+    if (!read_stat(&(struct stat_field){22, &ticks}, 1) || clock_gettime(CLOCK_BOOTTIME, &up) < 0 ||
+        clock_gettime(CLOCK_REALTIME, &now) < 0) {
         return (struct timespec){0};
     }
     ns = (now.tv_sec - up.tv_sec) * NS_PER_S + now.tv_nsec - up.tv_nsec +

@@ -28,8 +28,8 @@ struct snp_template_image_source {
 };
 
 /*
- * In a process with one thread: let a copy of it write an image to fd, a pipe, and go on at
- * once. The copy closes closed_fd and unmaps the n_hidden mappings first. If there is a reason why it
+ * In a process with one thread: let a copy of it write an image to fd, a pipe, and go on at once.
+ * The copy closes closed_fd and unmaps the n_hidden mappings first. If there is a reason why it
  * cannot be, nothing is written.
  */
 void snp_template_image_send(const struct snp_template_image_source *source,

@@ -62,10 +62,7 @@ static void add_page(uintptr_t at, size_t page_size)
 }
 
 /* Pages that only we have: we have written them since the last fork. */
-static void look_at(const struct snp_maps *maps,
-                    uintptr_t start,
-                    uintptr_t end,
-                    size_t page_size)
+static void look_at(const struct snp_maps *maps, uintptr_t start, uintptr_t end, size_t page_size)
 {
     const uint64_t what = SNP_PAGE_PRESENT | SNP_PAGE_OWN | SNP_PAGE_SHARED;
     uint64_t entries[WINDOW];
@@ -95,8 +92,7 @@ void snp_hot_look(void)
     if (++hot.forks < hot.next_look) {
         return;
     }
-    hot.next_look +=
-        hot.next_look < LOOKS_APART_MAX ? hot.next_look : (uint64_t)LOOKS_APART_MAX;
+    hot.next_look += hot.next_look < LOOKS_APART_MAX ? hot.next_look : (uint64_t)LOOKS_APART_MAX;
     hot.n = hot.n_pages = 0;
     snp_maps_open(&maps);
     while (snp_maps_next(&maps, &map)) {
@@ -105,8 +101,7 @@ void snp_hot_look(void)
 
         has_program = has_program || is_program;
         if (map.is_private && looked + (map.end - map.start) <= LOOK_BYTES_MAX &&
-            (is_program || map.is_stack || snp_heap_has(map.start) ||
-             snp_heap_has(map.end - 1))) {
+            (is_program || map.is_stack || snp_heap_has(map.start) || snp_heap_has(map.end - 1))) {
             look_at(&maps, map.start, map.end, page_size);
             looked += map.end - map.start;
         }
@@ -130,10 +125,11 @@ void snp_hot_touch(void)
     for (size_t i = 0; i < hot.n; i++) {
         const struct page_range *run = &hot.runs[i];
         /* What is not there any more need not be copied. */
-        bool is_there =
-            snp_maps_advise(run->start, run->n * page_size, MADV_POPULATE_WRITE) == 0;
+        bool is_there = snp_maps_advise(run->start, run->n * page_size, MADV_POPULATE_WRITE) == 0;
 
-        /* Under a hypervisor with page tables of its own the first touch costs as much as the copy. */
+        /*
+         * Under a hypervisor with page tables of its own the first touch costs as much as the copy.
+         */
         for (size_t k = 0; k < run->n && is_there && may_read; k++) {
             const volatile char *page;
             uintptr_t at = run->start + k * page_size;

@@ -3,15 +3,17 @@
 #define SNP_GUEST_MODULE_IMAGE_H
 
 /*
- * An interpreter's memory as it differs from that of another fork of the same template. Each of the two takes two
- * pipes from a socket, to read from and to write to; the supervisor moves bytes between them:
+ * An interpreter's memory as it differs from that of another fork of the same template. Each of the
+ * two takes two pipes from a socket, to read from and to write to; the supervisor moves bytes
+ * between them:
  *
  *   the other   tells what it has: mappings, pages of its own, and then a hash of each
- *   the one     hashes the same pages meanwhile, and writes what the other has not (snp_image_freeze)
+ *   the one     hashes the same pages meanwhile, and writes what the other has not
+ *               (snp_image_freeze)
  *   the other   takes that in and goes on where the one stood (snp_image_thaw)
  *
- * An image at rest is all that a process has, as items of a checkpoint. Who takes it in is a fork of the same
- * template, or of one that was thawed from the image of that: at the same addresses.
+ * An image at rest is all that a process has, as items of a checkpoint. Who takes it in is a fork
+ * of the same template, or of one that was thawed from the image of that: at the same addresses.
  *
  * Both are whole processes of one thread. Nothing is believed of the image but its form: whoever
  * forges one gets what his code could have done to its own memory.
@@ -42,8 +44,8 @@ struct snp_image_given {
 };
 
 /*
- * Once, before the first fork: what forks of this template know each other by. is_new: where all lies is new, too;
- * else it lies where it did in the template whose image this one was thawed from.
+ * Once, before the first fork: what forks of this template know each other by. is_new: where all
+ * lies is new, too; else it lies where it did in the template whose image this one was thawed from.
  */
 void snp_image_mark(bool is_new);
 
@@ -51,15 +53,19 @@ void snp_image_mark(bool is_new);
 void snp_image_opened(void);
 
 /*
- * rest: NULL = to the other, by the pipes that come on the socket fd. Returns 0 once it is written; -1, and why not ("" = the other says it); and 1, with *ret, in the process that
- * took it in. There -1 means that it is of no use.
+ * rest: NULL = to the other, by the pipes that come on the socket fd. Returns 0 once it is written;
+ * -1, and why not ("" = the other says it); and 1, with *ret, in the process that took it in. There
+ * -1 means that it is of no use.
  */
 int snp_image_freeze(int fd,
                      const struct snp_image_rest *rest,
                      struct snp_image_given *ret,
                      char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
 
-/* Returns only if it cannot be done, and why; then nothing has changed. is_rest: fd is a pipe, of one at rest. */
+/*
+ * Returns only if it cannot be done, and why; then nothing has changed. is_rest: fd is a pipe, of
+ * one at rest.
+ */
 void snp_image_thaw(int fd,
                     bool is_rest,
                     const struct snp_image_given *given,

@@ -40,7 +40,7 @@ struct freezing {
     char *why;
 };
 
-/* Telling --------------------------------------------------------------------------------------- */
+/* Telling -------------------------------------------------------------------------------------- */
 
 static int tell_page(void *data, uint64_t at, uint64_t n_own)
 {
@@ -101,7 +101,7 @@ int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_M
     return 0;
 }
 
-/* Freezing -------------------------------------------------------------------------------------- */
+/* Freezing ------------------------------------------------------------------------------------- */
 
 static int read_theirs(struct freezing *f)
 {
@@ -117,8 +117,8 @@ static int read_theirs(struct freezing *f)
         snp_image_get(fd, head->n_vmas, sizeof(room->vmas[0]), SNP_IMAGE_VMAS_MAX, room->vmas) <
             0 ||
         snp_image_get(fd, head->paths_len, 1, sizeof(room->paths), room->paths) < 0 ||
-        snp_image_get(fd, head->n_pages, sizeof(room->pages[0]), SNP_IMAGE_PAGES_MAX,
-                      room->pages) < 0) {
+        snp_image_get(fd, head->n_pages, sizeof(room->pages[0]), SNP_IMAGE_PAGES_MAX, room->pages) <
+            0) {
         return -1; /* it says why */
     }
     if (memcmp(head->template_id, f->ours->head.template_id, sizeof(head->template_id)) != 0) {
@@ -161,7 +161,10 @@ static int read_hashes(struct freezing *f)
     return 0;
 }
 
-/* Is the page as the next of theirs? Ours is hashed before theirs is waited for. 0 or 1; -1 = cannot be told. */
+/*
+ * Is the page as the next of theirs? Ours is hashed before theirs is waited for. 0 or 1;
+ * -1 = cannot be told.
+ */
 static int is_page_same(struct freezing *f, uint64_t at, uint64_t n_own)
 {
     const uint64_t hash = snp_image_hash(&f->ours->view, at, n_own);
@@ -205,8 +208,7 @@ static int freeze_page(void *data, uint64_t at, uint64_t n_own)
     }
     is_same = f->same < vmas_end && f->same->start <= at &&
               snp_image_is_same(f->ours, f->vma, theirs, f->same);
-    is_theirs =
-        is_same && f->next_page < theirs->head.n_pages && theirs->pages[f->next_page] == at;
+    is_theirs = is_same && f->next_page < theirs->head.n_pages && theirs->pages[f->next_page] == at;
     if (n_own == 0) {
         return is_theirs ? add_run(f, at, true) : 0;
     }
@@ -227,7 +229,9 @@ static int freeze_page(void *data, uint64_t at, uint64_t n_own)
     return add_run(f, at, false);
 }
 
-/* By way of what the kernel reads of it: the bytes of one run, after those that are used already. */
+/*
+ * By way of what the kernel reads of it: the bytes of one run, after those that are used already.
+ */
 static int write_beside(int fd,
                         struct snp_image_view *view,
                         const struct snp_image_run *run,
@@ -258,8 +262,7 @@ static int write_all_beside(int fd, struct snp_image_room *room)
     int r = 0;
 
     for (uint64_t i = 0; r == 0 && i < room->head.n_runs; i++) {
-        r = room->runs[i].is_drop != 0 ? 0
-                                       : write_beside(fd, &room->view, &room->runs[i], &used);
+        r = room->runs[i].is_drop != 0 ? 0 : write_beside(fd, &room->view, &room->runs[i], &used);
     }
     return r == 0 ? snp_image_put(fd, room->view.bytes, used) : r;
 }
@@ -295,14 +298,12 @@ static int check_apart(const struct freezing *f)
     bool is_there = f->vma->is_kept_apart == 0;
 
     for (uint64_t i = 0; i < theirs->head.n_vmas && !is_there; i++) {
-        is_there = theirs->vmas[i].start <= f->vma->start &&
-                   theirs->vmas[i].end >= f->vma->end &&
+        is_there = theirs->vmas[i].start <= f->vma->start && theirs->vmas[i].end >= f->vma->end &&
                    snp_image_is_same(f->ours, f->vma, theirs, &theirs->vmas[i]);
     }
-    return is_there
-               ? 0
-               : snp_image_fail(f->why, "the session has memory that is locked, grows, or is "
-                                        "not the same in a child");
+    return is_there ? 0
+                    : snp_image_fail(f->why, "the session has memory that is locked, grows, or is "
+                                             "not the same in a child");
 }
 
 static int write_image(int fd, struct snp_image_room *room)
@@ -341,8 +342,8 @@ static rlim_t smaller(rlim_t a, rlim_t b)
 }
 
 /*
- * The limits of the session may have changed since the freeze, and the set-up has applied the new ones. Restore limits
- * that the code lowered, within the new ones.
+ * The limits of the session may have changed since the freeze, and the set-up has applied the new
+ * ones. Restore limits that the code lowered, within the new ones.
  */
 static struct rlimit limit_here(const struct rlimit *was,
                                 const struct rlimit *opened,
@@ -367,8 +368,7 @@ static int restore_limits(struct snp_image_self *self)
             return -1;
         }
         want = limit_here(&self->kernel.limits[i], &self->opened[i], &now);
-        if (memcmp(&now, &want, sizeof(now)) != 0 &&
-            setrlimit((__rlimit_resource_t)i, &want) < 0) {
+        if (memcmp(&now, &want, sizeof(now)) != 0 && setrlimit((__rlimit_resource_t)i, &want) < 0) {
             return -1;
         }
         self->opened[i] = now;
@@ -386,8 +386,7 @@ static int restore_kernel(const struct snp_image_kernel *kernel)
     *number = (int)syscall(SYS_gettid);
     for (int i = 1; i <= SIGNALS; i++) {
         if (i != SIGKILL && i != SIGSTOP &&
-            syscall(SYS_rt_sigaction, i, &kernel->actions[i], NULL, 8) < 0 && i != 32 &&
-            i != 33) {
+            syscall(SYS_rt_sigaction, i, &kernel->actions[i], NULL, 8) < 0 && i != 32 && i != 33) {
             return -1;
         }
     }
@@ -419,12 +418,11 @@ static int look_and_write(struct freezing *f)
         f->vma = &f->ours->vmas[i];
         r = f->vma->kind == SNP_IMAGE_KERNEL ? 0
             : check_apart(f) < 0             ? -1
-                                 : snp_image_each_page(page_fd, f->vma, freeze_page, f);
+                                             : snp_image_each_page(page_fd, f->vma, freeze_page, f);
         if (r < 0) {
             return why[0] != '\0'
                        ? -1
-                       : snp_image_fail(why,
-                                        "the kernel does not tell which pages a process has");
+                       : snp_image_fail(why, "the kernel does not tell which pages a process has");
         }
     }
     while (f->n_hashes < f->theirs->head.n_pages) { /* it takes nothing before all are told */

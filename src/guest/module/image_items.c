@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An image at rest, as items of a checkpoint: first its tables, then its pages, a window of addresses in each
- * item, so that what did not change since the image before has the same key. Nothing of the interpreter's is
- * used or changed meanwhile.
+ * An image at rest, as items of a checkpoint: first its tables, then its pages, a window of
+ * addresses in each item, so that what did not change since the image before has the same key.
+ * Nothing of the interpreter's is used or changed meanwhile.
  */
 #include <stdio.h>
 #include <string.h>
@@ -144,10 +144,7 @@ static int add_run(struct items *items, const struct snp_image_run *run, uint64_
     return 0;
 }
 
-int snp_image_put_items(int fd,
-                        struct snp_image_room *room,
-                        const char *known,
-                        uint32_t *ret_items)
+int snp_image_put_items(int fd, struct snp_image_room *room, const char *known, uint32_t *ret_items)
 {
     const struct snp_image_head *head = &room->head;
     struct items items = {.fd = fd, .known = known, .view = &room->view, .n_parts = 1};

@@ -171,12 +171,9 @@ static uint32_t kind_of(const char *name)
         const char *name;
         uint32_t kind;
     } names[] = {
-        {"[heap]",        SNP_IMAGE_HEAP  },
-        {"[stack]",       SNP_IMAGE_STACK },
-        {"[vdso]",        SNP_IMAGE_KERNEL},
-        {"[vvar]",        SNP_IMAGE_KERNEL},
-        {"[vvar_vclock]", SNP_IMAGE_KERNEL},
-        {"[vsyscall]",    SNP_IMAGE_KERNEL},
+        {"[heap]", SNP_IMAGE_HEAP},          {"[stack]", SNP_IMAGE_STACK},
+        {"[vdso]", SNP_IMAGE_KERNEL},        {"[vvar]", SNP_IMAGE_KERNEL},
+        {"[vvar_vclock]", SNP_IMAGE_KERNEL}, {"[vsyscall]", SNP_IMAGE_KERNEL},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
@@ -417,10 +414,7 @@ void snp_image_try(struct snp_image_view *view, uint64_t at)
     }
 }
 
-const void *snp_image_beside(struct snp_image_view *view,
-                             uint64_t at,
-                             size_t len,
-                             size_t offset)
+const void *snp_image_beside(struct snp_image_view *view, uint64_t at, size_t len, size_t offset)
 {
     if (view->fd < 0 || len > sizeof(view->bytes) - offset ||
         pread(view->fd, view->bytes + offset, len, (off_t)at) != (ssize_t)len) {

@@ -4,7 +4,8 @@
 
 /*
  * What lies in an image, and how a process sees its own memory for it. All of it in memory of its
- * own (struct snp_image_room), which is in no image: nothing of the interpreter's is used meanwhile.
+ * own (struct snp_image_room), which is in no image: nothing of the interpreter's is
+ * used meanwhile.
  */
 
 #include <setjmp.h>
@@ -62,10 +63,9 @@ struct snp_image_vma {
     uint64_t named[3];  /* device, number and time of change of what its path leads to */
     uint32_t kind;
     uint32_t prot;
-    uint32_t path;      /* where its path begins, of files */
-    uint32_t is_shared; /* with the file, which is only read */
-    uint32_t
-        is_kept_apart; /* not as it is in a child, or it grows: only the kernel can make one */
+    uint32_t path;          /* where its path begins, of files */
+    uint32_t is_shared;     /* with the file, which is only read */
+    uint32_t is_kept_apart; /* not as it is in a child, or it grows: only the kernel can make one */
 };
 
 struct snp_image_run {
@@ -90,8 +90,9 @@ struct snp_image_head {
 };
 
 /*
- * How a process looks at its memory. Of some hypervisors (PVM) a page costs 8 us when a process touches it first,
- * and 1 us if the kernel is asked for it, which is what is done once that is seen.
+ * How a process looks at its memory. Of some hypervisors (PVM) a page costs 8 us when a process
+ * touches it first, and 1 us if the kernel is asked for it, which is what is done once that
+ * is seen.
  */
 struct snp_image_view {
     int fd; /* its memory as a file; -1 = where it lies */
@@ -170,7 +171,10 @@ bool snp_image_is_same(const struct snp_image_room *a_room,
                        const struct snp_image_room *b_room,
                        const struct snp_image_vma *b);
 
-/* Called for the pages of a mapping, in order; n_own: so many from here on it has for itself, 0 = not this one. */
+/*
+ * Called for the pages of a mapping, in order; n_own: so many from here on it has for itself,
+ * 0 = not this one.
+ */
 int snp_image_each_page(int page_fd,
                         const struct snp_image_vma *vma,
                         int (*each)(void *data, uint64_t at, uint64_t n_own),
@@ -184,30 +188,25 @@ const void *snp_image_page(struct snp_image_view *view, uint64_t at, uint64_t n)
 uint64_t snp_image_hash(struct snp_image_view *view, uint64_t at, uint64_t n);
 
 /* Some memory as it is, into bytes of the view; NULL = look where it lies. */
-const void *snp_image_beside(struct snp_image_view *view,
-                             uint64_t at,
-                             size_t len,
-                             size_t offset);
+const void *snp_image_beside(struct snp_image_view *view, uint64_t at, size_t len, size_t offset);
 
 /* Take the pipes to the other from the socket that they came by: to read from, to write to. */
 int snp_image_receive(int fd, int *ret_in_fd, int *ret_out_fd) SNP_NODISCARD;
 
-/* What a process has, and what the other has to know of it: which pages first, then their hashes. */
-int snp_image_tell(int fd,
-                   struct snp_image_room *room,
-                   char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
+/*
+ * What a process has, and what the other has to know of it: which pages first, then their hashes.
+ */
+int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
 
 /* The first `done` bytes of *n parts are dealt with. */
 void snp_image_skip(struct iovec *parts, size_t *n, size_t done);
 
 /*
- * All of an image as items of a checkpoint (docs/wire.md, bundle), into a pipe: those whose keys are known, one a
- * line, without their bytes.
+ * All of an image as items of a checkpoint (docs/wire.md, bundle), into a pipe: those whose keys
+ * are known, one a line, without their bytes.
  */
-int snp_image_put_items(int fd,
-                        struct snp_image_room *room,
-                        const char *known,
-                        uint32_t *ret_items) SNP_NODISCARD;
+int snp_image_put_items(int fd, struct snp_image_room *room, const char *known, uint32_t *ret_items)
+    SNP_NODISCARD;
 
 /* All of a part, and all of one that is n of a size, at most max. */
 int snp_image_put(int fd, const void *part, size_t len) SNP_NODISCARD;

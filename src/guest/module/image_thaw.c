@@ -52,8 +52,8 @@ struct address_range {
 };
 
 /*
- * What was read beside. Where there are pages already it is written only if it differs: a page that is written is a
- * copy from then on.
+ * What was read beside. Where there are pages already it is written only if it differs: a page that
+ * is written is a copy from then on.
  */
 struct beside {
     uint64_t at;
@@ -77,8 +77,7 @@ struct plan {
     struct op after[OPS_MAX];
     struct op drops[SNP_IMAGE_RUNS_MAX];
     size_t n_drops;
-    struct address_range
-        own[SNP_IMAGE_RUNS_MAX]; /* where both have pages: some, of one at rest */
+    struct address_range own[SNP_IMAGE_RUNS_MAX]; /* where both have pages: some, of one at rest */
     size_t n_own;
     struct iovec parts[BATCH];
     struct beside beside[BATCH];
@@ -90,7 +89,7 @@ struct plan {
     uint64_t vma;
 };
 
-/* Reading ----------------------------------------------------------------------------------------- */
+/* Reading -------------------------------------------------------------------------------------- */
 
 static int check_vmas(const struct plan *p)
 {
@@ -103,8 +102,8 @@ static int check_vmas(const struct plan *p)
         if (vma->start < last || vma->end <= vma->start || vma->end > UINT64_C(1) << 48U ||
             (vma->is_shared != 0 &&
              (vma->kind != SNP_IMAGE_FILE || (vma->prot & PROT_WRITE) != 0)) ||
-            (vma->start | vma->end | vma->offset) % PAGE != 0 ||
-            vma->kind >= SNP_IMAGE_KINDS_N || vma->path >= head->paths_len + 1 ||
+            (vma->start | vma->end | vma->offset) % PAGE != 0 || vma->kind >= SNP_IMAGE_KINDS_N ||
+            vma->path >= head->paths_len + 1 ||
             (vma->prot & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC)) != 0) {
             return snp_image_fail(p->why, "the image has wrong mappings");
         }
@@ -144,7 +143,7 @@ static int read_image(struct plan *p)
     return check_vmas(p);
 }
 
-/* Mappings ---------------------------------------------------------------------------------------- */
+/* Mappings ------------------------------------------------------------------------------------- */
 
 static const struct snp_image_vma *last_of(const struct snp_image_room *room, uint32_t kind)
 {
@@ -172,17 +171,14 @@ static int open_file(struct plan *p, const struct snp_image_vma *vma)
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         return errno == EMFILE
-                   ? snp_image_fail(p->why,
-                                    "the session has mapped more files than it may open")
-                   : snp_image_fail(p->why, "%.120s is mapped and not in the new sandbox",
-                                    path);
+                   ? snp_image_fail(p->why, "the session has mapped more files than it may open")
+                   : snp_image_fail(p->why, "%.120s is mapped and not in the new sandbox", path);
     }
     p->left.files[p->left.n_files++] = fd;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != vma->named[1] ||
         (uint64_t)st.st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)st.st_ctim.tv_nsec !=
             vma->named[2]) {
-        return snp_image_fail(p->why, "%.120s is mapped and another file in the new sandbox",
-                              path);
+        return snp_image_fail(p->why, "%.120s is mapped and another file in the new sandbox", path);
     }
     p->opened = path;
     return fd;
@@ -216,9 +212,8 @@ static int plan_piece(struct plan *p,
     const uint32_t kind = theirs != NULL ? theirs->kind : own_kind;
 
     if (kind == SNP_IMAGE_STACK || (own != NULL && own->kind == SNP_IMAGE_STACK)) {
-        return kind == SNP_IMAGE_STACK
-                   ? 0
-                   : snp_image_fail(p->why, "the session has moved its stack");
+        return kind == SNP_IMAGE_STACK ? 0
+                                       : snp_image_fail(p->why, "the session has moved its stack");
     }
     if (kind == SNP_IMAGE_KERNEL || (own != NULL && own->kind == SNP_IMAGE_KERNEL)) {
         return theirs != NULL && own != NULL && theirs->kind == own->kind &&
@@ -322,7 +317,7 @@ static int check_ours(const struct plan *p, const void *place)
     return 0;
 }
 
-/* Runs --------------------------------------------------------------------------------------------- */
+/* Runs ----------------------------------------------------------------------------------------- */
 
 /* Pages that may not be written can be for a moment. */
 static int open_to_write(struct plan *p, const struct snp_image_vma *vma)
@@ -403,8 +398,7 @@ static int drop_page(void *data, uint64_t at, uint64_t n_own)
     struct op *last = p->n_drops == 0 ? NULL : &p->drops[p->n_drops - 1];
     const struct snp_image_vma *vma;
 
-    while (p->run < image->head.n_runs &&
-           image->runs[p->run].at + image->runs[p->run].len <= at) {
+    while (p->run < image->head.n_runs && image->runs[p->run].at + image->runs[p->run].len <= at) {
         p->run++;
     }
     while (p->vma < image->head.n_vmas && image->vmas[p->vma].end <= at) {
@@ -439,8 +433,7 @@ static int plan_drops(struct plan *p)
         const struct snp_image_vma *vma = &p->ours->vmas[i];
 
         p->is_readable = (vma->prot & PROT_READ) != 0;
-        if (vma->kind != SNP_IMAGE_KERNEL &&
-            snp_image_each_page(page_fd, vma, drop_page, p) < 0) {
+        if (vma->kind != SNP_IMAGE_KERNEL && snp_image_each_page(page_fd, vma, drop_page, p) < 0) {
             return p->why[0] != '\0'
                        ? -1
                        : snp_image_fail(p->why,
@@ -473,7 +466,7 @@ static int check_stack(const struct plan *p)
     return 0;
 }
 
-/* Going ---------------------------------------------------------------------------------------------- */
+/* Going ---------------------------------------------------------------------------------------- */
 
 static void run_ops(const struct op *ops, size_t n)
 {
@@ -694,8 +687,7 @@ static SNP_NORETURN __attribute__((noinline)) void go_low(struct plan *p)
 
 static int make_plan(struct plan *p)
 {
-    const void *const needed[] = {snp_image_at((uintptr_t)become),
-                                  snp_image_at((uintptr_t)syscall),
+    const void *const needed[] = {snp_image_at((uintptr_t)become), snp_image_at((uintptr_t)syscall),
                                   snp_image_at((uintptr_t)longjmp)};
     int r;
 

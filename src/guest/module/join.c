@@ -59,8 +59,8 @@ void snp_join_libraries(void)
     }
     snp_maps_close(&maps);
     for (size_t i = 0; i < n; i++) {
-        int prot = rights_for(i == 0 ? NULL : &list[i - 1], &list[i],
-                              i + 1 == n ? NULL : &list[i + 1]);
+        int prot =
+            rights_for(i == 0 ? NULL : &list[i - 1], &list[i], i + 1 == n ? NULL : &list[i + 1]);
 
         if (prot != list[i].prot) {
             (void)snp_maps_protect(list[i].start, list[i].end - list[i].start, prot);

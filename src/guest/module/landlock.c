@@ -25,9 +25,8 @@
 #define FS_EDIT   (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNC)
 #define SCOPES    3ULL /* ABI 6: abstract unix sockets, signals */
 #define NET_TCP   3ULL /* ABI 4: bind, connect */
-#define FS_NODES                                                    \
-    (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | \
-     LANDLOCK_ACCESS_FS_MAKE_SOCK)
+#define FS_NODES \
+    (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SOCK)
 #define FS_STORE                                                             \
     (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
      LANDLOCK_ACCESS_FS_REMOVE_FILE | FS_TRUNC)
@@ -43,34 +42,34 @@ static const struct {
     const char *path;
     uint64_t access;
 } rules[] = {
-    {"/usr",         FS_RUN                       },
-    {"/etc",         FS_READ                      },
-    {"/run/guest",   FS_RUN                       },
-    {"/run/python",  FS_RUN                       },
-    {"/run/venv",    FS_RUN                       },
-    {"/proc",        FS_EDIT                      },
-    {"/dev",         FS_READ | FS_IOCTL           }, /* zero could be mapped as shared memory */
-    {"/dev/null",    FS_DEVICE                    },
-    {"/dev/full",    FS_DEVICE                    },
-    {"/dev/random",  FS_DEVICE                    },
-    {"/dev/urandom", FS_DEVICE                    },
-    {"/dev/shm",     FS_ALL1 | FS_REFER | FS_TRUNC},
-    {"/tmp",         FS_ALL1 | FS_REFER | FS_TRUNC},
-    {"/workspace",   FS_ALL1 | FS_REFER | FS_TRUNC},
- /* Real folders only where /usr is not merged; missing ones are passed over. */
-    {"/lib",         FS_RUN                       },
-    {"/lib64",       FS_RUN                       },
-    {"/bin",         FS_RUN                       },
-    {"/sbin",        FS_RUN                       },
-    {"/",            LANDLOCK_ACCESS_FS_READ_DIR  },
+    {"/usr", FS_RUN},
+    {"/etc", FS_READ},
+    {"/run/guest", FS_RUN},
+    {"/run/python", FS_RUN},
+    {"/run/venv", FS_RUN},
+    {"/proc", FS_EDIT},
+    {"/dev", FS_READ | FS_IOCTL}, /* zero could be mapped as shared memory */
+    {"/dev/null", FS_DEVICE},
+    {"/dev/full", FS_DEVICE},
+    {"/dev/random", FS_DEVICE},
+    {"/dev/urandom", FS_DEVICE},
+    {"/dev/shm", FS_ALL1 | FS_REFER | FS_TRUNC},
+    {"/tmp", FS_ALL1 | FS_REFER | FS_TRUNC},
+    {"/workspace", FS_ALL1 | FS_REFER | FS_TRUNC},
+    /* Real folders only where /usr is not merged; missing ones are passed over. */
+    {"/lib", FS_RUN},
+    {"/lib64", FS_RUN},
+    {"/bin", FS_RUN},
+    {"/sbin", FS_RUN},
+    {"/", LANDLOCK_ACCESS_FS_READ_DIR},
 };
 
 /* The kernel's ABI version, but none above the given one; 0 = no Landlock. */
 static int usable_abi(int most)
 {
-    long abi = most <= 0 ? 0
-                         : syscall(SYS_landlock_create_ruleset, NULL, 0,
-                                   LANDLOCK_CREATE_RULESET_VERSION);
+    long abi = most <= 0
+                   ? 0
+                   : syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 
     return abi <= 0 ? 0 : abi < most ? (int)abi : most;
 }
@@ -111,9 +110,7 @@ static int open_ruleset(int abi, uint64_t net, struct snp_err *err)
     const struct ruleset_attr attr = {.handled_access_fs = handled_by(abi),
                                       .handled_access_net = abi >= 4 ? net : 0,
                                       .scoped = abi >= 6 ? SCOPES : 0};
-    size_t attr_len = abi >= 6   ? sizeof(attr)
-                      : abi >= 4 ? 2 * sizeof(uint64_t)
-                                 : sizeof(uint64_t);
+    size_t attr_len = abi >= 6 ? sizeof(attr) : abi >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
     int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, attr_len, 0);
 
     if (ruleset < 0) {
@@ -139,8 +136,8 @@ int snp_landlock_apply(const struct snp_landlock_own *own,
         const char *name;
         uint64_t access;
     } held[] = {
-        {own->upper_fd,  "the workspace's layer",       FS_READ },
-        {own->base_fd,   "the project",                 FS_READ },
+        {own->upper_fd, "the workspace's layer", FS_READ},
+        {own->base_fd, "the project", FS_READ},
         {own->copies_fd, "the copies of the workspace", FS_STORE},
     };
     int abi = usable_abi(most_abi);
@@ -197,8 +194,7 @@ int snp_landlock_fence(const struct snp_landlock_rule *list,
                        struct snp_err *err)
 {
     int abi = usable_abi(most_abi);
-    snp_autoclose int ruleset =
-        abi == 0 ? -1 : open_ruleset(abi, refuses_tcp ? NET_TCP : 0, err);
+    snp_autoclose int ruleset = abi == 0 ? -1 : open_ruleset(abi, refuses_tcp ? NET_TCP : 0, err);
     int r = 0;
 
     *ret_abi = abi;

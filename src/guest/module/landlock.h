@@ -43,9 +43,9 @@ struct snp_landlock_rule {
 };
 
 /*
- * The fence of processes that stay in the host's mount namespace: only what the list names can
- * be opened; TCP, and signals and abstract sockets across the fence, are refused where the
- * ABI can (4, 6), TCP only if refuses_tcp. most_abi: the newest ABI to use. SNP_E_UNSUPPORTED: no Landlock.
+ * The fence of processes that stay in the host's mount namespace: only what the list names can be
+ * opened; TCP, and signals and abstract sockets across the fence, are refused where the ABI can (4,
+ * 6), TCP only if refuses_tcp. most_abi: the newest ABI to use. SNP_E_UNSUPPORTED: no Landlock.
  */
 int snp_landlock_fence(const struct snp_landlock_rule *list,
                        size_t n,

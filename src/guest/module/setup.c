@@ -83,16 +83,15 @@ static int step_ids(struct snp_setup *s, struct snp_err *err)
 
 static int step_hostname(struct snp_setup *s, struct snp_err *err)
 {
-    if (sethostname(s->spec.hostname, strnlen(s->spec.hostname, sizeof(s->spec.hostname))) <
-        0) {
+    if (sethostname(s->spec.hostname, strnlen(s->spec.hostname, sizeof(s->spec.hostname))) < 0) {
         return snp_fail_sys(err, errno, "sethostname");
     }
     return 0;
 }
 
 /*
- * The network namespace is empty except for its loopback interface. Pid 1, whose filter allows no netlink sockets, gets
- * one that lists the sockets of the namespace, if the kernel supports that.
+ * The network namespace is empty except for its loopback interface. Pid 1, whose filter allows no
+ * netlink sockets, gets one that lists the sockets of the namespace, if the kernel supports that.
  */
 static int step_loopback(struct snp_setup *s, struct snp_err *err)
 {
@@ -100,9 +99,8 @@ static int step_loopback(struct snp_setup *s, struct snp_err *err)
     snp_autoclose int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     s->diag_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    return sock < 0 || ioctl(sock, SIOCSIFFLAGS, &req) < 0
-               ? snp_fail_sys(err, errno, "bring up lo")
-               : 0;
+    return sock < 0 || ioctl(sock, SIOCSIFFLAGS, &req) < 0 ? snp_fail_sys(err, errno, "bring up lo")
+                                                           : 0;
 }
 
 /* After the supervisor has moved us: /proc/self/cgroup then reads "/". */
@@ -131,8 +129,7 @@ static int mask_proc(const struct dirent64 *entry, struct snp_err *err)
     const char *source = entry->d_type == DT_DIR ? "/run/empty" : "/dev/null";
 
     (void)snprintf(path, sizeof(path), "/proc/%s", entry->d_name);
-    if (is_shown(entry->d_name) ||
-        entry->d_type == DT_LNK || /* leads to what is judged itself */
+    if (is_shown(entry->d_name) || entry->d_type == DT_LNK || /* leads to what is judged itself */
         mount(source, path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT) {
         return 0;
     }
@@ -169,11 +166,11 @@ static void bound_sockets(void)
         const char *path;
         const char *value;
     } settings[] = {
-        {"/proc/sys/net/ipv4/tcp_rmem",           SNP_TCP_BUFFERS},
-        {"/proc/sys/net/ipv4/tcp_wmem",           SNP_TCP_BUFFERS},
-        {"/proc/sys/net/ipv4/udp_rmem_min",       SNP_UDP_BUFFERS},
-        {"/proc/sys/net/ipv4/udp_wmem_min",       SNP_UDP_BUFFERS},
-        {"/proc/sys/net/ipv4/tcp_max_tw_buckets", "1024"         },
+        {"/proc/sys/net/ipv4/tcp_rmem", SNP_TCP_BUFFERS},
+        {"/proc/sys/net/ipv4/tcp_wmem", SNP_TCP_BUFFERS},
+        {"/proc/sys/net/ipv4/udp_rmem_min", SNP_UDP_BUFFERS},
+        {"/proc/sys/net/ipv4/udp_wmem_min", SNP_UDP_BUFFERS},
+        {"/proc/sys/net/ipv4/tcp_max_tw_buckets", "1024"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(settings); i++) {
@@ -277,9 +274,8 @@ static int mask_file(const char *path, const char *bytes, uint32_t len, struct s
 {
     snp_autoclose int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 
-    return fd < 0 || snp_write_all(fd, bytes, len) < 0
-               ? snp_fail_sys(err, errno, "write %s", path)
-               : 0;
+    return fd < 0 || snp_write_all(fd, bytes, len) < 0 ? snp_fail_sys(err, errno, "write %s", path)
+                                                       : 0;
 }
 
 /*
@@ -470,15 +466,15 @@ int snp_step_rlimits(struct snp_setup *s, struct snp_err *err)
         uint64_t value;
         bool wanted;
     } rows[] = {
-        {RLIMIT_CORE,       1,                                               true                    }, /* stops even a program that cores are piped into */
-        {RLIMIT_STACK,      8 << 20,                                         true                    }, /* the template's was for its threads */
-        {RLIMIT_FSIZE,      s->spec.file_bytes,                              true                    },
-        {RLIMIT_NPROC,      (uint64_t)s->spec.processes + SNP_OWN_PROCESSES, true                    },
-        {RLIMIT_MEMLOCK,    64 << 10,                                        true                    },
-        {RLIMIT_MSGQUEUE,   0,                                               true                    },
-        {RLIMIT_SIGPENDING, 1024,                                            true                    },
-        {RLIMIT_AS,         s->spec.space_bytes,                             s->spec.space_bytes != 0},
-        {RLIMIT_DATA,       s->spec.data_bytes + data_size(),                s->spec.data_bytes != 0 },
+        {RLIMIT_CORE, 1, true},        /* stops even a program that cores are piped into */
+        {RLIMIT_STACK, 8 << 20, true}, /* the template's was for its threads */
+        {RLIMIT_FSIZE, s->spec.file_bytes, true},
+        {RLIMIT_NPROC, (uint64_t)s->spec.processes + SNP_OWN_PROCESSES, true},
+        {RLIMIT_MEMLOCK, 64 << 10, true},
+        {RLIMIT_MSGQUEUE, 0, true},
+        {RLIMIT_SIGPENDING, 1024, true},
+        {RLIMIT_AS, s->spec.space_bytes, s->spec.space_bytes != 0},
+        {RLIMIT_DATA, s->spec.data_bytes + data_size(), s->spec.data_bytes != 0},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -507,8 +503,7 @@ int snp_step_affinity(struct snp_setup *s, struct snp_err *err)
     unsigned total = (unsigned)CPU_COUNT(&allowed);
     unsigned first = s->spec.cpu_first % total;
     /* cpu_count of the allowed CPUs, starting with the first-th and going round. */
-    for (unsigned turn = 0; turn < 2 * CPU_SETSIZE && n < s->spec.cpu_count && n < total;
-         turn++) {
+    for (unsigned turn = 0; turn < 2 * CPU_SETSIZE && n < s->spec.cpu_count && n < total; turn++) {
         unsigned cpu = turn % CPU_SETSIZE;
         if (CPU_ISSET(cpu, &allowed) && !CPU_ISSET(cpu, &set) && skipped++ >= first) {
             CPU_SET(cpu, &set);
@@ -599,25 +594,25 @@ static int step_seccomp(struct snp_setup *s, struct snp_err *err)
 }
 
 /*
- * Order: control groups before anything is allocated for the session, and before their
- * namespace; ids before any file is made; mounts while we still may; Landlock before seccomp, whose filter refuses its
- * calls; seccomp last.
+ * Order: control groups before anything is allocated for the session, and before their namespace;
+ * ids before any file is made; mounts while we still may; Landlock before seccomp, whose filter
+ * refuses its calls; seccomp last.
  */
 static const struct snp_step steps[] = {
-    {"cgroups",          snp_step_cgroups     },
-    {"ids",              step_ids             },
-    {"hostname",         step_hostname        },
-    {"loopback",         step_loopback        },
+    {"cgroups", snp_step_cgroups},
+    {"ids", step_ids},
+    {"hostname", step_hostname},
+    {"loopback", step_loopback},
     {"cgroup namespace", step_cgroup_namespace},
-    {"proc",             step_proc            },
-    {"tmp",              step_tmp             },
-    {"copies",           step_copies          },
-    {"workspace",        step_workspace       },
-    {"affinity",         snp_step_affinity    },
-    {"rlimits",          snp_step_rlimits     },
-    {"capabilities",     snp_step_capabilities},
-    {"landlock",         step_landlock        },
-    {"seccomp",          step_seccomp         },
+    {"proc", step_proc},
+    {"tmp", step_tmp},
+    {"copies", step_copies},
+    {"workspace", step_workspace},
+    {"affinity", snp_step_affinity},
+    {"rlimits", snp_step_rlimits},
+    {"capabilities", snp_step_capabilities},
+    {"landlock", step_landlock},
+    {"seccomp", step_seccomp},
 };
 
 int snp_setup_run(struct snp_setup *setup, struct snp_err *err)

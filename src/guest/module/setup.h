@@ -24,8 +24,8 @@ struct snp_setup {
 };
 
 /*
- * Turn the calling process (alone in new user, pid, mount, network, ipc and uts
- * namespaces, id map written; or with spec.is_local in none) into a sandbox. Runs the steps in order and stops at the
+ * Turn the calling process (alone in new user, pid, mount, network, ipc and uts namespaces, id map
+ * written; or with spec.is_local in none) into a sandbox. Runs the steps in order and stops at the
  * first that fails; the process must then exit. The caller keeps no capability.
  */
 int snp_setup_run(struct snp_setup *setup, struct snp_err *err) SNP_NODISCARD;

@@ -25,32 +25,32 @@
 #define WAIT_KILLABLE (1UL << 5)
 
 static const struct snp_landlock_rule host_rules[] = {
-    {"/usr",                 SNP_LANDLOCK_RUN },
-    {"/lib",                 SNP_LANDLOCK_RUN },
-    {"/lib32",               SNP_LANDLOCK_RUN },
-    {"/lib64",               SNP_LANDLOCK_RUN },
-    {"/bin",                 SNP_LANDLOCK_RUN },
-    {"/sbin",                SNP_LANDLOCK_RUN },
-    {"/etc/alternatives",    SNP_LANDLOCK_READ},
-    {"/etc/ld.so.cache",     SNP_LANDLOCK_READ},
-    {"/etc/ld.so.conf",      SNP_LANDLOCK_READ},
-    {"/etc/ld.so.conf.d",    SNP_LANDLOCK_READ},
-    {"/etc/fonts",           SNP_LANDLOCK_READ},
-    {"/etc/matplotlibrc",    SNP_LANDLOCK_READ},
-    {"/etc/mime.types",      SNP_LANDLOCK_READ},
-    {"/etc/localtime",       SNP_LANDLOCK_READ},
-    {"/etc/timezone",        SNP_LANDLOCK_READ},
-    {"/etc/magic",           SNP_LANDLOCK_READ},
-    {"/etc/inputrc",         SNP_LANDLOCK_READ},
-    {"/etc/terminfo",        SNP_LANDLOCK_READ},
+    {"/usr", SNP_LANDLOCK_RUN},
+    {"/lib", SNP_LANDLOCK_RUN},
+    {"/lib32", SNP_LANDLOCK_RUN},
+    {"/lib64", SNP_LANDLOCK_RUN},
+    {"/bin", SNP_LANDLOCK_RUN},
+    {"/sbin", SNP_LANDLOCK_RUN},
+    {"/etc/alternatives", SNP_LANDLOCK_READ},
+    {"/etc/ld.so.cache", SNP_LANDLOCK_READ},
+    {"/etc/ld.so.conf", SNP_LANDLOCK_READ},
+    {"/etc/ld.so.conf.d", SNP_LANDLOCK_READ},
+    {"/etc/fonts", SNP_LANDLOCK_READ},
+    {"/etc/matplotlibrc", SNP_LANDLOCK_READ},
+    {"/etc/mime.types", SNP_LANDLOCK_READ},
+    {"/etc/localtime", SNP_LANDLOCK_READ},
+    {"/etc/timezone", SNP_LANDLOCK_READ},
+    {"/etc/magic", SNP_LANDLOCK_READ},
+    {"/etc/inputrc", SNP_LANDLOCK_READ},
+    {"/etc/terminfo", SNP_LANDLOCK_READ},
     {"/etc/ssl/openssl.cnf", SNP_LANDLOCK_READ},
-    {"/proc/cpuinfo",        SNP_LANDLOCK_READ},
-    {"/proc/meminfo",        SNP_LANDLOCK_READ},
-    {"/dev/null",            SNP_LANDLOCK_EDIT},
-    {"/dev/zero",            SNP_LANDLOCK_READ}, /* could be mapped as shared memory */
-    {"/dev/full",            SNP_LANDLOCK_EDIT},
-    {"/dev/random",          SNP_LANDLOCK_READ},
-    {"/dev/urandom",         SNP_LANDLOCK_READ},
+    {"/proc/cpuinfo", SNP_LANDLOCK_READ},
+    {"/proc/meminfo", SNP_LANDLOCK_READ},
+    {"/dev/null", SNP_LANDLOCK_EDIT},
+    {"/dev/zero", SNP_LANDLOCK_READ}, /* could be mapped as shared memory */
+    {"/dev/full", SNP_LANDLOCK_EDIT},
+    {"/dev/random", SNP_LANDLOCK_READ},
+    {"/dev/urandom", SNP_LANDLOCK_READ},
 };
 
 enum {
@@ -80,8 +80,7 @@ static int step_ids(struct snp_setup *s, struct snp_err *err)
     if (uid == 0) {
         return 0;
     }
-    if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
-        setresuid(uid, uid, uid) < 0) {
+    if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0) {
         return snp_fail_sys(err, errno, "change to user %u", (unsigned)uid);
     }
     return 0;
@@ -159,15 +158,15 @@ static int step_seccomp(struct snp_setup *s, struct snp_err *err)
  * Landlock before seccomp, whose filter refuses its calls; seccomp last.
  */
 const struct snp_step snp_local_steps[] = {
-    {"cgroups",      snp_step_cgroups     },
-    {"family",       step_family          },
-    {"ids",          step_ids             },
-    {"folder",       step_folder          },
-    {"copies",       step_copies          },
-    {"affinity",     snp_step_affinity    },
-    {"rlimits",      snp_step_rlimits     },
+    {"cgroups", snp_step_cgroups},
+    {"family", step_family},
+    {"ids", step_ids},
+    {"folder", step_folder},
+    {"copies", step_copies},
+    {"affinity", snp_step_affinity},
+    {"rlimits", snp_step_rlimits},
     {"capabilities", snp_step_capabilities},
-    {"landlock",     step_landlock        },
-    {"seccomp",      step_seccomp         },
+    {"landlock", step_landlock},
+    {"seccomp", step_seccomp},
 };
 const size_t snp_local_steps_n = SNP_ARRAY_LEN(snp_local_steps);

@@ -305,8 +305,7 @@ enum {
 static PyObject *py_digest(PyObject *self, PyObject *parts)
 {
     Py_ssize_t n = PyList_Size(parts); /* of anything else: -1, and the exception */
-    XXH3_state_t *state =
-        n < 0 ? NULL : XXH3_createState(); /* aligned, as a frame need not be */
+    XXH3_state_t *state = n < 0 ? NULL : XXH3_createState(); /* aligned, as a frame need not be */
     XXH128_hash_t hash;
     char text[33];
     Py_ssize_t i;
@@ -335,40 +334,36 @@ static PyObject *py_digest(PyObject *self, PyObject *parts)
 
 static PyMethodDef methods[] = {
     {"note_files", py_note_files, METH_O,
-     "note_files(b'PATH\\0'... of what was loaded): what images depend on"          },
-    {"serve",      py_serve,      METH_VARARGS,
-     "serve(control_fd) -> guest_fd: returns only in an interpreter"                },
-    {"gather",     py_gather,     METH_NOARGS,
-     "gather(): what is loaded from now on until serve() lies in large pages"       },
-    {"gathered",   py_gathered,   METH_NOARGS,
-     "gathered(): or until now, where serve() is not called"                        },
+     "note_files(b'PATH\\0'... of what was loaded): what images depend on"},
+    {"serve", py_serve, METH_VARARGS,
+     "serve(control_fd) -> guest_fd: returns only in an interpreter"},
+    {"gather", py_gather, METH_NOARGS,
+     "gather(): what is loaded from now on until serve() lies in large pages"},
+    {"gathered", py_gathered, METH_NOARGS, "gathered(): or until now, where serve() is not called"},
     {"no_hangups", py_no_hangups, METH_NOARGS,
-     "no_hangups(): outlive those that the kernel sends, from now on"               },
+     "no_hangups(): outlive those that the kernel sends, from now on"},
     {"leave_copy", py_leave_copy, METH_VARARGS,
      "leave_copy(socket_fd, stream_fd, closed in it) -> -1, and the new stream in each "
      "interpreter "
      "that comes of "
-     "it"                                                                           },
-    {"freeze",     py_freeze,     METH_VARARGS,
+     "it"},
+    {"freeze", py_freeze, METH_VARARGS,
      "freeze(fd) -> (0, \"\", ...), or (-1, why, ...), or in who has thawed it (1, \"\", "
-     "stream_fd, id)"                                                               },
-    {"thaw",       py_thaw,       METH_VARARGS, "thaw(fd, stream_fd, id) -> why not"},
-    {"warm",       py_warm,       METH_NOARGS,
+     "stream_fd, id)"},
+    {"thaw", py_thaw, METH_VARARGS, "thaw(fd, stream_fd, id) -> why not"},
+    {"warm", py_warm, METH_NOARGS,
      "warm(): copy the pages that a cell will write, now that leave_copy() left one"},
-    {"receive",    py_receive,    METH_VARARGS,
-     "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"       },
-    {"digest",     py_digest,     METH_O,
-     "digest([buffer, ...]) -> the key of their bytes, one after the other"         },
+    {"receive", py_receive, METH_VARARGS,
+     "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"},
+    {"digest", py_digest, METH_O,
+     "digest([buffer, ...]) -> the key of their bytes, one after the other"},
     SNP_CONTENT_METHODS,
-    {NULL,         NULL,          0,            NULL                                },
+    {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_snp",
-    .m_doc = "Fork warm interpreters into sandboxes.",
-    .m_size = -1,
-    .m_methods = methods,
+    PyModuleDef_HEAD_INIT, .m_name = "_snp",     .m_doc = "Fork warm interpreters into sandboxes.",
+    .m_size = -1,          .m_methods = methods,
 };
 
 /* NOLINTBEGIN(readability-identifier-naming): the name CPython looks for */

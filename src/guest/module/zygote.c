@@ -135,8 +135,7 @@ static int standard_fds(const struct first_child *c)
 {
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    return null_fd < 0 || dup2(null_fd, 0) < 0 ||
-                   dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
+    return null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
                    dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0
                ? -1
                : 0;
@@ -253,8 +252,8 @@ static int receive_spec(struct first_child *c)
         c->setup.group_fd[i] = park(fds[n_fds - spec->n_groups + i]);
     }
     if (spec->mask_len > 0) {
-        void *mask = mmap(NULL, spec->mask_len, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *mask =
+            mmap(NULL, spec->mask_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         c->mask = mask == MAP_FAILED ? NULL : mask;
         if (c->mask == NULL ||
             snp_read_all(c->control_fd, c->mask, spec->mask_len) != spec->mask_len) {
@@ -283,8 +282,8 @@ static void send_reply(struct first_child *c, int result, const struct snp_err *
     if (c->setup.listener_fd >= 0 && result == 0) {
         fds[n_fds++] = c->setup.listener_fd;
     }
-    if (snp_send_fds_marked(c->control_fd, &reply, sizeof(reply), fds, n_fds,
-                            c->setup.spec.mark) < 0 ||
+    if (snp_send_fds_marked(c->control_fd, &reply, sizeof(reply), fds, n_fds, c->setup.spec.mark) <
+            0 ||
         result < 0) {
         _exit(4);
     }
@@ -407,7 +406,7 @@ static void send_image(int fd)
     };
     const struct iovec hidden[] = {
         {zygote.filter.filter, zygote.filter.len * sizeof(*zygote.filter.filter)},
-        {zygote.stack,         STACK_BYTES                                      },
+        {zygote.stack, STACK_BYTES},
     };
 
     if (source.files_len > 0) { /* else nobody could tell whether it is stale */
@@ -527,10 +526,10 @@ static void be_adopted(void)
 }
 
 /*
- * Fork, as a child of pid 1 and not of ours: code that waits for its children shall not meet
- * it. Nobody's handlers run: what comes of it is this program at another time, not a child
- * that has to find its way. gVisor does not look at CLONE_PARENT: there what is forked is left to pid 1 by one in
- * between, which we wait for.
+ * Fork, as a child of pid 1 and not of ours: code that waits for its children shall not meet it.
+ * Nobody's handlers run: what comes of it is this program at another time, not a child that has to
+ * find its way. gVisor does not look at CLONE_PARENT: there what is forked is left to pid 1 by one
+ * in between, which we wait for.
  */
 static pid_t clone_self(void)
 {
@@ -632,8 +631,7 @@ static void on_hangup(int number, siginfo_t *info, void *context)
 
 void snp_zygote_outlive_hangups(void)
 {
-    const struct sigaction act = {.sa_sigaction = on_hangup,
-                                  .sa_flags = SA_SIGINFO | SA_RESTART};
+    const struct sigaction act = {.sa_sigaction = on_hangup, .sa_flags = SA_SIGINFO | SA_RESTART};
 
     (void)sigaction(SIGHUP, &act, NULL);
 }

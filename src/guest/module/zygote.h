@@ -51,9 +51,9 @@ struct snp_zygote_copy {
 int snp_zygote_leave_copy(const struct snp_zygote_copy *copy, int *ret_stream_fd) SNP_NODISCARD;
 
 /*
- * Outlive hang-ups by the kernel, in this process and what is forked from it; a SIGHUP that a process sends still ends
- * it. gVisor hangs up a whole process group when one process of it stands still, as pid 1 makes the code do, and
- * another ends or leaves it.
+ * Outlive hang-ups by the kernel, in this process and what is forked from it; a SIGHUP that a
+ * process sends still ends it. gVisor hangs up a whole process group when one process of it stands
+ * still, as pid 1 makes the code do, and another ends or leaves it.
  */
 void snp_zygote_outlive_hangups(void);
 

@@ -127,8 +127,8 @@ static void walk(struct change_list *l, int fd, char *path, size_t len, unsigned
         memcpy(path + len, name, name_len + 1);
         if (S_ISDIR(st.st_mode)) {
             path[len + name_len] = '/';
-            walk(l, openat(dirfd(dir), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-                 path, len + name_len + 1, depth + 1);
+            walk(l, openat(dirfd(dir), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path,
+                 len + name_len + 1, depth + 1);
         } else if (listing_add(l, path, &st) < 0) {
             l->is_truncated = true;
         }
@@ -167,8 +167,8 @@ static int compare(struct snp_buf *out,
         return add_change(
             out, before == NULL && is_layer ? SNP_CHANGE_APPEARED : SNP_CHANGE_CREATED, now);
     }
-    if (before->size != now->size || before->ino != now->ino ||
-        before->mtime_ns != now->mtime_ns || before->ctime_ns != now->ctime_ns) {
+    if (before->size != now->size || before->ino != now->ino || before->mtime_ns != now->mtime_ns ||
+        before->ctime_ns != now->ctime_ns) {
         return add_change(out, SNP_CHANGE_MODIFIED, now);
     }
     return 0;
@@ -295,10 +295,7 @@ static uint8_t full_flags(const struct statfs *workspace)
     static const struct {
         const char *path;
         uint8_t flag;
-    } others[] = {
-        {"/tmp",     SNP_CHANGES_TMP_FULL},
-        {"/dev/shm", SNP_CHANGES_SHM_FULL}
-    };
+    } others[] = {{"/tmp", SNP_CHANGES_TMP_FULL}, {"/dev/shm", SNP_CHANGES_SHM_FULL}};
     uint8_t flags = 0;
     struct statfs fs;
 

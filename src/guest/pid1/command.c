@@ -99,8 +99,7 @@ static SNP_NORETURN void run(const struct program *p)
     if (p->guest_fd >= 0) { /* under memory pressure the code goes first */
         (void)(p->pristine_fd >= 0 && dup2(p->pristine_fd, SNP_GUEST_PRISTINE_FD) >= 0);
         (void)syscall(SYS_close_range,
-                      p->pristine_fd >= 0 ? SNP_GUEST_PRISTINE_FD + 1 : SNP_GUEST_FD + 1, ~0U,
-                      0);
+                      p->pristine_fd >= 0 ? SNP_GUEST_PRISTINE_FD + 1 : SNP_GUEST_FD + 1, ~0U, 0);
         (void)!snp_file_poke("/proc/self/oom_score_adj", "500");
     }
     if (chdir(p->cwd) < 0) {
@@ -134,8 +133,8 @@ static char **take_list(struct snp_body *c)
 /* 0 or errno. */
 static int take_program(struct snp_body *c, struct program *ret)
 {
-    *ret = (struct program){
-        .argv = take_list(c), .stdin_fd = -1, .guest_fd = -1, .pristine_fd = -1};
+    *ret =
+        (struct program){.argv = take_list(c), .stdin_fd = -1, .guest_fd = -1, .pristine_fd = -1};
     ret->envp = take_list(c);
     ret->cwd = snp_body_text(c);
     return c->bad || ret->argv == NULL || ret->argv[0] == NULL ? EINVAL : 0;
@@ -149,8 +148,8 @@ static void program_done(struct program *p)
 }
 
 /*
- * Under memory pressure a command goes before the interpreter, which has what cells made. The kernel lets us go on a
- * moment before it says that the new program may be written to.
+ * Under memory pressure a command goes before the interpreter, which has what cells made. The
+ * kernel lets us go on a moment before it says that the new program may be written to.
  */
 static void go_first(const char *path)
 {
@@ -166,7 +165,10 @@ static void go_first(const char *path)
 /* 0 or errno. */
 static int start(const struct program *p, pid_t *ret)
 {
-    /* We wait until it has executed its program: before, as a copy of ours, it may not be written to. */
+    /*
+     * We wait until it has executed its program: before, as a copy of ours, it may not be
+     * written to.
+     */
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
     char path[48];
 

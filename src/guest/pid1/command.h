@@ -2,7 +2,9 @@
 #ifndef SNP_GUEST_PID1_COMMAND_H
 #define SNP_GUEST_PID1_COMMAND_H
 
-/* Programs that the host names: commands beside the interpreter, one at a time, and interpreters. */
+/*
+ * Programs that the host names: commands beside the interpreter, one at a time, and interpreters.
+ */
 
 #include "guest/body.h"
 #include "guest/pid1/inside.h"

@@ -84,8 +84,8 @@ static SNP_NORETURN void relay(int control_fd, const int out_fd[2])
     (void)prctl(PR_SET_NAME, "relay", 0, 0, 0);
     (void)sigaction(SIGPIPE, &ignore, NULL);
     if (cs == NULL ||
-        snp_channels_add(cs, SNP_CHANNEL_INIT, control_fd,
-                         SNP_CHANNEL_READ | SNP_CHANNEL_WRITE) < 0 ||
+        snp_channels_add(cs, SNP_CHANNEL_INIT, control_fd, SNP_CHANNEL_READ | SNP_CHANNEL_WRITE) <
+            0 ||
         snp_channels_add(cs, SNP_CHANNEL_STDOUT, out_fd[0], SNP_CHANNEL_READ) < 0 ||
         snp_channels_add(cs, SNP_CHANNEL_STDERR, out_fd[1], SNP_CHANNEL_READ) < 0) {
         _exit(1);
@@ -104,13 +104,13 @@ static void place(int fd, int number)
 }
 
 /*
- * Our ends of the streams, from the supervisor itself, where it has the same kernel. False: nobody passes any (another
- * host, a kernel of its own such as gVisor's, a policy of the host).
+ * Our ends of the streams, from the supervisor itself, where it has the same kernel. False: nobody
+ * passes any (another host, a kernel of its own such as gVisor's, a policy of the host).
  */
 static bool take_streams(int ends[SNP_CONTAINER_STREAMS])
 {
-    const struct sockaddr_un address = {
-        .sun_family = AF_UNIX, .sun_path = SNP_CONTAINER_LINE "/" SNP_CONTAINER_SOCKET};
+    const struct sockaddr_un address = {.sun_family = AF_UNIX,
+                                        .sun_path = SNP_CONTAINER_LINE "/" SNP_CONTAINER_SOCKET};
     const struct timeval patience = {.tv_sec = LINE_S};
     snp_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int fds[SNP_FDS_MAX];
@@ -230,7 +230,7 @@ unsigned snp_container_room(void)
     return (unsigned)variable(SNP_CONTAINER_ROOM);
 }
 
-/* Room ------------------------------------------------------------------------------------------- */
+/* Room ----------------------------------------------------------------------------------------- */
 
 static sem_t end_one; /* zeros: nobody yet */
 static unsigned held;
@@ -266,7 +266,7 @@ void snp_container_hold(unsigned n)
     }
 }
 
-/* The code --------------------------------------------------------------------------------------- */
+/* The code ------------------------------------------------------------------------------------- */
 
 static int limit(__rlimit_resource_t resource, const char *name)
 {
@@ -279,13 +279,10 @@ static int limit(__rlimit_resource_t resource, const char *name)
 int snp_container_fence(void)
 {
     static const struct snp_landlock_rule own[] = {
-        {"/",                         SNP_LANDLOCK_LIST},
-        {SNP_CONTAINER_OURS "/guest", SNP_LANDLOCK_RUN },
-        {"/proc",                     SNP_LANDLOCK_EDIT},
-        {"/dev",                      SNP_LANDLOCK_EDIT},
-        {"/dev/shm",                  SNP_LANDLOCK_ALL },
-        {"/tmp",                      SNP_LANDLOCK_ALL },
-        {"/workspace",                SNP_LANDLOCK_ALL },
+        {"/", SNP_LANDLOCK_LIST},         {SNP_CONTAINER_OURS "/guest", SNP_LANDLOCK_RUN},
+        {"/proc", SNP_LANDLOCK_EDIT},     {"/dev", SNP_LANDLOCK_EDIT},
+        {"/dev/shm", SNP_LANDLOCK_ALL},   {"/tmp", SNP_LANDLOCK_ALL},
+        {"/workspace", SNP_LANDLOCK_ALL},
     };
     static char paths[RULES_MAX][NAME_MAX + 2];
     struct snp_landlock_rule rules[RULES_MAX];
@@ -295,8 +292,7 @@ int snp_container_fence(void)
 
     /* Below pid 1, which must get its turn beside any number of busy processes. */
     (void)setpriority(PRIO_PROCESS, 0, CODE_NICE);
-    if (limit(RLIMIT_DATA, SNP_CONTAINER_DATA) < 0 ||
-        limit(RLIMIT_AS, SNP_CONTAINER_SPACE) < 0) {
+    if (limit(RLIMIT_DATA, SNP_CONTAINER_DATA) < 0 || limit(RLIMIT_AS, SNP_CONTAINER_SPACE) < 0) {
         return -1;
     }
     memcpy(rules, own, sizeof(own));

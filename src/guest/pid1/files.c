@@ -34,10 +34,7 @@ struct root {
 };
 
 /* Set once, before the first request. */
-static struct root roots[] = {
-    {"/workspace", "/workspace"},
-    {"/tmp",       "/tmp"      }
-};
+static struct root roots[] = {{"/workspace", "/workspace"}, {"/tmp", "/tmp"}};
 
 void snp_files_locate(const char *folder)
 {
@@ -110,8 +107,7 @@ static const char *find_root(const char *path, const char **ret_rest)
  * Without openat2: open, then see where that led. Landlock has kept us from leaving the
  * places the code may go to; this keeps us to the root that was asked for.
  */
-static int open_and_look(
-    const char *root, int root_fd, const char *rest, int flags, unsigned mode)
+static int open_and_look(const char *root, int root_fd, const char *rest, int flags, unsigned mode)
 {
     char link[48];
     char path[PATH_LEN];
@@ -131,8 +127,7 @@ static int open_and_look(
     return fd;
 }
 
-static int open_beneath(
-    const char *root, int root_fd, const char *rest, int flags, unsigned mode)
+static int open_beneath(const char *root, int root_fd, const char *rest, int flags, unsigned mode)
 {
     struct open_how how = {
         .flags = (uint64_t)(flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY),
@@ -151,8 +146,7 @@ static int open_path(const char *path, int flags, unsigned mode)
 {
     const char *rest;
     const char *root = find_root(path, &rest);
-    snp_autoclose int root_fd =
-        root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snp_autoclose int root_fd = root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = root_fd < 0 ? -1 : open_beneath(root, root_fd, rest, flags, mode);
 
     if (fd < 0 &&
@@ -167,8 +161,7 @@ static void make_parents(const char *path)
 {
     const char *rest;
     const char *root = find_root(path, &rest);
-    snp_autoclose int root_fd =
-        root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snp_autoclose int root_fd = root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     snp_autofree char *copy = root_fd < 0 ? NULL : strdup(rest);
 
     for (char *slash = copy == NULL ? NULL : strchr(copy, '/'); slash != NULL;
@@ -283,8 +276,7 @@ int snp_files_get(struct snp_body *b, struct snp_buf *out)
     const uint64_t size = (uint64_t)st.st_size;
     const uint32_t mode = st.st_mode & 0777;
     const uint64_t hole = hole_at(fd, offset, size);
-    if (snp_buf_add(out, &size, sizeof(size)) < 0 ||
-        snp_buf_add(out, &mode, sizeof(mode)) < 0 ||
+    if (snp_buf_add(out, &size, sizeof(size)) < 0 || snp_buf_add(out, &mode, sizeof(mode)) < 0 ||
         snp_buf_add(out, &hole, sizeof(hole)) < 0 || snp_buf_reserve(out, length, &space) < 0) {
         return ENOMEM;
     }
@@ -310,8 +302,7 @@ static int add_entry(const struct stat *st, const char *name, struct snp_buf *ou
 {
     uint8_t type = entry_type(st->st_mode);
     uint64_t size = (uint64_t)st->st_size;
-    uint64_t mtime_ns =
-        (uint64_t)st->st_mtim.tv_sec * 1000000000U + (uint64_t)st->st_mtim.tv_nsec;
+    uint64_t mtime_ns = (uint64_t)st->st_mtim.tv_sec * 1000000000U + (uint64_t)st->st_mtim.tv_nsec;
 
     if (snp_buf_add(out, &type, 1) < 0 || snp_buf_add(out, &size, 8) < 0 ||
         snp_buf_add(out, &mtime_ns, 8) < 0) {

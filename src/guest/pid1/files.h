@@ -24,8 +24,8 @@ const char *snp_files_tmp(void);
 
 /*
  * Each takes the body of its request (docs/wire.md), answers 0 or an errno, and appends to out what
- * belongs into its REPLY (after the errno). A path is relative to /workspace, or absolute below /workspace
- * or /tmp; other places are EACCES. *ret_path: what was written, borrowed from the body.
+ * belongs into its REPLY (after the errno). A path is relative to /workspace, or absolute below
+ * /workspace or /tmp; other places are EACCES. *ret_path: what was written, borrowed from the body.
  */
 int snp_files_put(struct snp_body *b, struct snp_buf *out, const char **ret_path);
 int snp_files_get(struct snp_body *b, struct snp_buf *out);

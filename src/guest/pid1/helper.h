@@ -19,8 +19,8 @@ struct snp_helper {
 };
 
 /*
- * Where copies of the workspace are wanted: start it. Before descriptors of pid 1 are closed on exec.
- * folder: of a session in the local tier, or NULL. Whether they are wanted.
+ * Where copies of the workspace are wanted: start it. Before descriptors of pid 1 are closed on
+ * exec. folder: of a session in the local tier, or NULL. Whether they are wanted.
  */
 bool snp_helper_start(struct snp_helper *h, const char *folder);
 

@@ -2,11 +2,11 @@
 /*
  * Pid 1 of a sandbox.
  *
- * One thread, one poll loop: the supervisor's control stream, the sockets of copies
- * that are to say something, SIGCHLD. It reaps, starts commands, passes signals on and sweeps, and
- * reads and writes single files for the host; copies and bundles of the workspace are its helper's (helper.h). It holds no privilege: the filter, the
- * Landlock domain and the limits are those of the code. When the control stream ends it
- * exits, and the kernel then kills everything else in the sandbox.
+ * One thread, one poll loop: the supervisor's control stream, the sockets of copies that are to say
+ * something, SIGCHLD. It reaps, starts commands, passes signals on and sweeps, and reads and writes
+ * single files for the host; copies and bundles of the workspace are its helper's (helper.h). It
+ * holds no privilege: the filter, the Landlock domain and the limits are those of the code. When
+ * the control stream ends it exits, and the kernel then kills everything else in the sandbox.
  *
  * In the local tier there is no pid namespace: it is the parent of all there is inside and
  * adopts what is orphaned, and the supervisor sweeps, watches and kills from outside.
@@ -91,8 +91,8 @@ static void look_whose_session(pid_t pid, void *data)
 }
 
 /*
- * A group of processes can be let go on by signals to it, and by the kernel when it is orphaned. Groups are
- * parts of sessions, and who is not in one cannot enter it.
+ * A group of processes can be let go on by signals to it, and by the kernel when it is orphaned.
+ * Groups are parts of sessions, and who is not in one cannot enter it.
  */
 static bool is_alone(void *data, pid_t pid, pid_t woken)
 {
@@ -133,14 +133,13 @@ static int on_signal(struct snp_init *in, struct snp_guest_request *rq)
     }
     in->is_stopped = in->is_stopped || target == SNP_INIT_COMMAND_TARGET;
     /* Before its setsid the process is no group leader yet; then it is signalled alone. */
-    return snp_init_kill(-pid, signal_number) < 0 && snp_init_kill(pid, signal_number) < 0
-               ? errno
-               : 0;
+    return snp_init_kill(-pid, signal_number) < 0 && snp_init_kill(pid, signal_number) < 0 ? errno
+                                                                                           : 0;
 }
 
 /*
- * In the local tier only a question: who asks sweeps after our answer, knows by then whom to spare, and asks
- * again until no copy had to be ended since.
+ * In the local tier only a question: who asks sweeps after our answer, knows by then whom to spare,
+ * and asks again until no copy had to be ended since.
  */
 static int on_sweep(struct snp_init *in, struct snp_guest_request *rq)
 {
@@ -303,8 +302,9 @@ static int stop_code(struct snp_init *in, struct snp_stop *stop)
 }
 
 /*
- * Its copies are made while the code stands still. gVisor, which is reached over a relay, hangs up a process group in
- * which one stands still when another leaves, as a new copy of the interpreter does: so that comes first.
+ * Its copies are made while the code stands still. gVisor, which is reached over a relay, hangs up
+ * a process group in which one stands still when another leaves, as a new copy of the interpreter
+ * does: so that comes first.
  */
 static int on_keep(struct snp_init *in, struct snp_guest_request *rq)
 {
@@ -338,8 +338,7 @@ static int on_bundle(struct snp_init *in, struct snp_guest_request *rq)
     if (in->answer.len != SNP_INIT_HEADER_LEN + sizeof(uint32_t) + sizeof(pid)) {
         _exit(1); /* it is of the same build */
     }
-    memcpy(&pid, snp_buf_bytes(&in->answer) + SNP_INIT_HEADER_LEN + sizeof(uint32_t),
-           sizeof(pid));
+    memcpy(&pid, snp_buf_bytes(&in->answer) + SNP_INIT_HEADER_LEN + sizeof(uint32_t), sizeof(pid));
     if (!snp_sleepers_add_job(&in->sleepers, pid)) {
         (void)snp_init_kill(pid, SIGKILL); /* and answer when it is reaped */
     }
@@ -376,23 +375,15 @@ static const struct {
     int (*run)(struct snp_init *,
                struct snp_guest_request *); /* 0, errno or LATER; appends to in->out */
 } handlers[] = {
-    {SNP_INIT_COMMAND, false, on_command},
-    {SNP_INIT_SIGNAL,  false, on_signal },
-    {SNP_INIT_SWEEP,   false, on_sweep  },
-    {SNP_INIT_WAKE,    true,  on_wake   },
-    {SNP_INIT_SPAWN,   true,  on_spawn  },
-    {SNP_INIT_PUT,     false, on_put    },
-    {SNP_INIT_GET,     false, on_get    },
-    {SNP_INIT_LS,      false, on_ls     },
-    {SNP_INIT_CHANGES, false, on_changes},
-    {SNP_INIT_WATCH,   false, on_watch  },
-    {SNP_INIT_HOLD,    true,  on_hold   },
-    {SNP_INIT_DROP,    false, on_drop   },
-    {SNP_INIT_SECRET,  false, on_secret },
-    {SNP_INIT_KEEP,    false, on_keep   },
-    {SNP_INIT_RESTORE, false, on_restore},
-    {SNP_INIT_PACK,    true,  on_bundle },
-    {SNP_INIT_UNPACK,  true,  on_bundle },
+    {SNP_INIT_COMMAND, false, on_command}, {SNP_INIT_SIGNAL, false, on_signal},
+    {SNP_INIT_SWEEP, false, on_sweep},     {SNP_INIT_WAKE, true, on_wake},
+    {SNP_INIT_SPAWN, true, on_spawn},      {SNP_INIT_PUT, false, on_put},
+    {SNP_INIT_GET, false, on_get},         {SNP_INIT_LS, false, on_ls},
+    {SNP_INIT_CHANGES, false, on_changes}, {SNP_INIT_WATCH, false, on_watch},
+    {SNP_INIT_HOLD, true, on_hold},        {SNP_INIT_DROP, false, on_drop},
+    {SNP_INIT_SECRET, false, on_secret},   {SNP_INIT_KEEP, false, on_keep},
+    {SNP_INIT_RESTORE, false, on_restore}, {SNP_INIT_PACK, true, on_bundle},
+    {SNP_INIT_UNPACK, true, on_bundle},
 };
 
 /* Hold the room that nobody of ours needs now; n_more are about to start. */
@@ -473,7 +464,7 @@ static SNP_NORETURN void serve(struct snp_init *in)
 {
     struct pollfd polled[POLLED_SLEEPERS + SNP_SLEEPERS_MAX] = {
         [POLLED_CONTROL] = {.fd = SNP_INIT_CONTROL_FD, .events = POLLIN},
-        [POLLED_CHILDREN] = {.fd = in->children_fd,     .events = POLLIN},
+        [POLLED_CHILDREN] = {.fd = in->children_fd, .events = POLLIN},
     };
 
     for (;;) {

@@ -24,8 +24,8 @@ struct snp_init {
     bool is_local;  /* no namespaces: /proc is closed to us */
     bool is_container;
     pid_t relay; /* of a container, a child that ends only with us; 0 = there is none */
-    unsigned
-        room; /* of a container: processes of ours beside pid 1 that its pids limit allows; 0 = not held */
+    /* of a container: processes of ours beside pid 1 that its pids limit allows; 0 = not held */
+    unsigned room;
     bool is_watching;
     bool was_crowded;      /* since the watch began */
     uint64_t watched;      /* bytes last reported */

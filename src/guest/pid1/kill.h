@@ -3,8 +3,9 @@
 #define SNP_GUEST_PID1_KILL_H
 
 /*
- * Signals and descriptors that pid 1 sends. The code has to ask the supervisor for each signal of its own, and
- * sends no descriptors in the local tier; pid 1 shares its filter, which lets through what bears a secret.
+ * Signals and descriptors that pid 1 sends. The code has to ask the supervisor for each signal of
+ * its own, and sends no descriptors in the local tier; pid 1 shares its filter, which lets through
+ * what bears a secret.
  */
 
 #include <stdint.h>

@@ -73,8 +73,7 @@ static pid_t read_status(pid_t pid, char *text, size_t text_len)
     while ((name = snp_dir_next(dir)) != NULL) {
         pid_t tid = snp_pid_of(name);
 
-        if (snp_process_read(tid, "status", text, text_len) &&
-            strstr(text, "\nVmPTE:") != NULL) {
+        if (snp_process_read(tid, "status", text, text_len) && strstr(text, "\nVmPTE:") != NULL) {
             return tid;
         }
     }
@@ -91,8 +90,7 @@ static void add_memory(pid_t pid, void *data)
     char status[4096];
     char text[2048];
 
-    pid =
-        snp_sleepers_has(sample->sleepers, pid) ? 0 : read_status(pid, status, sizeof(status));
+    pid = snp_sleepers_has(sample->sleepers, pid) ? 0 : read_status(pid, status, sizeof(status));
     if (pid == 0) {
         return;
     }

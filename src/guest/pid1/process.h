@@ -2,17 +2,18 @@
 #ifndef SNP_GUEST_PID1_PROCESS_H
 #define SNP_GUEST_PID1_PROCESS_H
 
-/* Processes of the code, as /proc shows them. In the local tier /proc is closed, and nobody is seen. */
+/*
+ * Processes of the code, as /proc shows them. In the local tier /proc is closed, and nobody
+ * is seen.
+ */
 
 #include "guest/pid1/inside.h"
 
 /*
- * Calls visit for every process but pid 1, its helper, copies and jobs; the number of them. Who cannot
- * look must not report that there is nothing: then the sandbox ends.
+ * Calls visit for every process but pid 1, its helper, copies and jobs; the number of them. Who
+ * cannot look must not report that there is nothing: then the sandbox ends.
  */
-unsigned snp_processes_each(const struct snp_init *in,
-                            void (*visit)(pid_t, void *),
-                            void *data);
+unsigned snp_processes_each(const struct snp_init *in, void (*visit)(pid_t, void *), void *data);
 
 /* Time on processors of all that is there and was, but for copies; microseconds. */
 uint64_t snp_processes_cpu(const struct snp_init *in);

@@ -27,8 +27,8 @@ enum {
 
 void snp_sleepers_init(struct snp_sleepers *bs, int pristine_fd)
 {
-    bs->at[0] = (struct snp_sleeper){
-        .number = PRISTINE, .fd = pristine_fd, .waits_for = SNP_COPY_ASLEEP};
+    bs->at[0] =
+        (struct snp_sleeper){.number = PRISTINE, .fd = pristine_fd, .waits_for = SNP_COPY_ASLEEP};
     bs->n = 1;
 }
 
@@ -43,9 +43,7 @@ static struct snp_sleeper *find(struct snp_sleepers *bs, uint32_t number)
 }
 
 /* Of a process that is being ended another entry may have the number. */
-static struct snp_sleeper *find_pid(const struct snp_sleepers *bs,
-                                    pid_t pid,
-                                    bool is_dropped_too)
+static struct snp_sleeper *find_pid(const struct snp_sleepers *bs, pid_t pid, bool is_dropped_too)
 {
     for (size_t i = 0; i < bs->n; i++) {
         if (bs->at[i].pid == pid && (is_dropped_too || !bs->at[i].is_dropped)) {
@@ -135,8 +133,7 @@ static void let_go_on(const struct snp_sleeper *b)
     for (int i = 0; i < CONT_TRIES && snp_init_kill(b->pid, SIGCONT) < 0; i++) {
         (void)poll(NULL, 0, 1);
     }
-    (void)waitid(P_PID, (id_t)b->pid, &ours,
-                 WCONTINUED | WNOHANG); /* so that another's shows */
+    (void)waitid(P_PID, (id_t)b->pid, &ours, WCONTINUED | WNOHANG); /* so that another's shows */
 }
 
 static void forget(struct snp_sleepers *bs, struct snp_sleeper *b)
@@ -324,10 +321,7 @@ static int hear(int fd, char *ret_byte, pid_t *ret_pid)
     return 1;
 }
 
-static bool is_known(const struct snp_sleepers *bs,
-                     pid_t pid,
-                     const pid_t *other,
-                     size_t n_other)
+static bool is_known(const struct snp_sleepers *bs, pid_t pid, const pid_t *other, size_t n_other)
 {
     for (size_t i = 0; i < n_other; i++) {
         if (other[i] == pid) {
@@ -342,8 +336,7 @@ static bool is_living_child(pid_t pid)
 {
     siginfo_t info = {.si_pid = 0};
 
-    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == 0;
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
 }
 
 static void on_byte(struct snp_sleepers *bs, struct snp_sleeper *b, char byte, pid_t pid)
@@ -359,8 +352,8 @@ static void on_byte(struct snp_sleepers *bs, struct snp_sleeper *b, char byte, p
 /* It stands: whoever asked is told what it has said. */
 static void at_rest(struct snp_sleepers *bs, struct snp_sleeper *b)
 {
-    bool is_gone = b->waits_for == SNP_COPY_AWAKE && !b->is_job && b->woken > 1 &&
-                   !is_living_child(b->woken);
+    bool is_gone =
+        b->waits_for == SNP_COPY_AWAKE && !b->is_job && b->woken > 1 && !is_living_child(b->woken);
 
     if (!bs->is_alone(bs->data, b->pid, b->woken)) {
         give_up(bs, b, EPROTO);
@@ -476,8 +469,7 @@ static void look_at(struct snp_sleepers *bs,
     if (is_living_child(pid)) {
         on_byte(bs, b, byte, pid);
     } else if (b->waits_for == SNP_COPY_AWAKE && b->is_job) {
-        on_byte(bs, b, byte,
-                -1); /* a short job may have ended and been reaped before we look */
+        on_byte(bs, b, byte, -1); /* a short job may have ended and been reaped before we look */
     } else {
         give_up(bs, b, EPROTO);
     }

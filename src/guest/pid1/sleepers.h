@@ -3,9 +3,9 @@
 #define SNP_GUEST_PID1_SLEEPERS_H
 
 /*
- * Sleeping copies of the interpreter, as pid 1 knows them. Number 0 is the pristine copy. Code ran in
- * the others before they were made, so what they do is not trusted: who speaks on a socket
- * the kernel says, a copy counts only if it is our child, and it is stopped while it sleeps.
+ * Sleeping copies of the interpreter, as pid 1 knows them. Number 0 is the pristine copy. Code ran
+ * in the others before they were made, so what they do is not trusted: who speaks on a socket the
+ * kernel says, a copy counts only if it is our child, and it is stopped while it sleeps.
  *
  * A copy is at rest once the kernel has told us that it stands. Whatever lets it go on (SIGCONT has
  * many senders: a child's end, an orphaned group) leaves a mark that the kernel keeps until we ask
@@ -20,8 +20,7 @@
 #include <sys/types.h>
 
 enum {
-    SNP_SLEEPERS_MAX =
-        1 + 64 + 2, /* the pristine copy, and two in passing from one to the next */
+    SNP_SLEEPERS_MAX = 1 + 64 + 2, /* the pristine copy, and two in passing from one to the next */
     SNP_INIT_JOBS_MAX = 72,
     SNP_INIT_LATER = -1, /* instead of an errno: ret_done of the watch comes later */
 };
@@ -54,7 +53,9 @@ struct snp_sleepers {
     void (*done)(void *data, const struct snp_sleeper *b, int eno, pid_t pid);
     /* To be spared by a sweep from now on, or gone. number: UINT32_MAX = a job. */
     void (*spared)(void *data, uint32_t number, pid_t pid, bool is_there);
-    /* Is nobody else in the session of this copy? Else others could have the kernel let it go on. */
+    /*
+     * Is nobody else in the session of this copy? Else others could have the kernel let it go on.
+     */
     bool (*is_alone)(void *data, pid_t pid, pid_t woken);
     void *data;
 };
@@ -105,9 +106,7 @@ int snp_sleepers_drop(struct snp_sleepers *bs, uint32_t number, uint32_t reply_t
 bool snp_sleepers_reaped(struct snp_sleepers *bs, pid_t pid);
 
 /* What to poll for (room for all of them) and, if anybody waits, at most how long: ms, or -1. */
-size_t snp_sleepers_poll(const struct snp_sleepers *bs,
-                         struct pollfd *ret,
-                         int *ret_timeout_ms);
+size_t snp_sleepers_poll(const struct snp_sleepers *bs, struct pollfd *ret, int *ret_timeout_ms);
 
 /* Something may have been said, or the time be over; other: processes that are none of these. */
 void snp_sleepers_look(struct snp_sleepers *bs, const pid_t *other, size_t n_other);

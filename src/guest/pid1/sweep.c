@@ -48,13 +48,9 @@ static size_t n_savers(const struct snp_init *in)
 }
 
 /* Until there are none, but not for long. */
-static void await_none(struct snp_init *in,
-                       size_t (*count)(const struct snp_init *),
-                       unsigned ms)
+static void await_none(struct snp_init *in, size_t (*count)(const struct snp_init *), unsigned ms)
 {
-    struct pollfd polled[1 + SNP_SLEEPERS_MAX] = {
-        {.fd = in->children_fd, .events = POLLIN}
-    };
+    struct pollfd polled[1 + SNP_SLEEPERS_MAX] = {{.fd = in->children_fd, .events = POLLIN}};
     const uint64_t end = snp_now_ms() + ms;
 
     for (uint64_t now = snp_now_ms(); count(in) > 0 && now < end; now = snp_now_ms()) {

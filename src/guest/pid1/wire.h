@@ -62,9 +62,9 @@ enum {
 
 /* Flags of a KEEP reply. */
 enum {
-    SNP_KEEP_OVER = 1, /* not made: the workspace, or all copies together, would be too large */
-    SNP_KEEP_OPEN = 2, /* a file is open for writing */
-    SNP_KEEP_LOST = 4, /* sockets, FIFOs, devices or what cannot be read is not in it */
+    SNP_KEEP_OVER = 1,    /* not made: the workspace, or all copies together, would be too large */
+    SNP_KEEP_OPEN = 2,    /* a file is open for writing */
+    SNP_KEEP_LOST = 4,    /* sockets, FIFOs, devices or what cannot be read is not in it */
     SNP_KEEP_SHORT = 16,  /* with OVER: more would have to be copied than there is memory for */
     SNP_KEEP_STOPPED = 8, /* processes or threads of the code stood still meanwhile */
 };
@@ -73,7 +73,8 @@ enum {
     SNP_CHANGE_CREATED = 0,
     SNP_CHANGE_MODIFIED,
     SNP_CHANGE_DELETED,
-    SNP_CHANGE_APPEARED /* in the layer over a project: modified if the project has it, else created */
+    /* in the layer over a project: modified if the project has it, else created */
+    SNP_CHANGE_APPEARED
 };
 enum {
     SNP_ENTRY_FILE = 0,

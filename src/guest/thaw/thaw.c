@@ -131,10 +131,10 @@ static bool refuse(const char *what, const char *path)
 {
     static const char head[] = "image: ";
     const struct iovec parts[] = {
-        {(void *)(uintptr_t)head,  sizeof(head) - 1},
-        {(void *)(uintptr_t)path,  length(path)    },
-        {(void *)(uintptr_t)what,  length(what)    },
-        {(void *)(uintptr_t) "\n", 1               },
+        {(void *)(uintptr_t)head, sizeof(head) - 1},
+        {(void *)(uintptr_t)path, length(path)},
+        {(void *)(uintptr_t)what, length(what)},
+        {(void *)(uintptr_t) "\n", 1},
     };
 
     (void)CALL(SYS_writev, 2, parts, SNP_ARRAY_LEN(parts));
@@ -175,11 +175,11 @@ static bool read_tables(void)
         return false;
     }
     const struct iovec tables[] = {
-        {thaw.maps,  image->n_maps * sizeof(thaw.maps[0])  },
-        {thaw.runs,  image->n_runs * sizeof(thaw.runs[0])  },
+        {thaw.maps, image->n_maps * sizeof(thaw.maps[0])},
+        {thaw.runs, image->n_runs * sizeof(thaw.runs[0])},
         {thaw.files, image->n_files * sizeof(thaw.files[0])},
         {thaw.large, image->n_large * sizeof(thaw.large[0])},
-        {thaw.text,  image->text_len                       },
+        {thaw.text, image->text_len},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(tables); i++) {
         if (!read_at(tables[i].iov_base, tables[i].iov_len, &at)) {
@@ -213,8 +213,8 @@ static bool is_same_stat(const struct snp_template_image_file *file, const struc
 
     return (is_folder ? file->size == -2 : file->size == st->st_size) &&
            file->changed[0] == st->st_mtim.tv_sec && file->changed[1] == st->st_mtim.tv_nsec &&
-           (is_folder || (file->changed[2] == st->st_ctim.tv_sec &&
-                          file->changed[3] == st->st_ctim.tv_nsec));
+           (is_folder ||
+            (file->changed[2] == st->st_ctim.tv_sec && file->changed[3] == st->st_ctim.tv_nsec));
 }
 
 static bool is_same(const struct snp_template_image_file *file, int *ret_fd)
@@ -231,9 +231,8 @@ static bool is_same(const struct snp_template_image_file *file, int *ret_fd)
         return r < 0 ? file->size == -1 : is_same_stat(file, &st);
     }
     *ret_fd = (int)CALL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    ok = *ret_fd >= 0 &&
-         (is_etc ? is_same_content(*ret_fd, file)
-                 : CALL(SYS_fstat, *ret_fd, &st) == 0 && is_same_stat(file, &st));
+    ok = *ret_fd >= 0 && (is_etc ? is_same_content(*ret_fd, file)
+                                 : CALL(SYS_fstat, *ret_fd, &st) == 0 && is_same_stat(file, &st));
     if (file->is_mapped == 0 && *ret_fd >= 0) {
         (void)CALL(SYS_close, *ret_fd);
     }
@@ -335,8 +334,8 @@ static void move_kernel(void)
         uint64_t len = map->end - map->start;
 
         if (map->kind == SNP_TEMPLATE_IMAGE_KERNEL &&
-            CALL(SYS_mremap, now + (map->start - first), len, len,
-                 MREMAP_MAYMOVE | MREMAP_FIXED, map->start) != (long)map->start) {
+            CALL(SYS_mremap, now + (map->start - first), len, len, MREMAP_MAYMOVE | MREMAP_FIXED,
+                 map->start) != (long)map->start) {
             fail("mremap");
         }
     }
@@ -493,8 +492,7 @@ static SNP_NORETURN __attribute__((used)) void replace(void)
                      "push $0\n\t"
                      "jmp *%1"
                      :
-                     : "r"(thaw.image.stack), "r"(thaw.image.entry), "D"(start),
-                       "S"(end - start)
+                     : "r"(thaw.image.stack), "r"(thaw.image.entry), "D"(start), "S"(end - start)
                      : "memory");
     __builtin_unreachable();
 }

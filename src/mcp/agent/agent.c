@@ -2,8 +2,8 @@
 /*
  * Processes of agents.
  *
- * Invariants: an agent is in the service's list from its start until its process has been reaped. It
- * notices that we are gone when its standard output has no reader (--attached), so closing that,
+ * Invariants: an agent is in the service's list from its start until its process has been reaped.
+ * It notices that we are gone when its standard output has no reader (--attached), so closing that,
  * or dying, ends it; nothing is asked of it then. The task goes through a memory file, not through
  * arguments, which everybody on the machine may read.
  */
@@ -233,12 +233,10 @@ static int spawn(const struct snp_mcp_options *options,
     char cost[NUMBER_MAX] = "unpriced"; /* the agent knows the model, and so its price */
     const char *const more[] = {"--events", "--attached", "--max-iterations", iterations, "-"};
     const char *argv[ARGS_MAX + 1] = {NULL};
-    const struct snp_child child = {
-        .has_only_env = true,
-        .argv = argv,
-        .env = options->agent_env,
-        .fds = {fds[0], fds[1], STDERR_FILENO}
-    };
+    const struct snp_child child = {.has_only_env = true,
+                                    .argv = argv,
+                                    .env = options->agent_env,
+                                    .fds = {fds[0], fds[1], STDERR_FILENO}};
     size_t n = 0;
 
     while (n < ARGS_MAX - SNP_ARRAY_LEN(more) - OF_BUDGET && options->agent_argv[n] != NULL) {
@@ -267,7 +265,9 @@ static int pidfd_open(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-/* It runs: into the list, watched. SNP_E_SYS: it cannot be; nothing is left but the handles' ends. */
+/*
+ * It runs: into the list, watched. SNP_E_SYS: it cannot be; nothing is left but the handles' ends.
+ */
 static int agent_watch(struct snp_agent *agent, struct snp_err *err)
 {
     struct snp_mcp_sandboxes *service = agent->service;

@@ -28,8 +28,8 @@ typedef void (*snp_agent_started)(void *ctx, const json_t *head, const struct sn
 struct snp_agent;
 
 /*
- * Start one. started: once, from the loop, never after snp_agents_drop. SNP_E_LIMIT: too many work; SNP_E_UNSUPPORTED: this server
- * starts none.
+ * Start one. started: once, from the loop, never after snp_agents_drop. SNP_E_LIMIT: too many work;
+ * SNP_E_UNSUPPORTED: this server starts none.
  */
 int snp_agent_start(struct snp_mcp_sandboxes *service,
                     const struct snp_agent_spec *spec,
@@ -38,7 +38,8 @@ int snp_agent_start(struct snp_mcp_sandboxes *service,
                     struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What one of ours is doing, a clean line; NULL: it is none of ours, or has ended. id: of its trajectory. Borrowed.
+ * What one of ours is doing, a clean line; NULL: it is none of ours, or has ended. id: of its
+ * trajectory. Borrowed.
  */
 const char *snp_agent_doing(const struct snp_mcp_sandboxes *service, const char *id);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of runs, read. What a run is follows from its record alone (run/state.h), so a server that
- * was started anew says what the one before it would have said.
+ * Records of runs, read. What a run is follows from its record alone (run/state.h), so a server
+ * that was started anew says what the one before it would have said.
  */
 #include "mcp/agent/record.h"
 
@@ -27,10 +27,7 @@ enum {
     CLEAN_GROWTH = 8,      /* bytes that one may become */
 };
 
-int snp_agent_record_find(const char *log_dir,
-                          const char *id,
-                          char **ret_path,
-                          struct snp_err *err)
+int snp_agent_record_find(const char *log_dir, const char *id, char **ret_path, struct snp_err *err)
 {
     size_t n = strlen(id);
 
@@ -129,8 +126,7 @@ static json_t *text_clean(const json_t *text)
     size_t n = json_string_length(text);
 
     snp_buf_init(&clean, n * CLEAN_GROWTH + 1);
-    return snp_text_clean(&clean, json_string_value(text), n) < 0 ? NULL
-                                                                  : snp_text_json(&clean);
+    return snp_text_clean(&clean, json_string_value(text), n) < 0 ? NULL : snp_text_json(&clean);
 }
 
 /* A copy whose texts are clean. Keys are ours. New reference, NULL when out of memory. */
@@ -218,8 +214,8 @@ static const char *status_of(const struct snp_run_state *state, bool is_open)
 static const char *session_of(const struct snp_run_state *state)
 {
     bool is_done = state->end != NULL && snp_json_bool(state->end, "success", false);
-    size_t n = json_object_size(state->files.created) +
-               json_object_size(state->files.modified) + json_object_size(state->files.deleted);
+    size_t n = json_object_size(state->files.created) + json_object_size(state->files.modified) +
+               json_object_size(state->files.deleted);
 
     return is_done && n == 0 ? NULL : snp_json_str(state->head, "session", NULL);
 }
@@ -235,8 +231,7 @@ static json_t *brief_json(const struct snp_run_state *state, const char *status,
         session_of(state), "iteration", (json_int_t)state->iteration, "max_iterations",
         (json_int_t)state->budget.iterations, "tool_calls", (json_int_t)state->tool_calls,
         "total_tokens", (json_int_t)snp_run_state_tokens(state), "token_budget",
-        (json_int_t)state->budget.tokens, "total_cost", snp_run_outcome_cost(state),
-        "cost_limit",
+        (json_int_t)state->budget.tokens, "total_cost", snp_run_outcome_cost(state), "cost_limit",
         state->budget.cost_usd < 0 ? json_null() : json_real(state->budget.cost_usd));
 }
 
@@ -256,8 +251,7 @@ static int more_add(const struct snp_run_state *state, const char *status, json_
     /* It is given to a shell as it is: nothing else than an id may stand there. */
     if (strlen(id) == ID_MIN && strspn(id, "0123456789abcdef") == ID_MIN &&
         strcmp(status, "running") != 0 && (state->end == NULL || error != NULL)) {
-        r |=
-            json_object_set_new(shown, "resume", json_sprintf("snipara-sandbox resume %s", id));
+        r |= json_object_set_new(shown, "resume", json_sprintf("snipara-sandbox resume %s", id));
     }
     return r;
 }

@@ -12,13 +12,11 @@ enum {
 };
 
 /*
- * The record of a run's id, which may be that of its trajectory, and its first 8 characters or more.
- * The caller frees. SNP_E_NOT_FOUND; SNP_E_INVALID: several begin so.
+ * The record of a run's id, which may be that of its trajectory, and its first 8 characters or
+ * more. The caller frees. SNP_E_NOT_FOUND; SNP_E_INVALID: several begin so.
  */
-int snp_agent_record_find(const char *log_dir,
-                          const char *id,
-                          char **ret_path,
-                          struct snp_err *err) SNP_NODISCARD;
+int snp_agent_record_find(const char *log_dir, const char *id, char **ret_path, struct snp_err *err)
+    SNP_NODISCARD;
 
 /* Somebody works on it. */
 bool snp_agent_record_is_open(const char *path);
@@ -27,8 +25,8 @@ bool snp_agent_record_is_open(const char *path);
 int snp_agent_record_stop(const char *path, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What status says: {"run_id", "status", ...}; bounded, and every text of models and sandboxes is clean.
- * *ret: new reference.
+ * What status says: {"run_id", "status", ...}; bounded, and every text of models and sandboxes is
+ * clean. *ret: new reference.
  */
 int snp_agent_record_show(const char *path, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 

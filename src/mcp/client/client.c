@@ -2,10 +2,10 @@
 /*
  * The client: calls in flight, and who an answer belongs to.
  *
- * Invariants: a call is in `pending` from snp_mcp_client_call until its done or its cancellation; ids of
- * requests are never used twice, so an answer that comes late, twice or from nowhere matches nothing.
- * Callbacks are called last, when nothing of the call is left: they may call again, cancel and
- * close. Memory of the client goes only when the loop has closed its handles.
+ * Invariants: a call is in `pending` from snp_mcp_client_call until its done or its cancellation;
+ * ids of requests are never used twice, so an answer that comes late, twice or from nowhere matches
+ * nothing. Callbacks are called last, when nothing of the call is left: they may call again, cancel
+ * and close. Memory of the client goes only when the loop has closed its handles.
  */
 #include "mcp/client/client.h"
 
@@ -221,8 +221,8 @@ static void call_withdraw(struct snp_mcp_client *client,
                           const struct snp_mcp_pending *call,
                           const char *why)
 {
-    bool is_told_by_stream = client->link != NULL && client->link->ops->is_http &&
-                             client->info.era == SNP_ERA_MODERN;
+    bool is_told_by_stream =
+        client->link != NULL && client->link->ops->is_http && client->info.era == SNP_ERA_MODERN;
 
     if (call->id == 0 || client->link == NULL) {
         return;
@@ -243,8 +243,8 @@ static void call_expire(struct snp_mcp_client *client, struct snp_mcp_pending *c
     struct snp_err err;
 
     call_withdraw(client, call, "timed out");
-    (void)snp_fail(&err, SNP_E_TIMEOUT, "the server did not answer %s within %g s",
-                   call->method, (double)call->timeout_ms / MS_PER_S);
+    (void)snp_fail(&err, SNP_E_TIMEOUT, "the server did not answer %s within %g s", call->method,
+                   (double)call->timeout_ms / MS_PER_S);
     pending_end(client, call, &err, NULL, NULL);
 }
 
@@ -296,8 +296,7 @@ static void timer_update(struct snp_mcp_client *client)
     if (client->state == SNP_MCP_CLIENT_CLOSING) {
         return;
     }
-    for (const struct snp_mcp_pending *call = client->pending; call != NULL;
-         call = call->next) {
+    for (const struct snp_mcp_pending *call = client->pending; call != NULL; call = call->next) {
         next = call->deadline_us < next ? call->deadline_us : next;
     }
     if (client->state == SNP_MCP_CLIENT_BROKEN) {
@@ -440,9 +439,7 @@ void snp_mcp_client_cancel(struct snp_mcp_client *client, uint64_t call)
 /* Answers --------------------------------------------------------------------------------- */
 
 /* "the server refuses tools/call: MESSAGE (-32602)" */
-static void refusal(const struct snp_mcp_pending *call,
-                    const json_t *error,
-                    struct snp_err *err)
+static void refusal(const struct snp_mcp_pending *call, const json_t *error, struct snp_err *err)
 {
     snp_autosay struct snp_say shown = SNP_SAY((size_t)SNP_MCP_CLIENT_NOTE_MAX * 8);
 
@@ -464,9 +461,7 @@ static bool round_begin(struct snp_mcp_client *client,
     return r == 0 && call_send(client, call, params, err) == 0;
 }
 
-static void result_take(struct snp_mcp_client *client,
-                        struct snp_mcp_pending *call,
-                        json_t *result)
+static void result_take(struct snp_mcp_client *client, struct snp_mcp_pending *call, json_t *result)
 {
     const char *type = snp_json_str(result, "resultType", "complete");
     struct snp_err err;
@@ -635,8 +630,7 @@ enum snp_mcp_link_verdict snp_mcp_link_received(struct snp_mcp_client *client,
     return SNP_MCP_LINK_TAKEN;
 }
 
-void snp_mcp_link_failed(struct snp_mcp_client *client,
-                         const struct snp_mcp_link_failure *failure)
+void snp_mcp_link_failed(struct snp_mcp_client *client, const struct snp_mcp_link_failure *failure)
 {
     struct snp_mcp_pending *call = pending_find(client, failure->id);
     struct snp_err err = *failure->err;
@@ -649,8 +643,7 @@ void snp_mcp_link_failed(struct snp_mcp_client *client,
         /* It has done nothing with the request: once more, in a new session. */
         call->was_sent_again = true;
         call->id = 0;
-        if (client->state == SNP_MCP_CLIENT_OPEN &&
-            snp_mcp_client_initialize(client, &err) == 0) {
+        if (client->state == SNP_MCP_CLIENT_OPEN && snp_mcp_client_initialize(client, &err) == 0) {
             return;
         }
         if (client->state == SNP_MCP_CLIENT_INITIALIZING) {
@@ -768,15 +761,13 @@ int snp_mcp_client_new(uv_loop_t *loop,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     client->loop = loop;
-    client->timeout_ms =
-        options->timeout_ms == 0 ? SNP_MCP_CLIENT_TIMEOUT_MS : options->timeout_ms;
+    client->timeout_ms = options->timeout_ms == 0 ? SNP_MCP_CLIENT_TIMEOUT_MS : options->timeout_ms;
     (void)uv_timer_init(loop, &client->timer);
     client->timer.data = client;
     r = snp_mcp_options_copy(options, &client->options, err);
     if (r == 0) {
-        client->capabilities = options->capabilities == NULL
-                                   ? json_object()
-                                   : json_deep_copy(options->capabilities);
+        client->capabilities =
+            options->capabilities == NULL ? json_object() : json_deep_copy(options->capabilities);
         r = snp_mcp_client_connect(client, err);
     }
     if (r == 0) {

@@ -4,11 +4,12 @@
 
 /*
  * A client of MCP servers: a program we start (stdio) or a URL (Streamable HTTP), of either era of
- * the protocol. Nothing blocks and all callbacks come from the loop; many calls may be open at once.
+ * the protocol. Nothing blocks and all callbacks come from the loop; many calls may be open
+ * at once.
  *
- * No server is trusted. Every size and time is bounded (mcp/caps.h); an answer reaches the call that
- * asked for it or nobody, once; what a server says of itself and its tools is data, to be cleaned
- * (snp_text_line) before anybody reads it.
+ * No server is trusted. Every size and time is bounded (mcp/caps.h); an answer reaches the call
+ * that asked for it or nobody, once; what a server says of itself and its tools is data, to be
+ * cleaned (snp_text_line) before anybody reads it.
  *
  *     struct snp_mcp_client_options options = {.argv = argv, .opened = on_opened, .ctx = me};
  *     snp_mcp_client_new(loop, &options, &client, &err);
@@ -48,23 +49,28 @@ struct snp_mcp_client_end {
 };
 
 struct snp_mcp_client_call {
-    const char *method; /* copied */
-    json_t *params;     /* an object or NULL; consumed, also on failure */
-    uint64_t
-        timeout_ms; /* in all, whatever the server says meanwhile; 0 = the client's; capped */
-    /* Strictly increasing; total 0 = unknown; message is clean, "" = none. NULL = none is asked for. */
+    const char *method;  /* copied */
+    json_t *params;      /* an object or NULL; consumed, also on failure */
+    uint64_t timeout_ms; /* in all, whatever the server says meanwhile; 0 = the client's; capped */
+    /*
+     * Strictly increasing; total 0 = unknown; message is clean, "" = none. NULL = none is
+     * asked for.
+     */
     void (*progress)(void *ctx, double progress, double total, const char *message);
     /* Once, never before snp_mcp_client_call has returned; not after cancel or close. */
     void (*done)(void *ctx, const struct snp_mcp_client_end *end);
-    /* Instead of done, when it was cancelled or the client closed: let ctx go, and nothing else. May be NULL. */
+    /*
+     * Instead of done, when it was cancelled or the client closed: let ctx go, and nothing else.
+     * May be NULL.
+     */
     void (*dropped)(void *ctx);
     void *ctx;
 };
 
 /*
- * Begin to open. loop: borrowed, outlives it. *ret is the caller's: snp_mcp_client_close(), also if it
- * cannot be opened. SNP_E_INVALID: the options make no sense (a URL with a password in it, http to
- * another machine, a token that is none); SNP_E_NOT_FOUND: there is no such program.
+ * Begin to open. loop: borrowed, outlives it. *ret is the caller's: snp_mcp_client_close(), also if
+ * it cannot be opened. SNP_E_INVALID: the options make no sense (a URL with a password in it, http
+ * to another machine, a token that is none); SNP_E_NOT_FOUND: there is no such program.
  */
 int snp_mcp_client_new(uv_loop_t *loop,
                        const struct snp_mcp_client_options *options,
@@ -75,9 +81,10 @@ int snp_mcp_client_new(uv_loop_t *loop,
 const struct snp_mcp_client_info *snp_mcp_client_info(const struct snp_mcp_client *client);
 
 /*
- * Ask; before it is open the call waits. *ret_call (may be NULL) names it until done. A modern server
- * that wants input is asked again with it, through `asked`. Over HTTP arguments that a tool wants in
- * headers are put there if snp_mcp_client_list has listed the tools. SNP_E_LIMIT: too many are open.
+ * Ask; before it is open the call waits. *ret_call (may be NULL) names it until done. A modern
+ * server that wants input is asked again with it, through `asked`. Over HTTP arguments that a tool
+ * wants in headers are put there if snp_mcp_client_list has listed the tools. SNP_E_LIMIT: too many
+ * are open.
  */
 int snp_mcp_client_call(struct snp_mcp_client *client,
                         const struct snp_mcp_client_call *call,
@@ -88,10 +95,10 @@ int snp_mcp_client_call(struct snp_mcp_client *client,
 void snp_mcp_client_cancel(struct snp_mcp_client *client, uint64_t call);
 
 /*
- * All pages of "tools/list", "resources/list", "resources/templates/list" or "prompts/list". items: an
- * array, borrowed. Of tools only those that are fit to be called: a name of [A-Za-z0-9_./-], said
- * once, a schema, not too large, and over HTTP headers that can be sent. notes: an array of clean
- * texts on those left out. done: as that of a call; on failure items and notes are NULL.
+ * All pages of "tools/list", "resources/list", "resources/templates/list" or "prompts/list". items:
+ * an array, borrowed. Of tools only those that are fit to be called: a name of [A-Za-z0-9_./-],
+ * said once, a schema, not too large, and over HTTP headers that can be sent. notes: an array of
+ * clean texts on those left out. done: as that of a call; on failure items and notes are NULL.
  */
 int snp_mcp_client_list(struct snp_mcp_client *client,
                         const char *method,
@@ -104,15 +111,17 @@ int snp_mcp_client_list(struct snp_mcp_client *client,
                         struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The end: open calls go without a word to them. A session over HTTP is ended, a program sees the end
- * of its input and gets 2 s, SIGTERM and 2 s, then its process group is killed. closed (may be NULL)
- * comes from the loop when nothing is left, and then the client is gone. May be called from any callback.
+ * The end: open calls go without a word to them. A session over HTTP is ended, a program sees the
+ * end of its input and gets 2 s, SIGTERM and 2 s, then its process group is killed. closed (may be
+ * NULL) comes from the loop when nothing is left, and then the client is gone. May be called from
+ * any callback.
  */
 void snp_mcp_client_close(struct snp_mcp_client *client, void (*closed)(void *ctx), void *ctx);
 
 /*
- * An elicitation's result (form mode) from its schema's defaults, for `asked`: {"action": "accept", "content":
- * {...}}; "decline" where a field that is required has none, and for every other mode. New reference.
+ * An elicitation's result (form mode) from its schema's defaults, for `asked`: {"action": "accept",
+ * "content": {...}}; "decline" where a field that is required has none, and for every other mode.
+ * New reference.
  */
 json_t *snp_mcp_elicit_defaults(const json_t *params);
 

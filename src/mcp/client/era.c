@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a client opens: which era the server speaks, as the versions' specifications want it found out.
+ * How a client opens: which era the server speaks, as the versions' specifications want it
+ * found out.
  *
- * server/discover is asked first. Its result, or an error that only modern servers give, decides for the
- * modern era. Everything else a server may make of an unknown request (an error of any code, an HTTP 4xx,
- * silence or death of a process) means a legacy one, and `initialize` follows. Refusals of
- * the client itself (401, 403), broken servers (5xx) and connections that fail are no evidence: they are told.
+ * server/discover is asked first. Its result, or an error that only modern servers give, decides
+ * for the modern era. Everything else a server may make of an unknown request (an error of any
+ * code, an HTTP 4xx, silence or death of a process) means a legacy one, and `initialize` follows.
+ * Refusals of the client itself (401, 403), broken servers (5xx) and connections that fail are no
+ * evidence: they are told.
  */
 #include <string.h>
 
@@ -64,10 +66,9 @@ static void on_initialized(void *ctx, const struct snp_mcp_client_end *end)
         snp_autosay struct snp_say shown = SNP_SAY(VERSIONS_SHOWN);
 
         snp_say_line(&shown, version, 20);
-        (void)snp_fail(
-            &err, SNP_E_UNSUPPORTED,
-            "the server wants protocol version '%s', which this client does not support",
-            snp_say_cstr(&shown));
+        (void)snp_fail(&err, SNP_E_UNSUPPORTED,
+                       "the server wants protocol version '%s', which this client does not support",
+                       snp_say_cstr(&shown));
         snp_mcp_client_break(client, &err);
         return;
     }
@@ -85,9 +86,9 @@ int snp_mcp_client_initialize(struct snp_mcp_client *client, struct snp_err *err
 {
     const struct snp_mcp_client_call call = {
         .method = "initialize",
-        .params = json_pack("{s:s, s:O, s:{s:s, s:s}}", "protocolVersion",
-                            snp_era_negotiate(NULL), "capabilities", client->capabilities,
-                            "clientInfo", "name", "snipara-sandbox", "version", SNP_VERSION),
+        .params = json_pack("{s:s, s:O, s:{s:s, s:s}}", "protocolVersion", snp_era_negotiate(NULL),
+                            "capabilities", client->capabilities, "clientInfo", "name",
+                            "snipara-sandbox", "version", SNP_VERSION),
         .timeout_ms = client->timeout_ms,
         .done = on_initialized,
         .ctx = client,
@@ -104,7 +105,9 @@ int snp_mcp_client_initialize(struct snp_mcp_client *client, struct snp_err *err
 
 static int discover(struct snp_mcp_client *client, struct snp_err *err);
 
-/* Whether one of them is ours, or (is_newer) of the modern era: they are dates, and sort as texts. */
+/*
+ * Whether one of them is ours, or (is_newer) of the modern era: they are dates, and sort as texts.
+ */
 static bool has_version(const json_t *versions, bool is_newer)
 {
     size_t i;
@@ -165,8 +168,7 @@ static void versions_refused(struct snp_mcp_client *client, const json_t *suppor
 static void discovered(struct snp_mcp_client *client, json_t *result)
 {
     const json_t *versions = json_object_get(result, "supportedVersions");
-    const json_t *server =
-        json_object_get(json_object_get(result, "_meta"), SNP_MCP_META_SERVER);
+    const json_t *server = json_object_get(json_object_get(result, "_meta"), SNP_MCP_META_SERVER);
 
     if (has_version(versions, false)) {
         greeting_take(client, result,
@@ -192,8 +194,7 @@ static void discover_refused(struct snp_mcp_client *client,
 
     if (code == SNP_JSONRPC_HEADER || code == SNP_JSONRPC_CAPABILITY) {
         snp_mcp_client_break(client, why); /* modern, and not content with us */
-    } else if (is_about_versions && has_version(supported, false) &&
-               !client->was_probed_twice) {
+    } else if (is_about_versions && has_version(supported, false) && !client->was_probed_twice) {
         client->was_probed_twice = true;
         if (discover(client, &err) < 0) {
             snp_mcp_client_break(client, &err);
@@ -253,9 +254,8 @@ static int discover(struct snp_mcp_client *client, struct snp_err *err)
 
 int snp_mcp_client_greet(struct snp_mcp_client *client, struct snp_err *err)
 {
-    return client->options.mode == SNP_MCP_CLIENT_LEGACY
-               ? snp_mcp_client_initialize(client, err)
-               : discover(client, err);
+    return client->options.mode == SNP_MCP_CLIENT_LEGACY ? snp_mcp_client_initialize(client, err)
+                                                         : discover(client, err);
 }
 
 bool snp_mcp_client_survives(struct snp_mcp_client *client)
@@ -263,6 +263,5 @@ bool snp_mcp_client_survives(struct snp_mcp_client *client)
     bool is_first = !client->was_restarted;
 
     client->was_restarted = true;
-    return is_first && client->options.url == NULL &&
-           client->options.mode == SNP_MCP_CLIENT_AUTO;
+    return is_first && client->options.url == NULL && client->options.mode == SNP_MCP_CLIENT_AUTO;
 }

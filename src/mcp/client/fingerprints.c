@@ -38,8 +38,8 @@ int snp_mcp_fingerprints_write(const char *path, const json_t *tools, struct snp
     json_array_foreach(tools, i, tool)
     {
         r = r < 0 ? r : snp_mcp_tooldef_fingerprint(tool, print, err);
-        if (r == 0 && json_object_set_new(prints, snp_json_str(tool, "name", ""),
-                                          json_string(print)) < 0) {
+        if (r == 0 &&
+            json_object_set_new(prints, snp_json_str(tool, "name", ""), json_string(print)) < 0) {
             r = snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
     }
@@ -51,11 +51,8 @@ int snp_mcp_fingerprints_write(const char *path, const json_t *tools, struct snp
 }
 
 /* Whether a tool is as it was pinned; *ret_known: whether it was. */
-static int same(const json_t *prints,
-                const json_t *tool,
-                bool *ret_known,
-                bool *ret_same,
-                struct snp_err *err)
+static int same(
+    const json_t *prints, const json_t *tool, bool *ret_known, bool *ret_same, struct snp_err *err)
 {
     char print[SNP_MCP_FINGERPRINT_LEN + 1];
     const char *before = snp_json_str(prints, snp_json_str(tool, "name", ""), NULL);
@@ -115,9 +112,9 @@ int snp_mcp_fingerprints_check(const json_t *prints, const json_t *tool, struct 
     if (r < 0 || is_same) {
         return r;
     }
-    return snp_fail_with(
-        err, SNP_E_DENIED, SNP_REMEDY_FINGERPRINTS, NULL, 0,
-        is_known ? "the definition of tool '%s' changed since its fingerprint was saved"
-                 : "tool '%s' has no saved fingerprint",
-        snp_json_str(tool, "name", ""));
+    return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FINGERPRINTS, NULL, 0,
+                         is_known
+                             ? "the definition of tool '%s' changed since its fingerprint was saved"
+                             : "tool '%s' has no saved fingerprint",
+                         snp_json_str(tool, "name", ""));
 }

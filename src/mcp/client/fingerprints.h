@@ -11,17 +11,15 @@
 #include "base/json.h"
 
 /* Read them; *ret is a new reference, NULL if there is no such file. */
-int snp_mcp_fingerprints_read(const char *path,
-                              json_t **ret,
-                              struct snp_err *err) SNP_NODISCARD;
+int snp_mcp_fingerprints_read(const char *path, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 /* Write those of these tools. */
 int snp_mcp_fingerprints_write(const char *path,
                                const json_t *tools,
                                struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Compare: {"changed": [NAME...], "new": [...], "gone": [...]}, a new reference. The fingerprints of
- * tools are taken anew.
+ * Compare: {"changed": [NAME...], "new": [...], "gone": [...]}, a new reference. The fingerprints
+ * of tools are taken anew.
  */
 int snp_mcp_fingerprints_compare(const json_t *prints,
                                  const json_t *tools,

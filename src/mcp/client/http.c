@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server at a URL: each message is a POST of its own, its answer a JSON object or a stream of events.
+ * A server at a URL: each message is a POST of its own, its answer a JSON object or a stream
+ * of events.
  *
  * The URL asked for is the only one: redirects are told, not followed. Token and headers go nowhere
- * else. A stream belongs to its request; what comes on it for another one is nobody's. Legacy streams
- * that break off are taken up again where the server gave its events ids; modern ones are not.
+ * else. A stream belongs to its request; what comes on it for another one is nobody's. Legacy
+ * streams that break off are taken up again where the server gave its events ids; modern ones
+ * are not.
  *
- * Invariants: an exchange is in the list until its done or cancellation; one whose own callback runs is
- * not cancelled but marked unwanted, and goes in its done.
+ * Invariants: an exchange is in the list until its done or cancellation; one whose own callback
+ * runs is not cancelled but marked unwanted, and goes in its done.
  */
 #include "http/http.h"
 
@@ -98,9 +100,7 @@ static void exchange_free(struct exchange *x)
     free(x);
 }
 
-static struct exchange *exchange_new(struct http_link *link,
-                                     enum exchange_kind kind,
-                                     uint64_t id)
+static struct exchange *exchange_new(struct http_link *link, enum exchange_kind kind, uint64_t id)
 {
     struct exchange *x = calloc(1, sizeof(*x));
 
@@ -130,9 +130,7 @@ static void exchange_drop(struct exchange *x)
     exchange_free(x);
 }
 
-static void exchange_fail(const struct exchange *x,
-                          const struct snp_err *err,
-                          bool is_session_gone)
+static void exchange_fail(const struct exchange *x, const struct snp_err *err, bool is_session_gone)
 {
     const struct snp_mcp_link_failure failure = {
         .id = x->id,
@@ -178,9 +176,7 @@ static void header_add(struct headers *headers, const char *name, const char *va
 }
 
 /* What every request to this server has. version: NULL = none is known yet. */
-static void headers_common(const struct http_link *link,
-                           const char *version,
-                           struct headers *out)
+static void headers_common(const struct http_link *link, const char *version, struct headers *out)
 {
     const struct snp_mcp_client_options *options = link->options;
     snp_autofree char *bearer =
@@ -214,9 +210,9 @@ static void headers_of_body(const struct snp_mcp_link_message *message, struct h
     json_t *line;
 
     header_add(out, "Mcp-Method", message->method);
-    if (json_is_string(name) && (snp_streq(message->method, "resources/read") ||
-                                 snp_streq(message->method, "tools/call") ||
-                                 snp_streq(message->method, "prompts/get"))) {
+    if (json_is_string(name) &&
+        (snp_streq(message->method, "resources/read") || snp_streq(message->method, "tools/call") ||
+         snp_streq(message->method, "prompts/get"))) {
         snp_autofree char *value =
             snp_mcp_header_value(json_string_value(name), json_string_length(name));
 
@@ -337,8 +333,8 @@ static bool on_data(void *ctx, const char *bytes, size_t n)
     if (!x->is_stream) {
         r = snp_buf_add(&x->body, bytes, n);
         if (r < 0) {
-            (void)snp_fail(&x->err, (enum snp_code)r,
-                           "the server's answer is larger than %zu KiB", x->body.max >> 10);
+            (void)snp_fail(&x->err, (enum snp_code)r, "the server's answer is larger than %zu KiB",
+                           x->body.max >> 10);
         }
         return r == 0;
     }
@@ -359,12 +355,12 @@ static void status_fail(struct exchange *x, const char *detail, size_t n, struct
         enum snp_code code;
         const char *meaning;
     } known[] = {
-        {401, SNP_E_DENIED, "the token is missing or wrong"                             },
+        {401, SNP_E_DENIED, "the token is missing or wrong"},
         {403, SNP_E_DENIED, "the token lacks the permission, or the host is not allowed"},
-        {404, SNP_E_PEER,   "no MCP server at this URL"                                 },
-        {405, SNP_E_PEER,   "no MCP server at this URL"                                 },
-        {413, SNP_E_LIMIT,  "the request is too large for the server"                   },
-        {429, SNP_E_LIMIT,  "too many requests"                                         },
+        {404, SNP_E_PEER, "no MCP server at this URL"},
+        {405, SNP_E_PEER, "no MCP server at this URL"},
+        {413, SNP_E_LIMIT, "the request is too large for the server"},
+        {429, SNP_E_LIMIT, "too many requests"},
     };
     snp_autosay struct snp_say shown = SNP_SAY((size_t)SNP_MCP_CLIENT_REFUSAL_MAX * 8);
     const char *meaning = "";
@@ -406,14 +402,13 @@ static void reply_take(struct exchange *x, struct snp_http_call *call)
         snp_autosay struct snp_say shown = SNP_SAY(SNP_MCP_CLIENT_REFUSAL_MAX);
 
         snp_say_line(&shown, place == NULL ? "" : place, 200);
-        (void)snp_fail(&err, SNP_E_DENIED,
-                       "the server redirects (HTTP %d), and redirects are not followed%s%s",
-                       x->status,
-                       place == NULL ? "" : "; if you trust it, use this URL instead: ",
-                       snp_say_cstr(&shown));
+        (void)snp_fail(
+            &err, SNP_E_DENIED,
+            "the server redirects (HTTP %d), and redirects are not followed%s%s", x->status,
+            place == NULL ? "" : "; if you trust it, use this URL instead: ", snp_say_cstr(&shown));
     } else if (x->status < 300) {
-        (void)snp_fail(&err, SNP_E_PEER,
-                       "the server's reply (HTTP %d) does not answer the request", x->status);
+        (void)snp_fail(&err, SNP_E_PEER, "the server's reply (HTTP %d) does not answer the request",
+                       x->status);
     } else {
         status_fail(x, body, x->is_json ? 0 : x->body.len, &err);
     }
@@ -495,8 +490,7 @@ static int exchange_start(struct exchange *x,
         .body_len = body == NULL ? 0 : strlen(body),
         .ca_file = x->link->options->ca_file,
         .connect_ms = SNP_MCP_CLIENT_CONNECT_MS,
-        .total_ms =
-            x->kind == KIND_NOTE || x->kind == KIND_GOODBYE ? SNP_MCP_CLIENT_CONNECT_MS : 0,
+        .total_ms = x->kind == KIND_NOTE || x->kind == KIND_GOODBYE ? SNP_MCP_CLIENT_CONNECT_MS : 0,
         .head = on_head,
         .data = on_data,
         .done = on_done,
@@ -648,8 +642,7 @@ static void timer_update(struct http_link *link)
         (void)uv_timer_stop(&link->timer);
     } else {
         uv_update_time(link->loop);
-        (void)uv_timer_start(&link->timer, on_timer, next <= now ? 0 : (next - now) / 1000 + 1,
-                             0);
+        (void)uv_timer_start(&link->timer, on_timer, next <= now ? 0 : (next - now) / 1000 + 1, 0);
     }
 }
 

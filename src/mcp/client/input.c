@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What servers ask of us: as requests of their own (legacy), or as a result that wants more input (modern).
- * Only what was declared may be asked, and only so much.
+ * What servers ask of us: as requests of their own (legacy), or as a result that wants more input
+ * (modern). Only what was declared may be asked, and only so much.
  */
 #include <string.h>
 
@@ -14,9 +14,9 @@ static const struct {
     const char *method;
     const char *capability;
 } askable[] = {
-    {"elicitation/create",     "elicitation"},
-    {"sampling/createMessage", "sampling"   },
-    {"roots/list",             "roots"      },
+    {"elicitation/create", "elicitation"},
+    {"sampling/createMessage", "sampling"},
+    {"roots/list", "roots"},
 };
 
 int snp_mcp_client_ask(struct snp_mcp_client *client,
@@ -43,8 +43,7 @@ static int input_add(struct snp_mcp_client *client,
 {
     const char *method = snp_json_str(request, "method", "");
     json_t *answer = NULL;
-    int r =
-        snp_mcp_client_ask(client, method, json_object_get(request, "params"), &answer, err);
+    int r = snp_mcp_client_ask(client, method, json_object_get(request, "params"), &answer, err);
 
     if (r == SNP_E_UNSUPPORTED) {
         snp_autosay struct snp_say shown = SNP_SAY(SNP_MCP_CLIENT_NOTE_MAX);

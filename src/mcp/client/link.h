@@ -32,11 +32,14 @@ struct snp_mcp_link_ops {
                 struct snp_err *err);
     /* Nobody waits for the answer with this id any more. */
     void (*forget)(struct snp_mcp_link *link, uint64_t id);
-    /* Open a stream for what belongs to no request (legacy HTTP); then snp_mcp_link_listening. NULL = there is one. */
+    /*
+     * Open a stream for what belongs to no request (legacy HTTP); then snp_mcp_link_listening.
+     * NULL = there is one.
+     */
     void (*listen)(struct snp_mcp_link *link);
     /*
-     * Begin to end; snp_mcp_link_closed comes later, from the loop. Called once; nothing else comes.
-     * at_once: the server misbehaves, and is asked with less patience.
+     * Begin to end; snp_mcp_link_closed comes later, from the loop. Called once; nothing else
+     * comes. at_once: the server misbehaves, and is asked with less patience.
      */
     void (*close)(struct snp_mcp_link *link, bool at_once);
     bool is_http;
@@ -48,7 +51,10 @@ struct snp_mcp_link {
     struct snp_mcp_client *client; /* borrowed */
 };
 
-/* Make a link; it belongs to the client until it says that it is closed. Options: borrowed during the call. */
+/*
+ * Make a link; it belongs to the client until it says that it is closed. Options: borrowed during
+ * the call.
+ */
 int snp_mcp_link_stdio(uv_loop_t *loop,
                        struct snp_mcp_client *client,
                        const struct snp_mcp_client_options *options,
@@ -81,8 +87,7 @@ struct snp_mcp_link_failure {
     bool is_session_gone;
     const struct snp_err *err;
 };
-void snp_mcp_link_failed(struct snp_mcp_client *client,
-                         const struct snp_mcp_link_failure *failure);
+void snp_mcp_link_failed(struct snp_mcp_client *client, const struct snp_mcp_link_failure *failure);
 
 /* The stream that was to be listened to is open, or there is none to be had. */
 void snp_mcp_link_listening(struct snp_mcp_client *client);

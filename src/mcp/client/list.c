@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists, page by page. What makes no sense in one is left out with a note, so that one bad definition
- * does not hide the others; what would never end, or is too much, fails.
+ * Lists, page by page. What makes no sense in one is left out with a note, so that one bad
+ * definition does not hide the others; what would never end, or is too much, fails.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +36,10 @@ static const struct {
     const char *method;
     const char *member;
 } lists[] = {
-    {"tools/list",               "tools"            },
-    {"resources/list",           "resources"        },
+    {"tools/list", "tools"},
+    {"resources/list", "resources"},
     {"resources/templates/list", "resourceTemplates"},
-    {"prompts/list",             "prompts"          },
+    {"prompts/list", "prompts"},
 };
 
 static void list_free(void *ctx)
@@ -93,8 +93,7 @@ static int tool_add(struct list *list, json_t *tool, struct snp_err *err)
     if (r < 0) {
         r = note_add(list, tool, why.msg);
     } else {
-        r = json_array_append(list->items, tool) |
-            json_object_set(list->names, name, json_true());
+        r = json_array_append(list->items, tool) | json_object_set(list->names, name, json_true());
         if (json_array_size(headers) > 0) {
             r |= json_object_set(list->headers, name, headers);
         }
@@ -157,8 +156,7 @@ static int page_next(struct list *list, const json_t *result, struct snp_err *er
     }
     free(list->cursor);
     list->cursor = strdup(cursor);
-    r = list->cursor == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                             : page_ask(list, err);
+    r = list->cursor == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : page_ask(list, err);
     return r < 0 ? r : 1;
 }
 
@@ -183,8 +181,7 @@ static int page_ask(struct list *list, struct snp_err *err)
 {
     const struct snp_mcp_client_call call = {
         .method = list->method,
-        .params =
-            list->cursor == NULL ? json_object() : json_pack("{s:s}", "cursor", list->cursor),
+        .params = list->cursor == NULL ? json_object() : json_pack("{s:s}", "cursor", list->cursor),
         .timeout_ms = list->timeout_ms,
         .done = on_page,
         .dropped = list_free,

@@ -29,8 +29,8 @@ struct snp_mcp_client_options {
 
     const char *url;   /* https, or http to this very machine */
     const char *token; /* sent as a bearer token, to this URL only; NULL = none */
-    const char *const *
-        headers; /* "Name: value" besides ours, to this URL only; NULL-terminated; NULL = none */
+    /* "Name: value" besides ours, to this URL only; NULL-terminated; NULL = none */
+    const char *const *headers;
     const char *ca_file; /* certificates to believe; NULL = the system's */
 
     enum snp_mcp_client_mode mode;
@@ -39,9 +39,10 @@ struct snp_mcp_client_options {
     const json_t *capabilities;
 
     /*
-     * The server asks for what the capabilities allow ("elicitation/create", "sampling/createMessage",
-     * "roots/list"); params may be NULL. *ret: the result, a new reference. A failure is told to the
-     * server (legacy), or ends the call in which it asked (modern). NULL = all is refused.
+     * The server asks for what the capabilities allow ("elicitation/create",
+     * "sampling/createMessage", "roots/list"); params may be NULL. *ret: the result, a new
+     * reference. A failure is told to the server (legacy), or ends the call in which it asked
+     * (modern). NULL = all is refused.
      */
     int (*asked)(
         void *ctx, const char *method, const json_t *params, json_t **ret, struct snp_err *err);

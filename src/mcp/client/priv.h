@@ -72,7 +72,10 @@ void snp_mcp_client_break(struct snp_mcp_client *client, const struct snp_err *e
 /* A new link, as the options say. */
 int snp_mcp_client_connect(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
 
-/* mcp/client/era.c: begin to open, as the mode says; and begin once more, after a restart or a lost session. */
+/*
+ * mcp/client/era.c: begin to open, as the mode says; and begin once more, after a restart or a
+ * lost session.
+ */
 int snp_mcp_client_greet(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
 int snp_mcp_client_initialize(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
 /* The handshake is over, and what a server may say unasked can reach us: calls may begin. */
@@ -80,7 +83,9 @@ void snp_mcp_client_ready(struct snp_mcp_client *client);
 /* The link broke: whether that ended only the question about the era, and all goes on. */
 bool snp_mcp_client_survives(struct snp_mcp_client *client);
 
-/* mcp/client/input.c: params of the next round of a call, by what its server wants. New reference. */
+/*
+ * mcp/client/input.c: params of the next round of a call, by what its server wants. New reference.
+ */
 int snp_mcp_client_round(struct snp_mcp_client *client,
                          const struct snp_mcp_pending *pending,
                          const json_t *result,

@@ -22,8 +22,8 @@
 
 enum {
     READ_BYTES = 64 << 10,
-    LAST_MS =
-        300, /* for the rest of its output when it has ended, and for its end when that is over */
+    /* for the rest of its output when it has ended, and for its end when that is over */
+    LAST_MS = 300,
 };
 
 struct stdio_link {
@@ -137,8 +137,7 @@ static void lines_take(struct stdio_link *link, const char *bytes, size_t n)
         broken(link, r < 0 ? "out of memory" : "the server sent a line that is too long");
         return;
     }
-    while (!link->is_closing && !link->is_broken &&
-           snp_mcp_lines_next(&link->lines, &line, &len)) {
+    while (!link->is_closing && !link->is_broken && snp_mcp_lines_next(&link->lines, &line, &len)) {
         if (strspn(line, " \t\r") < len) {
             (void)snp_mcp_link_received(link->base.client, 0, line, len);
         }
@@ -195,8 +194,7 @@ static void write_out(struct stdio_link *link)
 
 static void on_ready(void *owner, int which)
 {
-    static void (*const takes[])(struct stdio_link *) = {write_out, on_output, on_said,
-                                                         on_ended};
+    static void (*const takes[])(struct stdio_link *) = {write_out, on_output, on_said, on_ended};
 
     takes[which](owner);
 }
@@ -250,8 +248,7 @@ static void link_close(struct snp_mcp_link *base, bool at_once)
     if (snp_process_reap(&link->process)) {
         link_end(link);
     } else {
-        (void)uv_timer_start(&link->timer, on_grace_over, at_once ? 0 : SNP_MCP_CLIENT_GRACE_MS,
-                             0);
+        (void)uv_timer_start(&link->timer, on_grace_over, at_once ? 0 : SNP_MCP_CLIENT_GRACE_MS, 0);
     }
 }
 

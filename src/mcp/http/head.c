@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads of HTTP requests. The first doubt refuses. Whether a stranger may ask at all is decided before
- * anything else is looked at, and nothing said to one tells more than which check failed.
+ * Heads of HTTP requests. The first doubt refuses. Whether a stranger may ask at all is decided
+ * before anything else is looked at, and nothing said to one tells more than which check failed.
  */
 #include "mcp/http/head.h"
 
@@ -120,11 +120,11 @@ static unsigned takes_read(struct snp_httpd_text list)
         const char *type;
         unsigned takes;
     } types[] = {
-        {"application/json",  SNP_HTTPD_TAKES_JSON  },
-        {"application/*",     SNP_HTTPD_TAKES_JSON  },
+        {"application/json", SNP_HTTPD_TAKES_JSON},
+        {"application/*", SNP_HTTPD_TAKES_JSON},
         {"text/event-stream", SNP_HTTPD_TAKES_EVENTS},
-        {"text/*",            SNP_HTTPD_TAKES_EVENTS},
-        {"*/*",               SNP_HTTPD_TAKES_BOTH  },
+        {"text/*", SNP_HTTPD_TAKES_EVENTS},
+        {"*/*", SNP_HTTPD_TAKES_BOTH},
     };
     unsigned takes = 0;
 
@@ -176,8 +176,7 @@ void snp_httpd_head_add(struct snp_httpd_head *head,
     const struct snp_httpd_text given = {name, name_len};
 
     value_len = value == NULL ? 0 : value_len;
-    head->is_malformed =
-        head->is_malformed || !is_token(given) || has_control(value, value_len);
+    head->is_malformed = head->is_malformed || !is_token(given) || has_control(value, value_len);
     if (is_word(given, "Accept")) {
         head->takes |= takes_read((struct snp_httpd_text){value, value_len});
         return;
@@ -230,8 +229,8 @@ static bool is_origin_allowed(struct snp_httpd_text origin, const struct snp_htt
         size_t n = strlen(schemes[i]);
 
         if (origin.n > n && strncasecmp(origin.bytes, schemes[i], n) == 0) {
-            return snp_httpd_host_allowed(
-                (struct snp_httpd_text){origin.bytes + n, origin.n - n}, rules);
+            return snp_httpd_host_allowed((struct snp_httpd_text){origin.bytes + n, origin.n - n},
+                                          rules);
         }
     }
     return false;
@@ -259,8 +258,7 @@ unsigned snp_httpd_framing_judge(const struct snp_httpd_head *head, struct snp_e
     struct snp_httpd_text coding = head->field[SNP_HTTPD_TRANSFER_ENCODING];
 
     if (head->is_malformed) {
-        return refuse(400,
-                      "the head is malformed: each line is NAME: VALUE and ends with CR LF");
+        return refuse(400, "the head is malformed: each line is NAME: VALUE and ends with CR LF");
     }
     if (head->doubled != NULL) {
         return refuse(400, "the header %s came twice", head->doubled);
@@ -347,8 +345,8 @@ unsigned snp_httpd_judge(const struct snp_httpd_head *head,
         return post_judge(head, err);
     }
     if (is_new_version(head->field[SNP_HTTPD_VERSION])) {
-        return refuse(
-            405, "messages are sent with POST"); /* neither sessions nor streams to resume */
+        return refuse(405,
+                      "messages are sent with POST"); /* neither sessions nor streams to resume */
     }
     if (is_get && head->field[SNP_HTTPD_LAST_EVENT].bytes == NULL) {
         return refuse(405, "GET only resumes a stream, with Last-Event-ID");
@@ -362,7 +360,7 @@ unsigned snp_httpd_judge(const struct snp_httpd_head *head,
     return 0;
 }
 
-/* Headers that repeat the message --------------------------------------------------------------- */
+/* Headers that repeat the message -------------------------------------------------------------- */
 
 /* Visible ASCII, blanks and tabs. */
 static bool is_plain(struct snp_httpd_text text)
@@ -413,9 +411,9 @@ static const json_t *name_of(const struct snp_jsonrpc *message)
         const char *method;
         const char *member;
     } named[] = {
-        {"tools/call",     "name"},
-        {"prompts/get",    "name"},
-        {"resources/read", "uri" },
+        {"tools/call", "name"},
+        {"prompts/get", "name"},
+        {"resources/read", "uri"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(named); i++) {
@@ -438,10 +436,8 @@ static int name_match(struct snp_httpd_text given, const json_t *name, struct sn
         return mismatch(SNP_JSONRPC_HEADER, "Header mismatch: Mcp-Name is missing");
     }
     if (snp_httpd_name_decode(given, &meant) < 0 || meant.len != json_string_length(name) ||
-        (meant.len > 0 &&
-         memcmp(snp_buf_bytes(&meant), json_string_value(name), meant.len) != 0)) {
-        return mismatch(SNP_JSONRPC_HEADER,
-                        "Header mismatch: Mcp-Name is not what params says");
+        (meant.len > 0 && memcmp(snp_buf_bytes(&meant), json_string_value(name), meant.len) != 0)) {
+        return mismatch(SNP_JSONRPC_HEADER, "Header mismatch: Mcp-Name is not what params says");
     }
     return 0;
 }
@@ -453,8 +449,7 @@ static int modern_match(const struct snp_httpd_head *head,
     const json_t *version = version_of(message);
     struct snp_httpd_text given = head->field[SNP_HTTPD_VERSION];
 
-    if (message->kind == SNP_JSONRPC_IS_NOTIFICATION &&
-        (given.bytes == NULL || version == NULL)) {
+    if (message->kind == SNP_JSONRPC_IS_NOTIFICATION && (given.bytes == NULL || version == NULL)) {
         return 0; /* what those must say is not written down */
     }
     if (given.bytes == NULL) {
@@ -474,8 +469,7 @@ static int modern_match(const struct snp_httpd_head *head,
     }
     if (!snp_httpd_text_is(head->field[SNP_HTTPD_METHOD], message->method)) {
         return mismatch(SNP_JSONRPC_HEADER, "Header mismatch: Mcp-Method is %s",
-                        head->field[SNP_HTTPD_METHOD].bytes == NULL ? "missing"
-                                                                    : "not the method");
+                        head->field[SNP_HTTPD_METHOD].bytes == NULL ? "missing" : "not the method");
     }
     return name_match(head->field[SNP_HTTPD_NAME], name_of(message), err);
 }

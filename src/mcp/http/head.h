@@ -3,8 +3,9 @@
 #define SNP_MCP_HTTP_HEAD_H
 
 /*
- * What the head of an HTTP request says, and whether it may go on: hosts, origins, the token, types, and
- * the headers that must repeat what a modern message says. No input or output of its own.
+ * What the head of an HTTP request says, and whether it may go on: hosts, origins, the token,
+ * types, and the headers that must repeat what a modern message says. No input or output of
+ * its own.
  */
 
 #include "base/buf.h"
@@ -54,8 +55,8 @@ struct snp_httpd_rules {
 };
 
 /*
- * One header. Names we do not know are passed over, those that cannot be one (a blank before the colon)
- * and values with control characters make the head malformed. All borrowed by head.
+ * One header. Names we do not know are passed over, those that cannot be one (a blank before the
+ * colon) and values with control characters make the head malformed. All borrowed by head.
  */
 void snp_httpd_head_add(struct snp_httpd_head *head,
                         const char *name,
@@ -63,12 +64,15 @@ void snp_httpd_head_add(struct snp_httpd_head *head,
                         const char *value,
                         size_t value_len);
 
-/* What of it could be read differently by two servers in a row: 0, or the status to refuse it with; *err says why. */
+/*
+ * What of it could be read differently by two servers in a row: 0, or the status to refuse it with;
+ * *err says why.
+ */
 unsigned snp_httpd_framing_judge(const struct snp_httpd_head *head, struct snp_err *err);
 
 /*
- * Whether a request may go on: 0, or the status to refuse it with; *err says why. Before any byte of
- * the body is read.
+ * Whether a request may go on: 0, or the status to refuse it with; *err says why. Before any byte
+ * of the body is read.
  */
 unsigned snp_httpd_judge(const struct snp_httpd_head *head,
                          const struct snp_httpd_rules *rules,
@@ -93,8 +97,8 @@ int snp_httpd_match(const struct snp_httpd_head *head,
                     struct snp_err *err);
 
 /*
- * The value of Mcp-Name as it was meant: "=?base64?...?=" is decoded. SNP_E_INVALID: it has bytes that
- * no header has, or is encoded badly.
+ * The value of Mcp-Name as it was meant: "=?base64?...?=" is decoded. SNP_E_INVALID: it has bytes
+ * that no header has, or is encoded badly.
  */
 int snp_httpd_name_decode(struct snp_httpd_text value, struct snp_buf *out) SNP_NODISCARD;
 

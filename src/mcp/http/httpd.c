@@ -2,13 +2,14 @@
 /*
  * The HTTP transport.
  *
- * libmicrohttpd reads and writes HTTP; its epoll descriptor is one of ours to watch, so that all happens
- * in one thread. A request whose answer is not there yet is suspended, and then the library does not look at
- * its connection: we do, every SNP_MCP_HTTP_LOOK_MS.
+ * libmicrohttpd reads and writes HTTP; its epoll descriptor is one of ours to watch, so that all
+ * happens in one thread. A request whose answer is not there yet is suspended, and then the library
+ * does not look at its connection: we do, every SNP_MCP_HTTP_LOOK_MS.
  *
- * Invariants: a connection has at most one request, a request at most one stream (mcp/http/stream.h), and a
- * stream at most one request that reads it. Nothing of a body is read before its head was judged. What
- * takes too long is ended by shutting the socket down, which the library notices by itself.
+ * Invariants: a connection has at most one request, a request at most one stream
+ * (mcp/http/stream.h), and a stream at most one request that reads it. Nothing of a body is read
+ * before its head was judged. What takes too long is ended by shutting the socket down, which the
+ * library notices by itself.
  */
 #include "mcp/http/httpd.h"
 
@@ -187,7 +188,10 @@ static enum MHD_Result respond(struct http_request *request,
         (void)MHD_add_response_header(response, "Mcp-Session-Id", request->made->id);
     }
     if (request->head.field[SNP_HTTPD_TRANSFER_ENCODING].bytes != NULL) {
-        /* The library takes a lone LF for the end of a chunk's line; so nothing behind chunks is believed. */
+        /*
+         * The library takes a lone LF for the end of a chunk's line; so nothing behind chunks
+         * is believed.
+         */
         (void)MHD_add_response_header(response, "Connection", "close");
     }
     r = MHD_queue_response(request->connection, status, response);
@@ -199,17 +203,16 @@ static enum MHD_Result respond(struct http_request *request,
 static enum MHD_Result respond_json(struct http_request *request, unsigned status, char *text)
 {
     const struct extra_header extras[] = {
-        {"Content-Type",                  "application/json"                     },
+        {"Content-Type", "application/json"},
         {status == 405   ? "Allow"
          : status == 401 ? "WWW-Authenticate"
                          : NULL,
          status == 405 ? "POST, GET, DELETE" : "Bearer realm=\"snipara-sandbox\""},
-        {NULL,                            NULL                                   },
+        {NULL, NULL},
     };
     struct MHD_Response *response =
-        text == NULL
-            ? NULL
-            : MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
+        text == NULL ? NULL
+                     : MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
 
     if (response == NULL) {
         free(text);
@@ -228,9 +231,7 @@ static enum MHD_Result refuse(
 
 static enum MHD_Result respond_empty(struct http_request *request, unsigned status)
 {
-    static const struct extra_header none[] = {
-        {NULL, NULL}
-    };
+    static const struct extra_header none[] = {{NULL, NULL}};
 
     return respond(request, status,
                    MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT), none);
@@ -259,15 +260,15 @@ static ssize_t on_read(void *cls, uint64_t pos, char *bytes, size_t max)
 static enum MHD_Result respond_events(struct http_request *request)
 {
     static const struct extra_header extras[] = {
-        {"Content-Type",      "text/event-stream"},
-        {"X-Accel-Buffering", "no"               },
-        {NULL,                NULL               },
+        {"Content-Type", "text/event-stream"},
+        {"X-Accel-Buffering", "no"},
+        {NULL, NULL},
     };
 
-    return respond(request, 200,
-                   MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENTS_BLOCK, on_read,
-                                                     request, NULL),
-                   extras);
+    return respond(
+        request, 200,
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENTS_BLOCK, on_read, request, NULL),
+        extras);
 }
 
 /* What there is to say by now; else wait. */
@@ -279,8 +280,7 @@ static enum MHD_Result respond_stream(struct http_request *request)
         return respond_events(request);
     }
     if (stream->answer != NULL) {
-        return respond_json(request, snp_httpd_stream_status(stream),
-                            SNP_TAKE_PTR(stream->answer));
+        return respond_json(request, snp_httpd_stream_status(stream), SNP_TAKE_PTR(stream->answer));
     }
     if (stream->is_final) {
         return respond_empty(request, 202); /* there is nothing to say */
@@ -352,8 +352,7 @@ static enum MHD_Result take_request(struct http_request *request,
     code = list == NULL ? snp_mcp_take(peer, message) : snp_mcp_take_batch(peer, list);
     stream->is_rejected = code != 0;
     if (request->made != NULL) {
-        (void)snprintf(request->made->version, sizeof(request->made->version), "%s",
-                       peer->version);
+        (void)snprintf(request->made->version, sizeof(request->made->version), "%s", peer->version);
     }
     stream->is_final |= peer->n_calls == 0; /* also of a batch that asks for nothing */
     snp_httpd_streams_end_cancelled(&request->http->streams, spec->session);
@@ -386,9 +385,8 @@ static enum MHD_Result take_message(struct http_request *request,
     int code = snp_httpd_match(&request->head, message, &err);
 
     if (code != 0) {
-        return refuse(request, 400,
-                      message->kind == SNP_JSONRPC_IS_REQUEST ? message->id : NULL, code,
-                      err.msg);
+        return refuse(request, 400, message->kind == SNP_JSONRPC_IS_REQUEST ? message->id : NULL,
+                      code, err.msg);
     }
     spec.is_modern = snp_httpd_is_modern(&request->head, message);
     if (!spec.is_modern && request->head.takes != SNP_HTTPD_TAKES_BOTH) {
@@ -677,7 +675,7 @@ static void on_connection(void *cls,
     }
 }
 
-/* Time ------------------------------------------------------------------------------------------ */
+/* Time ----------------------------------------------------------------------------------------- */
 
 /* Whether a client has had its time: to begin a request, or to send it. */
 static bool is_late(const struct http_client *client, uint64_t patience_ms, uint64_t now_us)
@@ -742,8 +740,7 @@ static void on_tick(uv_timer_t *timer)
 static void tick_update(struct http *http)
 {
     uint64_t patience_ms = http->options->patience_ms;
-    uint64_t seldom_ms =
-        patience_ms > 0 && patience_ms < TICK_MS ? patience_ms / 2 + 1 : TICK_MS;
+    uint64_t seldom_ms = patience_ms > 0 && patience_ms < TICK_MS ? patience_ms / 2 + 1 : TICK_MS;
     uint64_t wanted_ms = http->n_suspended > 0                        ? SNP_MCP_HTTP_LOOK_MS
                          : http->n_clients > 0 || http->streams.n > 0 ? seldom_ms
                                                                       : 0;
@@ -759,7 +756,7 @@ static void tick_update(struct http *http)
     }
 }
 
-/* The end --------------------------------------------------------------------------------------- */
+/* The end -------------------------------------------------------------------------------------- */
 
 static void on_check(uv_timer_t *timer)
 {
@@ -790,7 +787,7 @@ static void on_signal(uv_signal_t *handle, int number)
     (void)uv_timer_start(&http->check, on_check, 0, CHECK_MS);
 }
 
-/* The start ------------------------------------------------------------------------------------- */
+/* The start ------------------------------------------------------------------------------------ */
 
 static int names_make(struct http *http, struct snp_err *err)
 {
@@ -833,8 +830,8 @@ static int library_start(struct http *http, int fd, struct snp_err *err)
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, http,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_end, http,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_URI_LOG_CALLBACK,
-        on_begin, http, MHD_OPTION_CONNECTION_LIMIT, (unsigned)SNP_MCP_HTTP_CONNECTIONS_MAX,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_URI_LOG_CALLBACK, on_begin,
+        http, MHD_OPTION_CONNECTION_LIMIT, (unsigned)SNP_MCP_HTTP_CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SNP_MCP_HTTPD_HEAD_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SNP_MCP_HTTP_IDLE_MS / 1000,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);

@@ -12,8 +12,7 @@ struct snp_httpd_options {
     const char *token;        /* clients must send it; borrowed; NULL = none is wanted */
     const char *const *names; /* further hosts that clients may name; lower case; borrowed */
     size_t n_names;
-    uint64_t
-        patience_ms; /* the longest a client may be slow at anything; 0 = as mcp/caps.h says */
+    uint64_t patience_ms; /* the longest a client may be slow at anything; 0 = as mcp/caps.h says */
     /* It listens: url is where. May be NULL. */
     void (*listening)(void *ctx, const char *url);
     /* We end: give up what goes on. May be NULL. */
@@ -24,8 +23,8 @@ struct snp_httpd_options {
 };
 
 /*
- * Serve until SIGINT, SIGTERM or SIGHUP; then ends in under a second. Runs the hub's loop. SNP_E_LIMIT:
- * somebody else listens there.
+ * Serve until SIGINT, SIGTERM or SIGHUP; then ends in under a second. Runs the hub's loop.
+ * SNP_E_LIMIT: somebody else listens there.
  */
 int snp_httpd_run(struct snp_mcp_hub *hub,
                   const struct snp_httpd_options *options,

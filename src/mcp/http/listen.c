@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening. Names are never looked up: an address is a number, so that nobody else decides where we
- * are heard.
+ * Listening. Names are never looked up: an address is a number, so that nobody else decides where
+ * we are heard.
  */
 #include "mcp/http/listen.h"
 
@@ -74,9 +74,7 @@ static bool ip6_parse(const char *host, in_port_t port, struct snp_httpd_address
     return true;
 }
 
-int snp_httpd_address_parse(const char *text,
-                            struct snp_httpd_address *ret,
-                            struct snp_err *err)
+int snp_httpd_address_parse(const char *text, struct snp_httpd_address *ret, struct snp_err *err)
 {
     const char *colon = strrchr(text, ':');
     size_t n = colon == NULL ? 0 : (size_t)(colon - text);

@@ -18,15 +18,18 @@ struct snp_httpd_address {
     char host[64]; /* as a URL names it: "127.0.0.1", "[::1]"; "localhost" of a unix socket */
 };
 
-/* "PORT", "HOST:PORT" with HOST a number, [a number] or localhost, or "unix:PATH". SNP_E_INVALID says how. */
+/*
+ * "PORT", "HOST:PORT" with HOST a number, [a number] or localhost, or "unix:PATH". SNP_E_INVALID
+ * says how.
+ */
 int snp_httpd_address_parse(const char *text,
                             struct snp_httpd_address *ret,
                             struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Listen there: *ret_fd does not block and is the caller's. A unix socket is made with mode 0600, over
- * one that nobody listens on any more. *ret_port: what was chosen where 0 was asked for. SNP_E_LIMIT:
- * somebody else listens.
+ * Listen there: *ret_fd does not block and is the caller's. A unix socket is made with mode 0600,
+ * over one that nobody listens on any more. *ret_port: what was chosen where 0 was asked for.
+ * SNP_E_LIMIT: somebody else listens.
  */
 int snp_httpd_listen(const struct snp_httpd_address *address,
                      int *ret_fd,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages over HTTP. libmicrohttpd does all of it in one thread of its own; ours waits for the signal to end.
+ * Pages over HTTP. libmicrohttpd does all of it in one thread of its own; ours waits for the signal
+ * to end.
  *
- * The secret is a part of the path because a browser sends nothing else of its own on the way to a page.
- * It stays there: pages are not cached, name no referrer and load nothing.
+ * The secret is a part of the path because a browser sends nothing else of its own on the way to a
+ * page. It stays there: pages are not cached, name no referrer and load nothing.
  */
 #include "mcp/http/pages.h"
 
@@ -41,11 +42,11 @@ static const struct {
     const char *name;
     const char *value;
 } headers[] = {
-    {"Cache-Control",                "no-store"   },
-    {"Referrer-Policy",              "no-referrer"},
-    {"X-Content-Type-Options",       "nosniff"    },
-    {"X-Frame-Options",              "DENY"       },
-    {"Cross-Origin-Opener-Policy",   "same-origin"},
+    {"Cache-Control", "no-store"},
+    {"Referrer-Policy", "no-referrer"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"X-Frame-Options", "DENY"},
+    {"Cross-Origin-Opener-Policy", "same-origin"},
     {"Cross-Origin-Resource-Policy", "same-origin"},
 };
 
@@ -57,15 +58,14 @@ static enum MHD_Result answer(struct MHD_Connection *connection,
                               struct MHD_Response *response)
 {
     const char *const more[][2] = {
-        {"Content-Type",            type                                                },
-        {"Content-Security-Policy", policy                                              },
-        {"Allow",                   status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET" : NULL},
+        {"Content-Type", type},
+        {"Content-Security-Policy", policy},
+        {"Allow", status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET" : NULL},
     };
     bool is_good = response != NULL;
 
     for (size_t i = 0; is_good && i < SNP_ARRAY_LEN(headers); i++) {
-        is_good =
-            MHD_add_response_header(response, headers[i].name, headers[i].value) == MHD_YES;
+        is_good = MHD_add_response_header(response, headers[i].name, headers[i].value) == MHD_YES;
     }
     for (size_t i = 0; is_good && i < SNP_ARRAY_LEN(more); i++) {
         is_good = more[i][1] == NULL ||
@@ -78,9 +78,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection,
     return is_good ? MHD_YES : MHD_NO;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection,
-                              unsigned status,
-                              const char *text)
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *text)
 {
     char line[sizeof(((struct snp_err *)NULL)->msg) + 2];
 
@@ -106,8 +104,7 @@ static enum MHD_Result page_send(struct server *server,
     }
     if (r < 0) {
         return refuse(connection,
-                      r == SNP_E_NOT_FOUND ? MHD_HTTP_NOT_FOUND
-                                           : MHD_HTTP_INTERNAL_SERVER_ERROR,
+                      r == SNP_E_NOT_FOUND ? MHD_HTTP_NOT_FOUND : MHD_HTTP_INTERNAL_SERVER_ERROR,
                       err.msg);
     }
     /* Nothing was consumed of it, so its memory begins with the page. */
@@ -115,8 +112,7 @@ static enum MHD_Result page_send(struct server *server,
     if (response != NULL) {
         out.data = NULL;
     }
-    return answer(connection, MHD_HTTP_OK, "text/html; charset=utf-8", server->policy,
-                  response);
+    return answer(connection, MHD_HTTP_OK, "text/html; charset=utf-8", server->policy, response);
 }
 
 /* Requests ---------------------------------------------------------------------------------- */
@@ -127,8 +123,7 @@ static const char *name_in(const struct server *server, const char *path)
     const char *end = path[0] == '/' ? strchr(path + 1, '/') : NULL;
     const char *name = end == NULL ? NULL : end + 1;
 
-    if (end == NULL ||
-        !snp_httpd_token_equal(server->secret, path + 1, (size_t)(end - path) - 1)) {
+    if (end == NULL || !snp_httpd_token_equal(server->secret, path + 1, (size_t)(end - path) - 1)) {
         return NULL;
     }
     return strlen(name) <= NAME_LEN_MAX &&
@@ -146,7 +141,9 @@ static void *on_begin(void *cls, const char *uri, struct MHD_Connection *connect
     return (void *)(uintptr_t)(uri + strlen(uri));
 }
 
-/* The secret is the last thing that is looked at: a web page learns nothing from what comes before. */
+/*
+ * The secret is the last thing that is looked at: a web page learns nothing from what comes before.
+ */
 /* NOLINTNEXTLINE(readability-function-size): the library's prototype */
 static enum MHD_Result on_request(void *cls,
                                   struct MHD_Connection *connection,

@@ -3,8 +3,9 @@
 #define SNP_MCP_HTTP_PAGES_H
 
 /*
- * Pages for the user's own browser: GET only, below a secret that is in their address and new with each
- * start. Neither other users of the machine nor web pages, under whatever name they call us, get one.
+ * Pages for the user's own browser: GET only, below a secret that is in their address and new with
+ * each start. Neither other users of the machine nor web pages, under whatever name they call us,
+ * get one.
  */
 
 #include "base/buf.h"
@@ -15,15 +16,14 @@ struct snp_httpd_pages {
     struct snp_httpd_address address;
     const char *const *names; /* further hosts that browsers may name; lower case; borrowed */
     size_t n_names;
-    const char *policy; /* Content-Security-Policy of the pages; borrowed */
-    size_t page_max;    /* bytes of a page */
-    const char
-        *page_arg; /* of the page whose address is told: what follows the secret; borrowed */
+    const char *policy;   /* Content-Security-Policy of the pages; borrowed */
+    size_t page_max;      /* bytes of a page */
+    const char *page_arg; /* of the page whose address is told: what follows the secret; borrowed */
     /* It listens: url is where the page is. */
     void (*listening)(void *ctx, const char *url);
     /*
-     * Make the page `name` ("" or what follows the secret; at most 128 characters, of A-Z a-z 0-9 - _ .). Called in another
-     * thread, one call at a time. SNP_E_NOT_FOUND: there is none.
+     * Make the page `name` ("" or what follows the secret; at most 128 characters, of A-Z a-z 0-9 -
+     * _ .). Called in another thread, one call at a time. SNP_E_NOT_FOUND: there is none.
      */
     int (*make)(void *ctx, const char *name, struct snp_buf *out, struct snp_err *err);
     void *ctx;

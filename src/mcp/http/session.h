@@ -3,9 +3,9 @@
 #define SNP_MCP_HTTP_SESSION_H
 
 /*
- * Mcp-Session-Id of legacy clients: it says whose request ids are whose, for cancellation, questions and
- * resumed streams, and nothing else. What an id is good for is not kept: one that we made is known by
- * its second half, also after it was forgotten or the server began anew.
+ * Mcp-Session-Id of legacy clients: it says whose request ids are whose, for cancellation,
+ * questions and resumed streams, and nothing else. What an id is good for is not kept: one that we
+ * made is known by its second half, also after it was forgotten or the server began anew.
  */
 
 #include <stdbool.h>

@@ -2,9 +2,9 @@
 /*
  * Answers to POSTs.
  *
- * Invariants: `answer` and `is_open` exclude each other. The log holds whole events; of a stream that
- * can be resumed all of them, else those that were not read. A stream is freed by collect only, because a
- * call still looks at its peer after it has sent its answer.
+ * Invariants: `answer` and `is_open` exclude each other. The log holds whole events; of a stream
+ * that can be resumed all of them, else those that were not read. A stream is freed by collect
+ * only, because a call still looks at its peer after it has sent its answer.
  */
 #include "mcp/http/stream.h"
 
@@ -24,7 +24,7 @@ enum {
     US_PER_MS = 1000,
 };
 
-/* Events ---------------------------------------------------------------------------------------- */
+/* Events --------------------------------------------------------------------------------------- */
 
 static bool is_dead(const struct snp_httpd_stream *stream)
 {
@@ -44,8 +44,7 @@ static bool event_add(struct snp_httpd_stream *stream, const char *data)
         snp_say(&event, "retry: %d\n", RETRY_MS);
     }
     snp_say(&event, "data: %s\n\n", data == NULL ? "" : data);
-    if (event.r < 0 ||
-        snp_buf_add(&stream->log, snp_buf_bytes(&event.buf), event.buf.len) < 0) {
+    if (event.r < 0 || snp_buf_add(&stream->log, snp_buf_bytes(&event.buf), event.buf.len) < 0) {
         return false;
     }
     stream->n_events++;
@@ -156,9 +155,11 @@ ssize_t snp_httpd_stream_read(struct snp_httpd_stream *stream, char *bytes, size
     return (ssize_t)n;
 }
 
-/* Resuming -------------------------------------------------------------------------------------- */
+/* Resuming ------------------------------------------------------------------------------------- */
 
-/* Behind the event with this id ("\nid: ID\n"), counted from the log's begin; 0 = it is not there. */
+/*
+ * Behind the event with this id ("\nid: ID\n"), counted from the log's begin; 0 = it is not there.
+ */
 static size_t event_end(const struct snp_httpd_stream *stream, const char *event)
 {
     char line[64];
@@ -194,7 +195,7 @@ struct snp_httpd_stream *snp_httpd_stream_find(const struct snp_httpd_streams *a
     return NULL;
 }
 
-/* Lives ----------------------------------------------------------------------------------------- */
+/* Lives ---------------------------------------------------------------------------------------- */
 
 static void stream_free(struct snp_httpd_stream *stream)
 {
@@ -320,7 +321,7 @@ void snp_httpd_streams_end_session(struct snp_httpd_streams *all,
     all->has_loose = true;
 }
 
-/* Time ------------------------------------------------------------------------------------------ */
+/* Time ----------------------------------------------------------------------------------------- */
 
 static void stream_tick(struct snp_httpd_stream *stream, uint64_t now_us)
 {
@@ -330,8 +331,7 @@ static void stream_tick(struct snp_httpd_stream *stream, uint64_t now_us)
         now_us > stream->began_us + (uint64_t)SNP_MCP_HTTP_OPEN_MS * US_PER_MS) {
         snp_httpd_stream_open(stream);
     }
-    if (stream->reader != NULL && stream->is_open && !stream->is_final &&
-        pending(stream) == 0 &&
+    if (stream->reader != NULL && stream->is_open && !stream->is_final && pending(stream) == 0 &&
         now_us > stream->said_us + (uint64_t)SNP_MCP_HTTP_ALIVE_MS * US_PER_MS &&
         snp_buf_add(&stream->log, alive, sizeof(alive) - 1) == 0) {
         stream->said_us = now_us;

@@ -3,9 +3,9 @@
 #define SNP_MCP_HTTP_STREAM_H
 
 /*
- * What answers one POST: a JSON text, or a stream of events that ends with the answer. It lives as long
- * as its call or its reader, and for a legacy client with a session a while longer, so that a stream
- * can be taken up again after its connection broke.
+ * What answers one POST: a JSON text, or a stream of events that ends with the answer. It lives as
+ * long as its call or its reader, and for a legacy client with a session a while longer, so that a
+ * stream can be taken up again after its connection broke.
  */
 
 #include <sys/types.h>
@@ -79,8 +79,8 @@ ssize_t snp_httpd_stream_read(struct snp_httpd_stream *stream, char *bytes, size
 void snp_httpd_stream_leave(struct snp_httpd_stream *stream, bool is_sent);
 
 /*
- * The stream of a session that an event id of n bytes belongs to, and *ret_bytes, where its reader goes
- * on. NULL: there is none any more, or it is another session's.
+ * The stream of a session that an event id of n bytes belongs to, and *ret_bytes, where its reader
+ * goes on. NULL: there is none any more, or it is another session's.
  */
 struct snp_httpd_stream *snp_httpd_stream_find(const struct snp_httpd_streams *all,
                                                const struct snp_httpd_session *session,

@@ -2,10 +2,11 @@
 /*
  * Heads of requests, taken from the HTTP library; mcp/http/head.c knows nothing of it.
  *
- * Before 1.0 the library takes a lone LF or CR for the end of a line, joins lines that begin with a blank to the one before, and cuts
- * at a NUL, all without a word; another server in front may read such a head differently. But it works in
- * its buffer: it makes each byte of a line's end a NUL and hands out where the parts are. So a head that is as it should be lies there without
- * a gap, and any other shows one.
+ * Before 1.0 the library takes a lone LF or CR for the end of a line, joins lines that begin with a
+ * blank to the one before, and cuts at a NUL, all without a word; another server in front may read
+ * such a head differently. But it works in its buffer: it makes each byte of a line's end a NUL and
+ * hands out where the parts are. So a head that is as it should be lies there without a gap, and
+ * any other shows one.
  */
 #include "mcp/http/take.h"
 
@@ -45,8 +46,8 @@ static enum MHD_Result on_header(void *cls,
 
     (void)kind;
     snp_httpd_head_add(taken->head, name, name_len, value, value_len);
-    taken->has_gap = taken->has_gap || name != taken->next || value == NULL ||
-                     !follows(name + name_len, value);
+    taken->has_gap =
+        taken->has_gap || name != taken->next || value == NULL || !follows(name + name_len, value);
     taken->next = value == NULL ? NULL : value + value_len + LINE_END;
     return MHD_YES;
 }
@@ -64,8 +65,8 @@ void snp_httpd_head_take(struct MHD_Connection *connection,
     struct taken taken = {
         .head = head,
         .next = line->version + strlen(line->version) + LINE_END,
-        .has_gap = line->path != line->verb + strlen(line->verb) + 1 ||
-                   line->version != line->uri_end + 1,
+        .has_gap =
+            line->path != line->verb + strlen(line->verb) + 1 || line->version != line->uri_end + 1,
     };
     const union MHD_ConnectionInfo *info;
 

@@ -8,12 +8,14 @@
 
 struct MHD_Connection;
 
-/* The first line, as the library hands it to its callback, when the head is whole and nothing of the body was read. */
+/*
+ * The first line, as the library hands it to its callback, when the head is whole and nothing of
+ * the body was read.
+ */
 struct snp_httpd_line {
     const char *verb;
     const char *path;
-    const char
-        *uri_end; /* where the text ended that MHD_OPTION_URI_LOG_CALLBACK was called with */
+    const char *uri_end; /* where the text ended that MHD_OPTION_URI_LOG_CALLBACK was called with */
     const char *version;
 };
 

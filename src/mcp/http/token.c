@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The token of HTTP clients. Two servers that start at once agree on one: a file is written whole and
- * then given its name, which fails if it is taken.
+ * The token of HTTP clients. Two servers that start at once agree on one: a file is written whole
+ * and then given its name, which fails if it is taken.
  */
 #include "mcp/http/token.h"
 
@@ -31,8 +31,7 @@ static int token_make(const char *path, struct snp_err *err)
     snp_autoclose int fd = -1;
     int r = 0;
 
-    if (snp_random_id(text) < 0 || snp_random_id(text + ID_LEN) < 0 ||
-        snp_random_id(suffix) < 0) {
+    if (snp_random_id(text) < 0 || snp_random_id(text + ID_LEN) < 0 || snp_random_id(suffix) < 0) {
         return snp_fail_sys(err, errno, "random bytes");
     }
     (void)memcpy(text + 2 * (size_t)ID_LEN, "\n", 2);
@@ -135,8 +134,8 @@ int snp_httpd_mac(const char *key, const char *text, char out[SNP_HTTPD_MAC_LEN 
     unsigned char mac[EVP_MAX_MD_SIZE];
     unsigned n = 0;
 
-    if (HMAC(EVP_sha256(), key, (int)strlen(key), (const unsigned char *)text, strlen(text),
-             mac, &n) == NULL) {
+    if (HMAC(EVP_sha256(), key, (int)strlen(key), (const unsigned char *)text, strlen(text), mac,
+             &n) == NULL) {
         return -1;
     }
     snp_hex(mac, SNP_HTTPD_MAC_LEN / 2, out);

@@ -16,9 +16,9 @@ enum {
 };
 
 /*
- * The token in the file at path, which is made with mode 0600 and a new random token if it is not there.
- * *ret is the caller's (snp_httpd_token_free). SNP_E_DENIED: others may read it, or it is not ours;
- * SNP_E_INVALID: it holds no token.
+ * The token in the file at path, which is made with mode 0600 and a new random token if it is not
+ * there. *ret is the caller's (snp_httpd_token_free). SNP_E_DENIED: others may read it, or it is
+ * not ours; SNP_E_INVALID: it holds no token.
  */
 int snp_httpd_token_load(const char *path, char **ret, struct snp_err *err) SNP_NODISCARD;
 /* Wipe and free; may be NULL. */
@@ -28,8 +28,6 @@ void snp_httpd_token_free(char *token);
 bool snp_httpd_token_equal(const char *token, const char *bytes, size_t n);
 
 /* What only the holder of key can make of text: hex digits and a NUL. 0 or -1. */
-int snp_httpd_mac(const char *key,
-                  const char *text,
-                  char out[SNP_HTTPD_MAC_LEN + 1]) SNP_NODISCARD;
+int snp_httpd_mac(const char *key, const char *text, char out[SNP_HTTPD_MAC_LEN + 1]) SNP_NODISCARD;
 
 #endif

@@ -27,7 +27,8 @@ enum {
 #define ARG_SESSION    {.name = "session_id", .max = SNP_MCP_SESSION_ID_MAX}
 /* Said where code runs only: models pay for each word of each tool. */
 #define ARG_SESSION_TOLD \
-    {.name = "session_id", .help = "state kept under this name; none: default", .max = SNP_MCP_SESSION_ID_MAX}
+    {.name = "session_id", .help = "state kept under this name; none: default", \
+     .max = SNP_MCP_SESSION_ID_MAX}
 #define ARG_TIMEOUT    ARG_WHOLE("timeout", "seconds", 1, SNP_MCP_TIMEOUT_S)
 #define ARG_PROFILE \
     {.name = "profile", .type = SNP_ARG_CHOICE, \
@@ -44,7 +45,7 @@ enum {
 #define ARG_WHOLE(name_, help_, min_, max_) \
     {.name = (name_), .type = SNP_ARG_INTEGER, .help = (help_), .min = (min_), .max = (max_)}
 #define ARG_END        {.name = NULL}
-#define ARGS_CELL      ARG_TIMEOUT, ARG_PROFILE, ARG_SESSION_TOLD, ARG_BACKGROUND, ARG_RECOVER, ARG_END
+#define ARGS_CELL ARG_TIMEOUT, ARG_PROFILE, ARG_SESSION_TOLD, ARG_BACKGROUND, ARG_RECOVER, ARG_END
 
 static const struct snp_arg python_args[] = {ARG_REQUIRED("code", NULL), ARGS_CELL};
 static const struct snp_arg shell_args[] = {ARG_REQUIRED("command", NULL), ARGS_CELL};
@@ -195,7 +196,8 @@ static const struct snp_tool tools[] = {
     {"snipara_read", "index", "Read lines of the project",
      "Read numbered lines of a file of the project, at most 200.",
      lines_args, SNP_TOOL_READS, snp_tool_lookup, NULL},
-    {"snipara_sections", "index", "List definitions", "List the project's definitions and sections.",
+    {"snipara_sections", "index", "List definitions",
+     "List the project's definitions and sections.",
      sections_args, SNP_TOOL_READS, snp_tool_lookup, NULL},
     {"snipara_shared_context", "index", "Show team standards",
      "Rules of the team for code in this project.",
@@ -228,7 +230,7 @@ const struct snp_tool *snp_tool_find(const char *name)
     return NULL;
 }
 
-/* The list -------------------------------------------------------------------------------------- */
+/* The list ------------------------------------------------------------------------------------- */
 
 static json_t *arg_schema(const struct snp_arg *arg)
 {
@@ -320,9 +322,8 @@ static json_t *description(const struct snp_tool *tool, const json_t *facts)
 
 static json_t *tool_json(const struct snp_tool *tool, const json_t *facts)
 {
-    json_t *first = (tool->flags & SNP_TOOL_FIRST) == 0
-                        ? NULL
-                        : json_pack("{s:b}", "anthropic/alwaysLoad", 1);
+    json_t *first =
+        (tool->flags & SNP_TOOL_FIRST) == 0 ? NULL : json_pack("{s:b}", "anthropic/alwaysLoad", 1);
 
     return json_pack("{s:s, s:o, s:o, s:o, s:o*}", "name", tool->name, "description",
                      description(tool, facts), "inputSchema", input_schema(tool), "annotations",
@@ -404,7 +405,7 @@ void snp_tools_run_list(struct snp_mcp_call *call)
     }
 }
 
-/* Calls ----------------------------------------------------------------------------------------- */
+/* Calls ---------------------------------------------------------------------------------------- */
 
 static void say_error(struct snp_mcp_call *call, const char *before, const char *text)
 {

@@ -12,8 +12,8 @@ const struct snp_tool *snp_tool_find(const char *name);
 
 /*
  * {"tools": [...]} of those that `wanted` names: "all", "core", or toolsets and tools separated by
- * commas. facts: {NAME: text} for descriptions; NULL: they are left out. New reference. SNP_E_INVALID names
- * what does not exist, and what does.
+ * commas. facts: {NAME: text} for descriptions; NULL: they are left out. New reference.
+ * SNP_E_INVALID names what does not exist, and what does.
  */
 int snp_tools_list(const char *wanted, const json_t *facts, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;

@@ -33,11 +33,8 @@ void snp_cell_done(struct snp_mcp_cell *cell)
     *cell = (struct snp_mcp_cell){0};
 }
 
-int snp_cell_news(const struct snp_cell_stream *stream,
-                  size_t n,
-                  size_t max,
-                  struct snp_buf *out,
-                  bool *ret_cut)
+int snp_cell_news(
+    const struct snp_cell_stream *stream, size_t n, size_t max, struct snp_buf *out, bool *ret_cut)
 {
     const char *bytes = stream->text.len == 0 ? "" : snp_buf_bytes(&stream->text);
     bool has_gap = stream->has_gap && stream->gap_at >= stream->told && stream->gap_at <= n;
@@ -70,10 +67,7 @@ static void on_output(struct snp_cell_stream *stream, const char *raw, size_t n)
 }
 
 /* One part of a display; new reference. What is not plain text is kept to be read later. */
-static json_t *part_json(struct snp_mcp_kept *kept,
-                         const char *mime,
-                         const char *bytes,
-                         size_t n)
+static json_t *part_json(struct snp_mcp_kept *kept, const char *mime, const char *bytes, size_t n)
 {
     snp_autobuf struct snp_buf text = {0};
     uint64_t number;
@@ -86,11 +80,10 @@ static json_t *part_json(struct snp_mcp_kept *kept,
                    : json_pack("{s:o}", "text", snp_text_json(&text));
     }
     number = snp_mcp_kept_add(kept, mime, bytes, n);
-    return number == 0
-               ? NULL
-               : json_pack("{s:o, s:o, s:I}", "path",
-                           json_sprintf("kept:%llu", (unsigned long long)number), "mime",
-                           snp_json_bytes(mime, strlen(mime)), "bytes", (json_int_t)n);
+    return number == 0 ? NULL
+                       : json_pack("{s:o, s:o, s:I}", "path",
+                                   json_sprintf("kept:%llu", (unsigned long long)number), "mime",
+                                   snp_json_bytes(mime, strlen(mime)), "bytes", (json_int_t)n);
 }
 
 static void on_display(struct snp_mcp_cell *cell,

@@ -36,7 +36,10 @@ struct snp_mcp_cell {
 void snp_cell_init(struct snp_mcp_cell *cell);
 void snp_cell_done(struct snp_mcp_cell *cell);
 
-/* An event of `exec`. Displays go to kept; NULL = they go nowhere. What makes no sense is passed over. */
+/*
+ * An event of `exec`. Displays go to kept; NULL = they go nowhere. What makes no sense is
+ * passed over.
+ */
 void snp_cell_event(struct snp_mcp_cell *cell,
                     struct snp_mcp_kept *kept,
                     const json_t *head,
@@ -69,7 +72,10 @@ int snp_cell_news(const struct snp_cell_stream *stream,
                   struct snp_buf *out,
                   bool *ret_cut) SNP_NODISCARD;
 
-/* The result of tools/call: text, structuredContent, isError. New reference, NULL when out of memory. */
+/*
+ * The result of tools/call: text, structuredContent, isError. New reference, NULL when out
+ * of memory.
+ */
 json_t *snp_cell_result(const struct snp_mcp_cell *cell,
                         struct snp_mcp_kept *kept,
                         const struct snp_cell_view *view);

@@ -87,8 +87,7 @@ void snp_cell_error(struct snp_say *out, const struct snp_cell_view *view)
     } else if (signal_name != NULL) {
         snp_say(out, "Error: Ended by signal %s", signal_name);
     } else {
-        snp_say(out, "Error: Exit code %lld",
-                (long long)snp_json_int(view->head, "exit_code", -1));
+        snp_say(out, "Error: Exit code %lld", (long long)snp_json_int(view->head, "exit_code", -1));
     }
 }
 
@@ -97,8 +96,8 @@ static void traceback_say(const json_t *traceback, struct snp_say *shown, size_t
 {
     snp_autobuf struct snp_buf own = SNP_BUF(BUILD_MAX);
 
-    shown->r = snp_traceback_own(&own, json_string_value(traceback),
-                                 json_string_length(traceback), ret_frames);
+    shown->r = snp_traceback_own(&own, json_string_value(traceback), json_string_length(traceback),
+                                 ret_frames);
     if (own.len > 0) {
         snp_say_text(shown, snp_buf_bytes(&own), own.len, TRACE_TEXT);
     }
@@ -119,8 +118,7 @@ json_t *snp_cell_error_data(const struct snp_cell_view *view,
     snp_autosay struct snp_say trace = SNP_SAY(BUILD_MAX);
 
     *ret_frames = 0;
-    snp_say_line(&type, is_exception ? snp_json_str(error, "type", "Error") : status,
-                 LINE_TEXT);
+    snp_say_line(&type, is_exception ? snp_json_str(error, "type", "Error") : status, LINE_TEXT);
     if (!is_exception) {
         snp_say(&message, "%s", reason);
     } else if (json_is_string(text)) {
@@ -131,8 +129,8 @@ json_t *snp_cell_error_data(const struct snp_cell_view *view,
     }
     return type.r < 0 || message.r < 0 || trace.r < 0
                ? NULL
-               : json_pack("{s:o, s:o, s:o*, s:o*}", "type", snp_text_json(&type.buf),
-                           "message", snp_text_json(&message.buf), "line",
+               : json_pack("{s:o, s:o, s:o*, s:o*}", "type", snp_text_json(&type.buf), "message",
+                           snp_text_json(&message.buf), "line",
                            line > 0 ? json_integer(line) : NULL, "traceback",
                            json_is_string(traceback) ? snp_text_json(&trace.buf) : NULL);
 }

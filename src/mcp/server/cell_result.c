@@ -37,9 +37,8 @@ static const char *const stream_names[] = {"stdout", "stderr"};
 
 /* What lines of ours begin with. */
 static const char *const labels[] = {
-    "[output]",      "[stdout]", "[stderr]", "[traceback]",   "[display]",
-    "[full stdout]", "[limit]",  "[denied]", "[full stderr]", "[files]",
-    "[session]",     "[note]",   "[job]"};
+    "[output]", "[stdout]",      "[stderr]", "[traceback]", "[display]", "[full stdout]", "[limit]",
+    "[denied]", "[full stderr]", "[files]",  "[session]",   "[note]",    "[job]"};
 
 /* Making ---------------------------------------------------------------------------------- */
 
@@ -52,9 +51,8 @@ struct result_builder {
     size_t prefix; /* bytes of text that what follows stands beside, not below */
     json_t *data;  /* structuredContent; owned */
     bool is_ok;
-    unsigned halvings; /* of how much of each piece is shown */
-    char (
-        *path)[PATH_TEXT]; /* of each stream, where all of it can be read; "" = not known yet */
+    unsigned halvings;       /* of how much of each piece is shown */
+    char (*path)[PATH_TEXT]; /* of each stream, where all of it can be read; "" = not known yet */
 };
 
 /* Bytes up to and including the next line end. */
@@ -142,8 +140,8 @@ static const char *source_of(struct result_builder *m, int i)
     if (path[0] == '\0' && handle != NULL && stream->has_gap) {
         (void)snprintf(path, PATH_TEXT, "output:%s:%s", handle, stream_names[i]);
     } else if (path[0] == '\0' && !stream->has_gap && !stream->has_spill) {
-        number = snp_mcp_kept_add(m->kept, "text/plain", snp_buf_bytes(&stream->text),
-                                  stream->text.len);
+        number =
+            snp_mcp_kept_add(m->kept, "text/plain", snp_buf_bytes(&stream->text), stream->text.len);
         if (number != 0) {
             (void)snprintf(path, PATH_TEXT, "kept:%llu", (unsigned long long)number);
         }
@@ -162,8 +160,8 @@ static bool stream_add(struct result_builder *m, int i, const char *label, size_
     if (m->cell->stream[i].text.len == 0 || m->text.r < 0) {
         return false;
     }
-    m->text.r = snp_cell_news(&m->cell->stream[i], m->cell->stream[i].text.len,
-                              max >> m->halvings, &shown, &is_cut);
+    m->text.r = snp_cell_news(&m->cell->stream[i], m->cell->stream[i].text.len, max >> m->halvings,
+                              &shown, &is_cut);
     put(m, stream_names[i], snp_text_json(&shown));
     if (is_cut) {
         path = source_of(m, i);
@@ -203,7 +201,7 @@ static bool values_add(struct result_builder *m)
         const char *member;
         const char *before;
     } rows[] = {
-        {"value",  ""         },
+        {"value", ""},
         {"result", "result = "},
     };
     bool has = false;
@@ -308,8 +306,7 @@ static void files_add(struct result_builder *m)
             snp_say(&m->text, "[files] %s: %s", kinds[i], snp_say_cstr(&text));
             if (n > LIST_SHOWN) {
                 snp_say(&m->text, " and %zu more", n - LIST_SHOWN);
-                (void)json_array_append_new(names,
-                                            json_sprintf("and %zu more", n - LIST_SHOWN));
+                (void)json_array_append_new(names, json_sprintf("and %zu more", n - LIST_SHOWN));
             }
             (void)json_object_set(data, kinds[i], names);
         }
@@ -322,8 +319,8 @@ static void denials_add(struct result_builder *m)
 {
     const json_t *head = m->view->head;
     const char *told = snp_hint_of(json_object_get(head, "error"), SNP_HINT_MODEL);
-    snp_autojson json_t *list =
-        snp_summary_denials(head, SNP_HINT_MODEL, told, DENIALS_SHOWN); /* told: has its line */
+    /* told: has its line */
+    snp_autojson json_t *list = snp_summary_denials(head, SNP_HINT_MODEL, told, DENIALS_SHOWN);
     json_t *data = json_array();
     size_t i;
     json_t *line;
@@ -370,9 +367,8 @@ static void session_data_add(struct result_builder *m)
 
     if (n_missing + n_failed + n_files > 0) {
         put(m, "restored",
-            json_pack("{s:I, s:I, s:I}", "cell", snp_json_int(restored, "cell", 0),
-                      "missing_cells", (json_int_t)n_missing, "lost_variables",
-                      (json_int_t)n_failed));
+            json_pack("{s:I, s:I, s:I}", "cell", snp_json_int(restored, "cell", 0), "missing_cells",
+                      (json_int_t)n_missing, "lost_variables", (json_int_t)n_failed));
     }
     if (snp_json_bool(head, "restarted", false)) {
         put(m, "restarted", json_true());
@@ -444,8 +440,7 @@ static void make_text(struct result_builder *m)
         snp_cell_error(&error, m->view);
         first = error.buf.len == 0 ? "Error: failed" : snp_say_cstr(&error);
         program_say(&m->text, &error.buf);
-        (void)stream_add(m, SNP_CELL_STDOUT, is_command ? "[stdout]\n" : "[output]\n",
-                         STDOUT_TEXT);
+        (void)stream_add(m, SNP_CELL_STDOUT, is_command ? "[stdout]\n" : "[output]\n", STDOUT_TEXT);
         error_add(m, first + strlen("Error: "));
     } else if (is_command) {
         snp_say(&m->text, "Exit code 0");
@@ -461,8 +456,8 @@ static void make_text(struct result_builder *m)
         has = stream_add(m, SNP_CELL_STDOUT, "", STDOUT_TEXT);
         has = values_add(m) || has;
         if (!has) {
-            snp_say(&m->text, m->cell->stream[SNP_CELL_STDOUT].told == 0 ? "(no output)"
-                                                                         : "(no new output)");
+            snp_say(&m->text,
+                    m->cell->stream[SNP_CELL_STDOUT].told == 0 ? "(no output)" : "(no new output)");
         }
     }
     (void)stream_add(m, SNP_CELL_STDERR, "[stderr]\n", STDERR_TEXT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fetching, a chunk at a time. The first answer that something is not there may mean the session: if it
- * is, an empty cell opens it, and the question is asked once more.
+ * Fetching, a chunk at a time. The first answer that something is not there may mean the session:
+ * if it is, an empty cell opens it, and the question is asked once more.
  */
 #include "mcp/server/fetch.h"
 
@@ -124,13 +124,13 @@ static void chunk_ask(struct snp_task *task)
     left = left < SNP_FILE_CHUNK_MAX ? left : SNP_FILE_CHUNK_MAX;
     if (fetch->handle == NULL) {
         snp_session_ask(task,
-                        SNP_WRITE(snp_get_request, .session = task->session,
-                                  .path = fetch->path, .offset = at, .length = left),
+                        SNP_WRITE(snp_get_request, .session = task->session, .path = fetch->path,
+                                  .offset = at, .length = left),
                         NULL, 0, on_chunk);
     } else {
         snp_task_ask(task,
-                     SNP_WRITE(snp_output_request, .handle = fetch->handle,
-                               .stream = fetch->path, .offset = at, .length = left),
+                     SNP_WRITE(snp_output_request, .handle = fetch->handle, .stream = fetch->path,
+                               .offset = at, .length = left),
                      on_chunk, fetch->failed);
     }
 }
@@ -146,10 +146,9 @@ static void kept_take(struct snp_task *task, const char *number_text)
         item = snp_mcp_kept_find(&task->service->kept, number);
     }
     if (item == NULL) {
-        snp_task_failf(
-            task, SNP_E_NOT_FOUND,
-            "kept:%.32s is gone: the server keeps the last %d MiB, as long as it runs",
-            number_text, SNP_MCP_KEPT_MAX >> 20);
+        snp_task_failf(task, SNP_E_NOT_FOUND,
+                       "kept:%.32s is gone: the server keeps the last %d MiB, as long as it runs",
+                       number_text, SNP_MCP_KEPT_MAX >> 20);
         return;
     }
     fetch->size = item->n;
@@ -180,8 +179,7 @@ void snp_fetch_start(struct snp_task *task,
         kept_take(task, path + strlen("kept:"));
         return;
     }
-    if (snp_has_prefix(path, "output:") && stream != NULL &&
-        stream > path + strlen("output:")) {
+    if (snp_has_prefix(path, "output:") && stream != NULL && stream > path + strlen("output:")) {
         const char *handle = path + strlen("output:");
 
         fetch->handle = strndup(handle, (size_t)(stream - handle));

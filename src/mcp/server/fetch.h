@@ -10,9 +10,9 @@
 #include "mcp/server/task.h"
 
 /*
- * Fetch up to `want` bytes (at most SNP_MCP_IMAGE_MAX) from `from` on. path: as a result named it, or
- * of a file in the task's session, which is opened if it is not there. failed: of kept output; NULL =
- * snp_task_fail, as all else fails.
+ * Fetch up to `want` bytes (at most SNP_MCP_IMAGE_MAX) from `from` on. path: as a result named it,
+ * or of a file in the task's session, which is opened if it is not there. failed: of kept output;
+ * NULL = snp_task_fail, as all else fails.
  */
 void snp_fetch_start(struct snp_task *task,
                      const char *path,

@@ -23,8 +23,7 @@ static void job_free(struct snp_mcp_sandboxes *service, struct snp_job *job)
 }
 
 /* The oldest that has ended; and how many have not. */
-static struct snp_job *oldest_ended(const struct snp_mcp_sandboxes *service,
-                                    size_t *ret_running)
+static struct snp_job *oldest_ended(const struct snp_mcp_sandboxes *service, size_t *ret_running)
 {
     struct snp_job *oldest = NULL;
 
@@ -50,8 +49,7 @@ struct snp_job *snp_job_new(struct snp_mcp_sandboxes *service, struct snp_task *
     if (service->n_jobs >= SNP_MCP_JOBS_MAX && old != NULL) {
         job_free(service, old);
     }
-    (void)snprintf(job->id, sizeof(job->id), "job-%llu",
-                   (unsigned long long)++service->last_job);
+    (void)snprintf(job->id, sizeof(job->id), "job-%llu", (unsigned long long)++service->last_job);
     job->task = task;
     job->started_us = snp_now_us();
     while (*at != NULL) {

@@ -15,7 +15,9 @@ struct snp_job {
     struct snp_job *next;
 };
 
-/* A new one at the end of the list; the oldest ended one goes if there are too many. NULL: all run. */
+/*
+ * A new one at the end of the list; the oldest ended one goes if there are too many. NULL: all run.
+ */
 struct snp_job *snp_job_new(struct snp_mcp_sandboxes *service, struct snp_task *task);
 struct snp_job *snp_job_find(const struct snp_mcp_sandboxes *service, const char *id);
 /* Its task has ended with this result of tools/call (consumed; NULL = out of memory). */

@@ -86,9 +86,9 @@ static json_t *on_accompany(struct snp_mcp_call *call)
     json_t *out = part_take(task, SNP_CELL_STDOUT);
     json_t *err = part_take(task, SNP_CELL_STDERR);
 
-    return out == NULL && err == NULL ? NULL
-                                      : json_pack("{s:{s:o*, s:o*}}", SNP_MCP_META_OUTPUT,
-                                                  "stdout", out, "stderr", err);
+    return out == NULL && err == NULL
+               ? NULL
+               : json_pack("{s:{s:o*, s:o*}}", SNP_MCP_META_OUTPUT, "stdout", out, "stderr", err);
 }
 
 void snp_progress_bind(struct snp_mcp_call *call)

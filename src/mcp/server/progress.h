@@ -11,7 +11,10 @@
 #include "mcp/peer.h"
 
 #define SNP_MCP_META_OUTPUT "com.snipara/output"
-/* The same way: a call that says so gets structuredContent, which some clients show instead of the text. */
+/*
+ * The same way: a call that says so gets structuredContent, which some clients show instead of
+ * the text.
+ */
 #define SNP_MCP_META_DATA "com.snipara/data"
 
 /* call->state is the task. Nothing is sent unless the client gave a token. */

@@ -29,7 +29,8 @@ struct prompt {
 
 static const struct prompt prompts[] = {
     {"repair",
-     "Repair failing code", "Find out why code or tests fail, and repair them in a sandbox",
+     "Repair failing code",
+     "Find out why code or tests fail, and repair them in a sandbox",
      {{"command", "what fails, as a shell command", true},
       {"session_id", "session to work in", false}},
      "The command below fails. Run it with SniparaSandbox.execute_shell (session_id \"%\") and "
@@ -39,14 +40,15 @@ static const struct prompt prompts[] = {
      "three different "
      "repairs have failed. Then say what was wrong and show the change.\n\nCommand:\n%"},
     {"analyze_data",
-     "Analyse data",        "Answer a question about a data file in a sandbox",
+     "Analyse data",
+     "Answer a question about a data file in a sandbox",
      {{"file", "path of the file, below /workspace", true},
       {"question", "the question to answer", true}},
      "Answer the question about the data file with SniparaSandbox.execute_python in one "
      "session. First look "
      "at the file's size, columns, types and missing values; then compute the answer and check "
      "it another way. Give the answer with its figures, and say what the data cannot "
-     "show.\n\nFile: %\nQuestion: %"                                                   },
+     "show.\n\nFile: %\nQuestion: %"},
 };
 
 static const struct prompt *prompt_find(const char *name)
@@ -64,10 +66,9 @@ static json_t *prompt_json(const struct prompt *prompt)
     json_t *args = json_array();
 
     for (size_t i = 0; i < ARGS_MAX && prompt->args[i].name != NULL; i++) {
-        (void)json_array_append_new(args,
-                                    json_pack("{s:s, s:s, s:b}", "name", prompt->args[i].name,
-                                              "description", prompt->args[i].description,
-                                              "required", prompt->args[i].is_required));
+        (void)json_array_append_new(args, json_pack("{s:s, s:s, s:b}", "name", prompt->args[i].name,
+                                                    "description", prompt->args[i].description,
+                                                    "required", prompt->args[i].is_required));
     }
     return json_pack("{s:s, s:s, s:s, s:o}", "name", prompt->name, "title", prompt->title,
                      "description", prompt->description, "arguments", args);
@@ -104,8 +105,7 @@ static int prompt_text(const struct prompt *prompt, const json_t *args, struct s
 
             which++;
             at++;
-            r = r < 0 ? r
-                      : snp_buf_adds(out, snp_json_str(args, prompt->args[i].name, "default"));
+            r = r < 0 ? r : snp_buf_adds(out, snp_json_str(args, prompt->args[i].name, "default"));
         }
     }
     return r;
@@ -137,9 +137,9 @@ void snp_prompts_run_get(struct snp_mcp_call *call)
         return;
     }
     snp_mcp_answer(call,
-                   json_pack("{s:s, s:[{s:s, s:{s:s, s:o}}]}", "description",
-                             prompt->description, "messages", "role", "user", "content", "type",
-                             "text", "text", snp_json_bytes(snp_buf_bytes(&text), text.len)));
+                   json_pack("{s:s, s:[{s:s, s:{s:s, s:o}}]}", "description", prompt->description,
+                             "messages", "role", "user", "content", "type", "text", "text",
+                             snp_json_bytes(snp_buf_bytes(&text), text.len)));
 }
 
 /* Completion ---------------------------------------------------------------------------------- */
@@ -173,8 +173,7 @@ static void on_sessions(struct snp_task *task, json_t *head)
 
 static void completion_begin(struct snp_task *task)
 {
-    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), on_sessions,
-                 NULL);
+    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), on_sessions, NULL);
 }
 
 /* Nothing is known. */
@@ -186,7 +185,7 @@ static void completion_fail(struct snp_task *task, const struct snp_err *err)
 
 static const struct snp_arg value_args[] = {
     {.name = "value", .is_required = true},
-    {.name = NULL              },
+    {.name = NULL},
 };
 /* Not a tool, but run as one. */
 static const struct snp_tool completion_work = {.name = "completion/complete",

@@ -53,9 +53,8 @@ void snp_mcp_call_session(struct snp_say *text, const char *session_id)
 
 void snp_mcp_ways_say(struct snp_say *text, int64_t ways, const char *session_id)
 {
-    static const char *const does[] = {"runs the cells again first",
-                                       "runs the other cells again first",
-                                       "continues without them"};
+    static const char *const does[] = {
+        "runs the cells again first", "runs the other cells again first", "continues without them"};
     bool is_first = true;
 
     for (unsigned i = 0; i < SNP_ARRAY_LEN(does); i++) {
@@ -83,28 +82,27 @@ static int ways_add(struct snp_buf *out, int64_t ways, const char *object)
 }
 
 static const struct snp_remedy_limit limits[] = {
-    {"workspace_size", "delete files that are not needed"                                    },
-    {"memory",         "delete files and variables that are not needed"                      },
+    {"workspace_size", "delete files that are not needed"},
+    {"memory", "delete files and variables that are not needed"},
     {"project_size",
      "ask the user to start this server with a larger --workspace-size and --workspace-files"},
-    {"journal_budget", "ask the user to raise SNIPARA_SANDBOX_JOURNAL_BUDGET"                },
-    {"cost_limit",     "give the model a price, or the argument cost_limit=-1 (no limit)"    },
-    {NULL,             NULL                                                                  },
+    {"journal_budget", "ask the user to raise SNIPARA_SANDBOX_JOURNAL_BUDGET"},
+    {"cost_limit", "give the model a price, or the argument cost_limit=-1 (no limit)"},
+    {NULL, NULL},
 };
 
 static int set_limit_add(struct snp_buf *out, const struct snp_err *err)
 {
     char option[64];
 
-    return snp_buf_addf(out, "the user changes it with: snipara-sandbox sessions set %s %s",
-                        err->object,
-                        snp_limit_option(err->remedy.name, (uint64_t)err->remedy.value, option,
-                                         sizeof(option)));
+    return snp_buf_addf(
+        out, "the user changes it with: snipara-sandbox sessions set %s %s", err->object,
+        snp_limit_option(err->remedy.name, (uint64_t)err->remedy.value, option, sizeof(option)));
 }
 
 static const struct snp_remedy_words words = {
-  /* Each text is one literal. */
-  /* clang-format off */
+    /* Each text is one literal. */
+    /* clang-format off */
     .kind = {
         [SNP_REMEDY_CLEAR_SESSION]  = "SniparaSandbox.destroy_session starts over",
         [SNP_REMEDY_END_SESSION]    = "SniparaSandbox.destroy_session ends one",
@@ -121,7 +119,7 @@ static const struct snp_remedy_words words = {
         [SNP_REMEDY_NO_SESSION]     = "ask the user what snipara-sandbox doctor says",
         [SNP_REMEDY_DOCTOR]         = "ask the user what snipara-sandbox doctor says",
     },
-  /* clang-format on */
+    /* clang-format on */
     .limits = limits,
     .ways = ways_add,
     .set_limit = set_limit_add,

@@ -14,8 +14,8 @@ void snp_mcp_remedy_say(struct snp_say *out, const struct snp_err *err, size_t m
 void snp_mcp_ways_say(struct snp_say *text, int64_t ways, const char *session_id);
 
 /*
- * For a call that a text names, as it can be copied: name="value"; and `, session_id="..."`, nothing where that is
- * the default one.
+ * For a call that a text names, as it can be copied: name="value"; and `, session_id="..."`,
+ * nothing where that is the default one.
  */
 void snp_mcp_call_arg(struct snp_say *text, const char *name, const char *value);
 void snp_mcp_call_session(struct snp_say *text, const char *session_id);

@@ -113,10 +113,9 @@ static int cell_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
     const char *slash = memchr(text, '/', n);
     char number[24];
 
-    if (slash == NULL ||
-        percent_decode(text, (size_t)(slash - text), number, sizeof(number)) < 0 ||
-        percent_decode(slash + 1, n - (size_t)(slash + 1 - text), uri->path,
-                       sizeof(uri->path)) < 0) {
+    if (slash == NULL || percent_decode(text, (size_t)(slash - text), number, sizeof(number)) < 0 ||
+        percent_decode(slash + 1, n - (size_t)(slash + 1 - text), uri->path, sizeof(uri->path)) <
+            0) {
         return -1;
     }
     return snp_parse_u64(number, &uri->cell) == 0 && uri->cell > 0 && uri->cell <= INT64_MAX &&
@@ -158,8 +157,7 @@ static int output_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
     char handle[256];
     char stream[16];
 
-    if (slash == NULL ||
-        percent_decode(text, (size_t)(slash - text), handle, sizeof(handle)) < 0 ||
+    if (slash == NULL || percent_decode(text, (size_t)(slash - text), handle, sizeof(handle)) < 0 ||
         percent_decode(slash + 1, n - (size_t)(slash + 1 - text), stream, sizeof(stream)) < 0) {
         return -1;
     }
@@ -178,8 +176,8 @@ static const struct {
     int (*parse)(const char *text, size_t n, struct snp_mcp_uri *uri);
 } kinds[] = {
     {"session/", session_parse},
-    {"output/",  output_parse },
-    {"kept/",    kept_parse   },
+    {"output/", output_parse},
+    {"kept/", kept_parse},
 };
 
 int snp_mcp_uri_parse(const char *text, struct snp_mcp_uri *ret, struct snp_err *err)
@@ -253,9 +251,8 @@ static const char *mime_of(const char *bytes, size_t n)
     if (mime != NULL) {
         return mime;
     }
-    return snp_utf8_valid(bytes, n) && memchr(bytes, '\0', n) == NULL
-               ? plain
-               : "application/octet-stream";
+    return snp_utf8_valid(bytes, n) && memchr(bytes, '\0', n) == NULL ? plain
+                                                                      : "application/octet-stream";
 }
 
 static void on_sessions(struct snp_task *task, json_t *head)
@@ -266,10 +263,10 @@ static void on_sessions(struct snp_task *task, json_t *head)
     json_t *session;
 
     if (service->options.project != NULL) {
-        (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s}", "uri", standards, "name", "team standards",
-                            "description", "rules of the team for code in this project",
-                            "mimeType", "text/plain"));
+        (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "uri", standards,
+                                                    "name", "team standards", "description",
+                                                    "rules of the team for code in this project",
+                                                    "mimeType", "text/plain"));
     }
     json_array_foreach(json_object_get(head, "sessions"), i, session)
     {
@@ -288,14 +285,13 @@ static void on_sessions(struct snp_task *task, json_t *head)
                                                     "size", (json_int_t)item->n));
     }
     /* Sessions come and go: nobody may keep this list. */
-    snp_task_end(task, json_pack("{s:o, s:i, s:s}", "resources", list, "ttlMs", 0, "cacheScope",
-                                 "private"));
+    snp_task_end(
+        task, json_pack("{s:o, s:i, s:s}", "resources", list, "ttlMs", 0, "cacheScope", "private"));
 }
 
 static void list_begin(struct snp_task *task)
 {
-    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), on_sessions,
-                 NULL);
+    snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), on_sessions, NULL);
 }
 
 static void list_fail(struct snp_task *task, const struct snp_err *err)
@@ -322,17 +318,17 @@ void snp_resources_run_templates(struct snp_mcp_call *call)
     if (!snp_mcp_refuse_cursor(call)) {
         snp_mcp_answer(
             call,
-            json_pack(
-                "{s:[{s:s, s:s, s:s}, {s:s, s:s, s:s}, {s:s, s:s, s:s}]}", "resourceTemplates",
-                "uriTemplate", "snipara://session/{session_id}/files/{+path}", "name",
-                "session file", "description",
-                "a file of a session, or a folder if the path ends with /; "
-                "?offset=N&length=N for a part",
-                "uriTemplate", "snipara://session/{session_id}/cells/{cell}/{stream}", "name",
-                "output of a cell", "description",
-                "what a cell of a session printed, stdout or stderr", "uriTemplate",
-                "snipara://output/{+handle}/{stream}", "name", "full output", "description",
-                "what a cell printed, stdout or stderr, where a result was cut"));
+            json_pack("{s:[{s:s, s:s, s:s}, {s:s, s:s, s:s}, {s:s, s:s, s:s}]}",
+                      "resourceTemplates", "uriTemplate",
+                      "snipara://session/{session_id}/files/{+path}", "name", "session file",
+                      "description",
+                      "a file of a session, or a folder if the path ends with /; "
+                      "?offset=N&length=N for a part",
+                      "uriTemplate", "snipara://session/{session_id}/cells/{cell}/{stream}", "name",
+                      "output of a cell", "description",
+                      "what a cell of a session printed, stdout or stderr", "uriTemplate",
+                      "snipara://output/{+handle}/{stream}", "name", "full output", "description",
+                      "what a cell printed, stdout or stderr, where a result was cut"));
     }
 }
 
@@ -399,7 +395,9 @@ static bool uri_of(struct snp_task *task, struct snp_mcp_uri *ret)
     return true;
 }
 
-/* What the journal has of a stream: its beginning and end, with a line between if there was more. */
+/*
+ * What the journal has of a stream: its beginning and end, with a line between if there was more.
+ */
 static int stream_join(const struct snp_cell_stream *stream, struct snp_buf *out)
 {
     const char *text = stream->text.len == 0 ? "" : snp_buf_bytes(&stream->text);
@@ -410,10 +408,8 @@ static int stream_join(const struct snp_cell_stream *stream, struct snp_buf *out
     }
     r = snp_buf_add(out, text, stream->gap_at);
     r = r < 0 ? r
-              : snp_buf_addf(out, "\n... (%lld characters omitted) ...\n",
-                             (long long)stream->gap);
-    return r < 0 ? r
-                 : snp_buf_add(out, text + stream->gap_at, stream->text.len - stream->gap_at);
+              : snp_buf_addf(out, "\n... (%lld characters omitted) ...\n", (long long)stream->gap);
+    return r < 0 ? r : snp_buf_add(out, text + stream->gap_at, stream->text.len - stream->gap_at);
 }
 
 static void journal_end(struct snp_task *task, const struct snp_mcp_uri *uri)
@@ -478,16 +474,16 @@ static void read_begin(struct snp_task *task)
     }
     if (uri.cell > 0) {
         snp_cell_init(&task->cell);
-        snp_task_ask(
-            task, SNP_WRITE(snp_cell_show_request, .session = task->session, .cell = uri.cell),
-            on_cell, NULL);
+        snp_task_ask(task,
+                     SNP_WRITE(snp_cell_show_request, .session = task->session, .cell = uri.cell),
+                     on_cell, NULL);
     } else if (uri.is_folder) {
         snp_autojson json_t *path = snp_json_bytes(uri.path, strlen(uri.path));
 
-        snp_task_ask(task,
-                     SNP_WRITE(snp_ls_request, .session = task->session,
-                               .path = json_string_value(path)),
-                     on_folder, NULL);
+        snp_task_ask(
+            task,
+            SNP_WRITE(snp_ls_request, .session = task->session, .path = json_string_value(path)),
+            on_folder, NULL);
     } else {
         task->fetch.was_opened = true;
         snp_fetch_start(task, uri.path, uri.offset, uri.length, on_file, NULL);
@@ -496,10 +492,8 @@ static void read_begin(struct snp_task *task)
 
 static const struct snp_tool read_work = {
     .name = "resources/read", .args = no_args, .run = read_begin, .fail = read_fail};
-static const struct snp_tool standards_work = {.name = "resources/read",
-                                               .args = no_args,
-                                               .run = snp_resource_standards,
-                                               .fail = read_fail};
+static const struct snp_tool standards_work = {
+    .name = "resources/read", .args = no_args, .run = snp_resource_standards, .fail = read_fail};
 static const struct snp_tool read_session_work = {.name = "resources/read",
                                                   .args = no_args,
                                                   .flags = SNP_TOOL_IN_SESSION,

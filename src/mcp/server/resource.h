@@ -27,9 +27,7 @@ struct snp_mcp_uri {
 };
 
 /* Read a URI. SNP_E_INVALID: not one of ours. */
-int snp_mcp_uri_parse(const char *text,
-                      struct snp_mcp_uri *ret,
-                      struct snp_err *err) SNP_NODISCARD;
+int snp_mcp_uri_parse(const char *text, struct snp_mcp_uri *ret, struct snp_err *err) SNP_NODISCARD;
 
 void snp_resources_run_list(struct snp_mcp_call *call);
 void snp_resources_run_templates(struct snp_mcp_call *call);

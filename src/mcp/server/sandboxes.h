@@ -20,8 +20,10 @@ struct snp_mcp_options {
     const json_t *facts; /* borrowed: for the descriptions of tools; NULL = none */
     const char *tools;   /* borrowed: "all", "core", or a list of toolsets and tools */
     const char *log_dir; /* borrowed: of the records of runs */
-    /* Borrowed, NULL-terminated: a command that runs an agent, less what a call says of it (mcp/agent/agent.h),
-     * and its environment. NULL: none can be run. */
+    /*
+     * Borrowed, NULL-terminated: a command that runs an agent, less what a call says of it
+     * (mcp/agent/agent.h), and its environment. NULL: none can be run.
+     */
     const char *const *agent_argv;
     const char *const *agent_env;
 };

@@ -30,20 +30,20 @@ static const char icon[] =
     "R0aD0iMiIvPjwvc3ZnPg==";
 
 static const struct snp_mcp_method methods[] = {
-    {"tools/list",               SNP_IN_BOTH, true,  snp_tools_run_list         },
-    {"tools/call",               SNP_IN_BOTH, false, snp_tools_run_call         },
-    {"resources/list",           SNP_IN_BOTH, true,  snp_resources_run_list     },
-    {"resources/templates/list", SNP_IN_BOTH, true,  snp_resources_run_templates},
-    {"resources/read",           SNP_IN_BOTH, true,  snp_resources_run_read     },
-    {"prompts/list",             SNP_IN_BOTH, true,  snp_prompts_run_list       },
-    {"prompts/get",              SNP_IN_BOTH, false, snp_prompts_run_get        },
-    {"completion/complete",      SNP_IN_BOTH, false, snp_completion_run         },
+    {"tools/list", SNP_IN_BOTH, true, snp_tools_run_list},
+    {"tools/call", SNP_IN_BOTH, false, snp_tools_run_call},
+    {"resources/list", SNP_IN_BOTH, true, snp_resources_run_list},
+    {"resources/templates/list", SNP_IN_BOTH, true, snp_resources_run_templates},
+    {"resources/read", SNP_IN_BOTH, true, snp_resources_run_read},
+    {"prompts/list", SNP_IN_BOTH, true, snp_prompts_run_list},
+    {"prompts/get", SNP_IN_BOTH, false, snp_prompts_run_get},
+    {"completion/complete", SNP_IN_BOTH, false, snp_completion_run},
 };
 
 static json_t *info_make(void)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:[{s:s, s:s, s:[s]}]}", "name", server_name,
-                     "title", "Snipara Sandbox", "version", SNP_VERSION, "description",
+    return json_pack("{s:s, s:s, s:s, s:s, s:[{s:s, s:s, s:[s]}]}", "name", server_name, "title",
+                     "Snipara Sandbox", "version", SNP_VERSION, "description",
                      "Python and shell commands in sandboxes contained by the kernel", "icons",
                      "src", icon, "mimeType", "image/svg+xml", "sizes", "any");
 }
@@ -67,8 +67,8 @@ int snp_mcp_sandboxes_new(uv_loop_t *loop,
     service->offered = (struct snp_mcp_service){
         .info = info_make(),
         .brief = json_pack("{s:s, s:s}", "name", server_name, "version", SNP_VERSION),
-        .capabilities = json_pack("{s:{}, s:{}, s:{}, s:{}}", "tools", "resources", "prompts",
-                                  "completions"),
+        .capabilities =
+            json_pack("{s:{}, s:{}, s:{}, s:{}}", "tools", "resources", "prompts", "completions"),
         .instructions = instructions,
         .methods = methods,
         .n_methods = SNP_ARRAY_LEN(methods),

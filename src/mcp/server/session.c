@@ -17,10 +17,10 @@ enum {
 };
 
 static const struct snp_mcp_profile profiles[] = {
-    {"quick",    5000,   128ULL << 20},
-    {"default",  30000,  512ULL << 20},
-    {"analysis", 120000, 2ULL << 30  },
-    {"extended", 300000, 4ULL << 30  },
+    {"quick", 5000, 128ULL << 20},
+    {"default", 30000, 512ULL << 20},
+    {"analysis", 120000, 2ULL << 30},
+    {"extended", 300000, 4ULL << 30},
 };
 
 /* Calls that texts name ------------------------------------------------------------------------ */
@@ -37,8 +37,7 @@ void snp_mcp_missing_say(struct snp_say *text,
         snp_say(text, "%s[%.20s] lacks ", before, snp_json_str(row, "state", "?"));
         snp_say_string(text, what, MISSING_SHOWN);
         snp_say(text, "; ");
-        snp_mcp_ways_say(text, snp_json_to_ways(json_object_get(missing, "recover")),
-                         session_id);
+        snp_mcp_ways_say(text, snp_json_to_ways(json_object_get(missing, "recover")), session_id);
     }
 }
 
@@ -132,8 +131,7 @@ void snp_mcp_remember(json_t *table, const char *key, json_t *value, size_t max)
 {
     void *oldest = json_object_iter(table);
 
-    if (json_object_get(table, key) == NULL && json_object_size(table) >= max &&
-        oldest != NULL) {
+    if (json_object_get(table, key) == NULL && json_object_size(table) >= max && oldest != NULL) {
         (void)json_object_del(table, json_object_iter_key(oldest));
     }
     (void)json_object_set_new(table, key, value); /* without memory it is not remembered */

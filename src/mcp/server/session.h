@@ -9,8 +9,9 @@
 #include "text/say.h"
 
 /*
- * The server's name. Texts for models name its tools behind it, as SniparaSandbox.read_file: clients have a
- * read_file or view_image of their own, and a model that reads the bare name calls that.
+ * The server's name. Texts for models name its tools behind it, as SniparaSandbox.read_file:
+ * clients have a read_file or view_image of their own, and a model that reads the bare name
+ * calls that.
  */
 #define SNP_MCP_NAME "SniparaSandbox"
 
@@ -38,7 +39,9 @@ void snp_mcp_missing_say(struct snp_say *text,
                          const char *session_id,
                          const char *before);
 
-/* Put into a table (an object) what is to be remembered; when it has max members the oldest goes. */
+/*
+ * Put into a table (an object) what is to be remembered; when it has max members the oldest goes.
+ */
 void snp_mcp_remember(json_t *table, const char *key, json_t *value, size_t max);
 
 struct snp_mcp_profile {

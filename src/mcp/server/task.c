@@ -2,9 +2,9 @@
 /*
  * Tasks.
  *
- * Invariants: a task is in the service's list from its start to its end; of those of one session only
- * the oldest runs. A task that nobody waits for still ends as any other, so that its session is
- * not used by the next before the daemon has said that the cell is over.
+ * Invariants: a task is in the service's list from its start to its end; of those of one session
+ * only the oldest runs. A task that nobody waits for still ends as any other, so that its session
+ * is not used by the next before the daemon has said that the cell is over.
  */
 #include "mcp/server/task.h"
 
@@ -46,14 +46,12 @@ static bool is_blocked(const struct snp_task *task)
     if (task->session[0] == '\0') {
         return false;
     }
-    for (const struct snp_task *other = task->service->tasks; other != task;
-         other = other->later) {
+    for (const struct snp_task *other = task->service->tasks; other != task; other = other->later) {
         if (strcmp(other->session, task->session) == 0 && !is_beside(task, other)) {
             return true;
         }
     }
-    for (const struct snp_task *other = task->service->tasks; other != NULL;
-         other = other->later) {
+    for (const struct snp_task *other = task->service->tasks; other != NULL; other = other->later) {
         bool is_running = other->state == SNP_TASK_RUNNING && other->session[0] != '\0';
 
         n_running += is_running ? 1 : 0;
@@ -396,10 +394,7 @@ void snp_task_send(struct snp_task *task,
     }
 }
 
-void snp_task_ask(struct snp_task *task,
-                  json_t *head,
-                  snp_task_next next,
-                  snp_task_failed failed)
+void snp_task_ask(struct snp_task *task, json_t *head, snp_task_next next, snp_task_failed failed)
 {
     snp_task_send(task, head, NULL, 0, next, failed);
 }
@@ -424,9 +419,8 @@ void snp_task_run_cell(struct snp_task *task,
     snp_record_read(task->service->options.exec, &snp_exec_request_form, &request);
     r |= json_object_set_new(
         limits, "timeout_ms",
-        json_integer(spec->wall_ms > 0
-                         ? (json_int_t)spec->wall_ms
-                         : snp_json_int(request.defaults, "timeout_ms", DEFAULT_MS)));
+        json_integer(spec->wall_ms > 0 ? (json_int_t)spec->wall_ms
+                                       : snp_json_int(request.defaults, "timeout_ms", DEFAULT_MS)));
     if (spec->memory_bytes > 0) {
         r |= json_object_set_new(limits, "memory_bytes",
                                  json_integer((json_int_t)spec->memory_bytes));

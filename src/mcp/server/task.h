@@ -40,14 +40,11 @@ void snp_task_fail(struct snp_task *task, const struct snp_err *err);
 void snp_task_detach(struct snp_task *task, json_t *result);
 
 /*
- * Ask the daemon; head consumed, NULL = out of memory. Output that comes as events goes to task->cell, if
- * that has been made (snp_cell_init). failed: NULL = snp_task_fail. If it cannot be asked the task
- * has ended when this returns.
+ * Ask the daemon; head consumed, NULL = out of memory. Output that comes as events goes to
+ * task->cell, if that has been made (snp_cell_init). failed: NULL = snp_task_fail. If it cannot be
+ * asked the task has ended when this returns.
  */
-void snp_task_ask(struct snp_task *task,
-                  json_t *head,
-                  snp_task_next next,
-                  snp_task_failed failed);
+void snp_task_ask(struct snp_task *task, json_t *head, snp_task_next next, snp_task_failed failed);
 /* The same with bytes behind the head. */
 void snp_task_send(struct snp_task *task,
                    json_t *head,

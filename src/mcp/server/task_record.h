@@ -53,8 +53,8 @@ struct snp_task {
     uint32_t open_id;         /* request to the daemon; 0 = none */
     struct snp_mcp_cell cell; /* the cell that runs or ran last, or one that is looked at */
     bool is_cell;             /* it runs cells, whose displays are kept */
-    size_t told
-        [SNP_CELL_STREAMS]; /* bytes of its output that progress has told (mcp/server/progress.h) */
+    /* bytes of its output that progress has told (mcp/server/progress.h) */
+    size_t told[SNP_CELL_STREAMS];
     struct snp_buf notes; /* lines to be added to the result */
     uint64_t started_us;
     /* For tools that take several steps. */

@@ -45,7 +45,7 @@ enum {
     SNP_TOOL_IN_SESSION = 8, /* has a session_id; calls with the same one run in order */
     SNP_TOOL_HAS_CELL = 16,  /* answers with a cell's result: data, too, for who asks */
     SNP_TOOL_BESIDE = 32,    /* runs no cell, so it need not wait for a job of its session */
-    SNP_TOOL_FIRST = 64, /* clients that show tools only when asked for show this one at once */
+    SNP_TOOL_FIRST = 64,     /* clients that show tools only when asked for show this one at once */
 };
 
 struct snp_tool {
@@ -68,7 +68,10 @@ struct snp_tool {
 int snp_tool_args_check(const struct snp_tool *tool,
                         json_t *args,
                         struct snp_err *err) SNP_NODISCARD;
-/* A line on arguments that the tool does not have and that were passed over; nothing if there is none. */
+/*
+ * A line on arguments that the tool does not have and that were passed over; nothing if there
+ * is none.
+ */
 int snp_tool_args_unknown(const struct snp_tool *tool,
                           json_t *args,
                           struct snp_buf *out) SNP_NODISCARD;

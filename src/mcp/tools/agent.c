@@ -96,8 +96,7 @@ static bool limits_take(struct snp_task *task, struct snp_agent_spec *spec)
     }
     if (spec->iterations < 1 ||
         (spec->tokens < 1 && json_object_get(task->args, "token_budget") != NULL)) {
-        say_error(task,
-                  "Error starting agent: ", "max_iterations and token_budget are at least 1");
+        say_error(task, "Error starting agent: ", "max_iterations and token_budget are at least 1");
         return false;
     }
     return true;
@@ -124,8 +123,8 @@ static json_t *started_json(const struct snp_task *task, const json_t *head)
     return json_pack("{s:O, s:s, s:o, s:{s:O, s:O, s:o}, s:O}", "run_id",
                      json_object_get(head, "run_id"), "status", "running", "task",
                      snp_agent_line(snp_task_arg(task, "task", ""), TASK_SHOWN), "config",
-                     "max_iterations", json_object_get(budget, "max_iterations"),
-                     "token_budget", json_object_get(budget, "token_budget"), "cost_limit",
+                     "max_iterations", json_object_get(budget, "max_iterations"), "token_budget",
+                     json_object_get(budget, "token_budget"), "cost_limit",
                      cost < 0 ? json_null() : json_real(cost), "trajectory_id",
                      json_object_get(head, "trajectory_id"));
 }
@@ -150,8 +149,7 @@ void snp_tool_agent_run(struct snp_task *task)
     struct snp_err err;
 
     if (spec.task[strspn(spec.task, " \t\r\n")] == '\0') {
-        bool has_nul =
-            json_string_length(json_object_get(task->args, "task")) > strlen(spec.task);
+        bool has_nul = json_string_length(json_object_get(task->args, "task")) > strlen(spec.task);
 
         say_error(task, "Error: ",
                   has_nul ? "the task must not contain a NUL character" : "No task provided");
@@ -165,7 +163,10 @@ void snp_tool_agent_run(struct snp_task *task)
 
 /* Questions --------------------------------------------------------------------------------- */
 
-/* The record of the run that is asked about; the caller frees. False: there is none, and the task has ended. */
+/*
+ * The record of the run that is asked about; the caller frees. False: there is none, and the task
+ * has ended.
+ */
 static bool record_of(struct snp_task *task, char **ret_path)
 {
     const char *id = snp_task_arg(task, "run_id", "");

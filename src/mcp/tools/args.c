@@ -51,8 +51,8 @@ static int number_check(const struct snp_arg *arg, const json_t *value, struct s
                         text == NULL ? "" : "'");
     }
     if (arg->min < arg->max && number < arg->min) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' must be at least %g, not %g", arg->name,
-                        arg->min, number);
+        return snp_fail(err, SNP_E_INVALID, "'%s' must be at least %g, not %g", arg->name, arg->min,
+                        number);
     }
     return 0;
 }
@@ -63,8 +63,7 @@ static int text_check(const struct snp_arg *arg, const json_t *value, struct snp
         return snp_fail(err, SNP_E_INVALID, "'%s' must be a string", arg->name);
     }
     if (arg->max > 0 && (double)json_string_length(value) > arg->max) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' can have at most %g bytes", arg->name,
-                        arg->max);
+        return snp_fail(err, SNP_E_INVALID, "'%s' can have at most %g bytes", arg->name, arg->max);
     }
     return 0;
 }
@@ -81,8 +80,8 @@ static int arg_check(const struct snp_arg *arg, const json_t *value, struct snp_
     case SNP_ARG_BOOLEAN:
         return json_is_boolean(value)
                    ? 0
-                   : snp_fail(err, SNP_E_INVALID, "'%s' must be true or false%s%.40s%s",
-                              arg->name, json_is_string(value) ? ", not '" : "",
+                   : snp_fail(err, SNP_E_INVALID, "'%s' must be true or false%s%.40s%s", arg->name,
+                              json_is_string(value) ? ", not '" : "",
                               json_is_string(value) ? json_string_value(value) : "",
                               json_is_string(value) ? "'" : "");
     case SNP_ARG_INTEGER:
@@ -92,7 +91,10 @@ static int arg_check(const struct snp_arg *arg, const json_t *value, struct snp_
     return 0;
 }
 
-/* Models write "5" and "true", and objects where their JSON is wanted: the value meant, new; NULL: none is. */
+/*
+ * Models write "5" and "true", and objects where their JSON is wanted: the value meant, new; NULL:
+ * none is.
+ */
 static json_t *meant_by(const struct snp_arg *arg, const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -107,8 +109,7 @@ static json_t *meant_by(const struct snp_arg *arg, const json_t *value)
     if (text == NULL || is_word) {
         return NULL;
     }
-    if (arg->type == SNP_ARG_BOOLEAN &&
-        (strcmp(text, "True") == 0 || strcmp(text, "False") == 0)) {
+    if (arg->type == SNP_ARG_BOOLEAN && (strcmp(text, "True") == 0 || strcmp(text, "False") == 0)) {
         return json_boolean(text[0] == 'T');
     }
     meant = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -163,10 +164,10 @@ int snp_tool_args_unknown(const struct snp_tool *tool, json_t *args, struct snp_
         meant = snp_suggest(key, names, n_names);
         r = snp_buf_adds(out, out->len == 0 ? "[note] argument " : "\n[note] argument ");
         r = r < 0 ? r : snp_text_line(out, key, strlen(key), 40);
-        r = r < 0 ? r
-                  : snp_buf_addf(out, " is unknown and was ignored%s%s",
-                                 meant == NULL ? "" : "; did you mean ",
-                                 meant == NULL ? "" : meant);
+        r = r < 0
+                ? r
+                : snp_buf_addf(out, " is unknown and was ignored%s%s",
+                               meant == NULL ? "" : "; did you mean ", meant == NULL ? "" : meant);
     }
     return r;
 }

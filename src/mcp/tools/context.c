@@ -89,10 +89,7 @@ static const char clear_program[] = "for k in list(g):\n"
                                     "    if not (k.startswith('__') and k.endswith('__')):\n"
                                     "        del g[k]\n";
 
-static void program_run(struct snp_task *task,
-                        const char *program,
-                        size_t n,
-                        snp_task_next done)
+static void program_run(struct snp_task *task, const char *program, size_t n, snp_task_next done)
 {
     const struct snp_cell_spec spec = {
         .code = starter,
@@ -108,10 +105,8 @@ static void program_run(struct snp_task *task,
 /* Whether the cell was fine; else the task has ended with what it says. */
 static bool check(struct snp_task *task, const json_t *head)
 {
-    const struct snp_cell_view view = {.head = head,
-                                       .session_id = task->session_id,
-                                       .notes = "",
-                                       .timeout_s = HELPER_MS / 1e3};
+    const struct snp_cell_view view = {
+        .head = head, .session_id = task->session_id, .notes = "", .timeout_s = HELPER_MS / 1e3};
     snp_autosay struct snp_say text = SNP_SAY(PROGRAM_MAX);
 
     snp_cell_error(&text, &view);

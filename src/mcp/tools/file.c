@@ -150,8 +150,8 @@ static void on_image(struct snp_task *task)
     snp_task_end(task, data == NULL || text.r < 0
                            ? NULL
                            : json_pack("{s:[{s:s, s:o}, {s:s, s:s, s:s}]}", "content", "type",
-                                       "text", "text", snp_text_json(&text.buf), "type",
-                                       "image", "data", data, "mimeType", mime));
+                                       "text", "text", snp_text_json(&text.buf), "type", "image",
+                                       "data", data, "mimeType", mime));
 }
 
 void snp_tool_view_image(struct snp_task *task)
@@ -183,8 +183,8 @@ static void on_put(struct snp_task *task, json_t *head)
 static void chunk_put(struct snp_task *task)
 {
     uint64_t at = task->fetch.from;
-    size_t n = task->work.len - at < SNP_FILE_CHUNK_MAX ? task->work.len - (size_t)at
-                                                        : SNP_FILE_CHUNK_MAX;
+    size_t n =
+        task->work.len - at < SNP_FILE_CHUNK_MAX ? task->work.len - (size_t)at : SNP_FILE_CHUNK_MAX;
 
     task->fetch.from += n < SNP_FILE_CHUNK_MAX ? n + 1 : n; /* a shorter part is the last */
     snp_session_ask(task,
@@ -207,9 +207,9 @@ void snp_tool_write_file(struct snp_task *task)
         return;
     }
     if (text == NULL || path[strlen(path) - 1] == '/') {
-        snp_task_sayf(
-            task, true,
-            text == NULL ? "Error: No content provided" : "Error: '%.300s' is a folder", path);
+        snp_task_sayf(task, true,
+                      text == NULL ? "Error: No content provided" : "Error: '%.300s' is a folder",
+                      path);
         return;
     }
     r = is_base64 ? snp_base64_take(text, n, &task->work) : snp_buf_add(&task->work, text, n);

@@ -54,8 +54,8 @@ static bool has_news(const struct snp_job *job)
 }
 
 /*
- * What one stream printed since the last look; then it counts as told. If there are whole lines a line
- * that is not ended is left for the next time. New reference.
+ * What one stream printed since the last look; then it counts as told. If there are whole lines a
+ * line that is not ended is left for the next time. New reference.
  */
 static json_t *news_take(struct snp_cell_stream *stream, size_t max, int *ret)
 {
@@ -88,12 +88,11 @@ static void say_running(struct snp_task *task, const struct snp_job *job)
     snp_say(&text,
             "[job] %s is %s%s; SniparaSandbox.job_poll(job_id=\"%s\", wait=30) waits for more",
             name, status, text.buf.len == 0 ? ", nothing new was printed" : "", job->id);
-    snp_task_end(task, text.r < 0
-                           ? NULL
-                           : json_pack("{s:[{s:s, s:o}], s:{s:s, s:s, s:O, s:O}}", "content",
-                                       "type", "text", "text", snp_text_json(&text.buf),
-                                       "structuredContent", "status", status, "job_id", job->id,
-                                       "stdout", out, "stderr", err));
+    snp_task_end(task, text.r < 0 ? NULL
+                                  : json_pack("{s:[{s:s, s:o}], s:{s:s, s:s, s:O, s:O}}", "content",
+                                              "type", "text", "text", snp_text_json(&text.buf),
+                                              "structuredContent", "status", status, "job_id",
+                                              job->id, "stdout", out, "stderr", err));
 }
 
 static void say(struct snp_task *task)
@@ -163,6 +162,6 @@ void snp_tool_job_cancel(struct snp_task *task)
     snp_task_cancel(job->task);
     snp_task_sayf(
         task, false,
-        "Stopping %s; SniparaSandbox.job_poll(job_id=\"%s\", wait=10) shows what it printed",
-        id, id);
+        "Stopping %s; SniparaSandbox.job_poll(job_id=\"%s\", wait=10) shows what it printed", id,
+        id);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the index of the project answers, as tools and as a resource. Each call is a process, `context call`, so
- * that this one links no database; it ends with its call, after a time limit, and with the server.
+ * What the index of the project answers, as tools and as a resource. Each call is a process,
+ * `context call`, so that this one links no database; it ends with its call, after a time limit,
+ * and with the server.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -116,9 +117,9 @@ static void say_answer(struct snp_lookup *lookup, struct snp_task *task)
         snp_task_say(task, false, &text);
         return;
     }
-    snp_task_end(task, json_pack("{s:[{s:s, s:s, s:s}], s:i, s:s}", "contents", "uri",
-                                 lookup->uri, "mimeType", "text/plain", "text",
-                                 snp_say_cstr(&text), "ttlMs", 0, "cacheScope", "private"));
+    snp_task_end(task, json_pack("{s:[{s:s, s:s, s:s}], s:i, s:s}", "contents", "uri", lookup->uri,
+                                 "mimeType", "text/plain", "text", snp_say_cstr(&text), "ttlMs", 0,
+                                 "cacheScope", "private"));
 }
 
 /* The last line of what it said, without the command before it, which nobody typed. */
@@ -250,17 +251,16 @@ static int start(struct snp_lookup *lookup, const char *input, struct snp_err *e
                                 "call",
                                 "--dir",
                                 options->project,
-                                lookup->uri == NULL ? lookup->task->tool->name
-                                                    : "shared_context",
+                                lookup->uri == NULL ? lookup->task->tool->name : "shared_context",
                                 lookup->is_json ? "--json" : NULL,
                                 NULL};
     const struct snp_child child = {.argv = argv, .cwd = options->project};
-    int r = snp_process_start(&lookup->process, lookup->service->loop, &child,
-                              "index's process", err);
+    int r =
+        snp_process_start(&lookup->process, lookup->service->loop, &child, "index's process", err);
 
     /* The rows' limits let no more through than a pipe takes at once. */
-    if (r == 0 && SNP_RETRY(write(lookup->process.ends[SNP_PROCESS_IN].fd, input,
-                                  strlen(input))) != (ssize_t)strlen(input)) {
+    if (r == 0 && SNP_RETRY(write(lookup->process.ends[SNP_PROCESS_IN].fd, input, strlen(input))) !=
+                      (ssize_t)strlen(input)) {
         snp_process_kill(&lookup->process, SIGKILL); /* its end is told as an error */
     }
     if (r == 0) {
@@ -294,10 +294,9 @@ static void lookup_begin(struct snp_task *task, const char *uri)
         return;
     }
     if (service->options.project == NULL || service->options.agent_argv == NULL) {
-        snp_task_failf(
-            task, SNP_E_UNSUPPORTED,
-            "this server has no project to look in: start it in the project's folder, "
-            "or with `mcp-serve --project DIR`");
+        snp_task_failf(task, SNP_E_UNSUPPORTED,
+                       "this server has no project to look in: start it in the project's folder, "
+                       "or with `mcp-serve --project DIR`");
         return;
     }
     if (is_full(service)) {

@@ -69,8 +69,7 @@ static void note(struct snp_task *task, const char *fmt, ...)
 
     va_start(args, fmt);
     if (vasprintf(&text, fmt, args) >= 0) {
-        (void)!snp_buf_addf(&task->notes, "%s[note] %s", task->notes.len == 0 ? "" : "\n",
-                            text);
+        (void)!snp_buf_addf(&task->notes, "%s[note] %s", task->notes.len == 0 ? "" : "\n", text);
     }
     va_end(args);
 }
@@ -105,7 +104,10 @@ static void on_result(struct snp_task *task, json_t *head)
     snp_task_end(task, snp_cell_result(&task->cell, &task->service->kept, &view));
 }
 
-/* True: member of the session (tier, template) is not as this server is configured; the task has ended. */
+/*
+ * True: member of the session (tier, template) is not as this server is configured; the task
+ * has ended.
+ */
 static bool is_elsewhere(struct snp_task *task, const json_t *head, const char *member)
 {
     const char *has = snp_json_str(head, member, "");
@@ -121,7 +123,9 @@ static bool is_elsewhere(struct snp_task *task, const json_t *head, const char *
     return true;
 }
 
-/* The session was opened with another policy: its own holds, if that does not give less than asked. */
+/*
+ * The session was opened with another policy: its own holds, if that does not give less than asked.
+ */
 static void on_show(struct snp_task *task, json_t *head)
 {
     const struct snp_mcp_profile *profile = profile_of(task);
@@ -154,8 +158,7 @@ static void on_show(struct snp_task *task, json_t *head)
              has_text, profile->name);
     }
     if (project == NULL && task->service->options.project != NULL) {
-        note(task,
-             "this session was opened without a project folder; /workspace does not show %s",
+        note(task, "this session was opened without a project folder; /workspace does not show %s",
              task->service->options.project);
     }
     task->was_retried = true;
@@ -173,16 +176,16 @@ static void on_no_result(struct snp_task *task, const struct snp_err *err)
     if (err->code == SNP_E_INVALID && !task->was_retried && !task->is_cancelled) {
         /* About the session, or about the request? If there is no such session, the latter. */
         task->refusal = *err;
-        snp_task_ask(task, SNP_WRITE(snp_sessions_show_request, .session = task->session),
-                     on_show, on_not_shown);
+        snp_task_ask(task, SNP_WRITE(snp_sessions_show_request, .session = task->session), on_show,
+                     on_not_shown);
     } else {
         snp_task_fail(task, err);
     }
 }
 
 /*
- * Models write for bash. A sandbox has this machine's programs; those of a root file system of its own are
- * not known here, but sh is among them.
+ * Models write for bash. A sandbox has this machine's programs; those of a root file system of its
+ * own are not known here, but sh is among them.
  */
 static const char *shell_of(const struct snp_task *task)
 {
@@ -234,14 +237,13 @@ static bool background_begin(struct snp_task *task)
     }
     task->job = job;
     snp_task_detach(
-        task,
-        json_pack("{s:[{s:s, s:o}], s:{s:s, s:s, s:s}}", "content", "type", "text", "text",
-                  json_sprintf("[job] %s is running; SniparaSandbox.job_poll(job_id=\"%s\", "
-                               "wait=30) waits for its "
-                               "output and end",
-                               job->id, job->id),
-                  "structuredContent", "status", "running", "job_id", job->id, "session",
-                  task->session_id));
+        task, json_pack("{s:[{s:s, s:o}], s:{s:s, s:s, s:s}}", "content", "type", "text", "text",
+                        json_sprintf("[job] %s is running; SniparaSandbox.job_poll(job_id=\"%s\", "
+                                     "wait=30) waits for its "
+                                     "output and end",
+                                     job->id, job->id),
+                        "structuredContent", "status", "running", "job_id", job->id, "session",
+                        task->session_id));
     return true;
 }
 

@@ -74,8 +74,8 @@ static void on_list(struct snp_task *task, json_t *head)
         }
     }
     text.r = rows.r;
-    snp_say(&text, "Active sessions (%zu):\nTrust level: %s\n%s", n,
-            task->service->options.trust, snp_say_cstr(&rows));
+    snp_say(&text, "Active sessions (%zu):\nTrust level: %s\n%s", n, task->service->options.trust,
+            snp_say_cstr(&rows));
     shown.r = text.r < 0 ? text.r
                          : snp_text_cut(&shown.buf, snp_buf_bytes(&text.buf), text.buf.len,
                                         SNP_MCP_TEXT_MAX - 100, NULL);

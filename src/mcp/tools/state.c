@@ -98,9 +98,9 @@ void snp_tool_rollback(struct snp_task *task)
         return;
     }
     snapshot = snapshot_name(task);
-    snp_task_ask(
-        task, SNP_WRITE(snp_rollback_request, .snapshot = snapshot, .session = task->session),
-        on_rollback, NULL);
+    snp_task_ask(task,
+                 SNP_WRITE(snp_rollback_request, .snapshot = snapshot, .session = task->session),
+                 on_rollback, NULL);
 }
 
 /* Forks --------------------------------------------------------------------------------------- */
@@ -138,8 +138,7 @@ void snp_tool_fork(struct snp_task *task)
     snapshot = is_snapshot ? snapshot_name(task) : NULL;
     snp_task_ask(task,
                  SNP_WRITE(snp_fork_request, .from = is_snapshot ? snapshot : task->session,
-                           .n = n < 1 ? 1 : (int64_t)n,
-                           .name = snp_task_arg(task, "name", NULL)),
+                           .n = n < 1 ? 1 : (int64_t)n, .name = snp_task_arg(task, "name", NULL)),
                  on_fork, NULL);
 }
 

@@ -64,8 +64,8 @@ static void image_keep(struct snp_box *box, const char *bytes, size_t n)
         return;
     }
     data = snp_base64(bytes, n);
-    if (data == NULL || json_array_append_new(box->images, json_pack("{s:s, s:s}", "type", type,
-                                                                     "data", data)) < 0) {
+    if (data == NULL || json_array_append_new(
+                            box->images, json_pack("{s:s, s:s}", "type", type, "data", data)) < 0) {
         box->images_omitted++;
         return;
     }
@@ -161,9 +161,9 @@ static int ask(struct snp_box *box, const struct snp_async_call *call, struct sn
 
 static json_t *exec_head(const struct snp_box *box, const struct snp_box_cell *cell)
 {
-    snp_autojson json_t *limits =
-        cell->wall_ms > 0 ? json_pack("{s:I}", "timeout_ms", (json_int_t)cell->wall_ms)
-                          : json_object();
+    snp_autojson json_t *limits = cell->wall_ms > 0
+                                      ? json_pack("{s:I}", "timeout_ms", (json_int_t)cell->wall_ms)
+                                      : json_object();
     struct snp_exec_request request;
 
     snp_record_read(box->exec, &snp_exec_request_form, &request);
@@ -271,8 +271,8 @@ int snp_box_destroy(struct snp_box *box,
                     struct snp_err *err)
 {
     const struct snp_async_call call = {
-        .head = SNP_WRITE(snp_sessions_destroy_request, .session = box->session,
-                          .keep_steps = true),
+        .head =
+            SNP_WRITE(snp_sessions_destroy_request, .session = box->session, .keep_steps = true),
         .done = on_done,
         .ctx = box,
     };
@@ -299,8 +299,8 @@ static void on_show(
     json_decref(box->shown);
     box->shown = json_is_object(result)
                      ? json_incref((json_t *)(uintptr_t)result)
-                     : json_pack("{s:O, s:O}", "status", json_object_get(head, "status"),
-                                 "cell", json_object_get(head, "cell"));
+                     : json_pack("{s:O, s:O}", "status", json_object_get(head, "status"), "cell",
+                                 json_object_get(head, "cell"));
     finish(box, NULL, box->shown);
 }
 
@@ -308,8 +308,7 @@ static void show_ask(struct snp_box *box, int64_t cell)
 {
     struct snp_err err;
     const struct snp_async_call call = {
-        .head =
-            SNP_WRITE(snp_cell_show_request, .session = box->session, .cell = (uint64_t)cell),
+        .head = SNP_WRITE(snp_cell_show_request, .session = box->session, .cell = (uint64_t)cell),
         .event = on_event,
         .done = on_show,
         .ctx = box,

@@ -46,7 +46,10 @@ struct snp_box {
     void (*done)(void *ctx, const struct snp_err *err, const json_t *result);
     void *ctx;
 
-    /* A call of the code that runs: bytes of its making; answered by snp_box_answer. NULL: cells make none. */
+    /*
+     * A call of the code that runs: bytes of its making; answered by snp_box_answer. NULL: cells
+     * make none.
+     */
     void (*call)(void *ctx, uint32_t number, const char *raw, size_t raw_len);
     void *call_ctx;
 };
@@ -59,8 +62,9 @@ int snp_box_init(struct snp_box *box,
 void snp_box_done(struct snp_box *box);
 
 /*
- * Run a cell. done: exactly once, later; err != NULL: it could not be run, or (SNP_E_PEER) the daemon went
- * away while it ran; else result as docs/result.md says, without output, which is in the box.
+ * Run a cell. done: exactly once, later; err != NULL: it could not be run, or (SNP_E_PEER) the
+ * daemon went away while it ran; else result as docs/result.md says, without output, which is in
+ * the box.
  */
 int snp_box_run(struct snp_box *box,
                 const struct snp_box_cell *cell,
@@ -69,8 +73,8 @@ int snp_box_run(struct snp_box *box,
                 struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What became of the cell after cell number `after`. done: result as above; NULL without err: none has
- * begun, so it may be run. A cell whose end nobody knows has the status "unknown" and no more.
+ * What became of the cell after cell number `after`. done: result as above; NULL without err: none
+ * has begun, so it may be run. A cell whose end nobody knows has the status "unknown" and no more.
  */
 int snp_box_recall(struct snp_box *box,
                    int64_t after,
@@ -85,7 +89,8 @@ void snp_box_answer(struct snp_box *box, uint32_t number, bool is_ok, json_t *an
 void snp_box_interrupt(struct snp_box *box);
 
 /*
- * Keep the session as it is before a step of a run, for `back`. done: once, later; err: it is not kept, and why.
+ * Keep the session as it is before a step of a run, for `back`. done: once, later; err: it is not
+ * kept, and why.
  */
 int snp_box_keep(struct snp_box *box,
                  int64_t step,
@@ -93,7 +98,10 @@ int snp_box_keep(struct snp_box *box,
                  void *ctx,
                  struct snp_err *err) SNP_NODISCARD;
 
-/* End the session, but for what was kept of steps. done: once, later, whatever comes of it; err as above. */
+/*
+ * End the session, but for what was kept of steps. done: once, later, whatever comes of it; err
+ * as above.
+ */
 int snp_box_destroy(struct snp_box *box,
                     void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
                     void *ctx,

@@ -102,10 +102,10 @@ static int status_add(struct snp_buf *out, const json_t *result)
         const char *status;
         const char *text;
     } rows[] = {
-        {"timeout",     "Stopped at the time limit of a tool call"},
-        {"oom",         "Stopped: out of memory"                  },
-        {"limit",       "Stopped at a limit"                      },
-        {"interrupted", "Interrupted before its end"              },
+        {"timeout", "Stopped at the time limit of a tool call"},
+        {"oom", "Stopped: out of memory"},
+        {"limit", "Stopped at a limit"},
+        {"interrupted", "Interrupted before its end"},
     };
     const json_t *limit = json_object_get(result, "limit");
     const char *status = snp_json_str(result, "status", "error");
@@ -114,9 +114,8 @@ static int status_add(struct snp_buf *out, const json_t *result)
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         if (strcmp(rows[i].status, status) == 0) {
-            return text == NULL
-                       ? snp_buf_addf(out, "%s\n", rows[i].text)
-                       : snp_buf_addf(out, "%s (%.40s: %.80s)\n", rows[i].text, key, text);
+            return text == NULL ? snp_buf_addf(out, "%s\n", rows[i].text)
+                                : snp_buf_addf(out, "%s (%.40s: %.80s)\n", rows[i].text, key, text);
         }
     }
     return 0;
@@ -152,7 +151,10 @@ static json_t *error_text(const json_t *result)
     return r != 0 ? NULL : snp_feedback_text(snp_buf_bytes(&text), text.len, ERROR_TEXT);
 }
 
-/* Of the traceback what the model can change: its own frames, and what was raised. "" if there is none. */
+/*
+ * Of the traceback what the model can change: its own frames, and what was raised. "" if there
+ * is none.
+ */
 static json_t *traceback_text(const json_t *result)
 {
     const json_t *text = json_object_get(json_object_get(result, "error"), "traceback");
@@ -160,8 +162,7 @@ static json_t *traceback_text(const json_t *result)
     size_t frames = 0;
 
     if (json_string_length(text) > 0 &&
-        snp_traceback_own(&own, json_string_value(text), json_string_length(text), &frames) <
-            0) {
+        snp_traceback_own(&own, json_string_value(text), json_string_length(text), &frames) < 0) {
         return NULL;
     }
     return snp_feedback_text(own.len == 0 ? "" : snp_buf_bytes(&own), own.len, TRACE_TEXT);
@@ -197,7 +198,10 @@ static json_t *denials_list(const json_t *result)
     return list;
 }
 
-/* ["state: rolled back: variables and files are as before this cell"]; empty if it is as the code left it. */
+/*
+ * ["state: rolled back: variables and files are as before this cell"]; empty if it is as the code
+ * left it.
+ */
 static json_t *session_list(const json_t *result)
 {
     snp_autojson json_t *lines = snp_summary_session(result, NAMES_SHOWN);
@@ -224,9 +228,7 @@ static int member_add(json_t *object, const char *name, json_t *value)
 }
 
 /* Cleaned, and redacted as a whole: a secret may begin before the gap and end behind it. */
-static int output_safe(const struct snp_buf *buf,
-                       struct snp_text_gap *gap,
-                       struct snp_buf *safe)
+static int output_safe(const struct snp_buf *buf, struct snp_text_gap *gap, struct snp_buf *safe)
 {
     static const char here[] = "\n\x1d\n"; /* clean text has no such character */
     snp_autobuf struct snp_buf clean = {0};
@@ -264,8 +266,8 @@ static json_t *output_text(const struct snp_buf *buf, struct snp_text_gap gap, s
 
     snp_buf_init(&cut, safe.len + CUT_ROOM);
     r = r < 0 ? r
-              : snp_text_output_cut(&cut, safe.len == 0 ? "" : snp_buf_bytes(&safe), safe.len,
-                                    &gap, max, &is_cut);
+              : snp_text_output_cut(&cut, safe.len == 0 ? "" : snp_buf_bytes(&safe), safe.len, &gap,
+                                    max, &is_cut);
     return r < 0 ? NULL : snp_text_json(&cut);
 }
 
@@ -279,8 +281,7 @@ char *snp_feedback_cell(const json_t *result,
     snp_autojson json_t *object = json_pack("{s:b, s:s}", "success", is_ok, "untrusted", label);
     int r = object == NULL || (!is_ok && error == NULL) ? -1 : 0;
 
-    r |= json_object_set_new(object, "output",
-                             output_text(output->out, output->out_gap, OUT_TEXT));
+    r |= json_object_set_new(object, "output", output_text(output->out, output->out_gap, OUT_TEXT));
     r |= member_add(object, "stderr", output_text(output->err, output->err_gap, ERR_TEXT));
     r |= member_add(object, "value", text_of(json_object_get(result, "value"), VALUE_TEXT));
     r |= member_add(object, "result", text_of(json_object_get(result, "result"), VALUE_TEXT));
@@ -290,9 +291,8 @@ char *snp_feedback_cell(const json_t *result,
     }
     r |= member_add(object, "denials", denials_list(result));
     r |= member_add(object, "session", session_list(result));
-    r |= json_object_set_new(
-        object, "execution_time_ms",
-        json_integer((json_int_t)(snp_json_int(usage, "wall_us", 0) / 1000)));
+    r |= json_object_set_new(object, "execution_time_ms",
+                             json_integer((json_int_t)(snp_json_int(usage, "wall_us", 0) / 1000)));
     *ret_error = error;
     return r != 0 ? NULL : snp_json_text(object);
 }

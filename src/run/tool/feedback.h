@@ -4,8 +4,8 @@
 
 /*
  * What goes back to the model: JSON objects in which everything that comes from the sandbox is a
- * string, so that no output can pretend to be more; without terminal sequences, without secrets, bounded,
- * and labelled as untrusted.
+ * string, so that no output can pretend to be more; without terminal sequences, without secrets,
+ * bounded, and labelled as untrusted.
  */
 
 #include "base/buf.h"
@@ -41,8 +41,8 @@ char *snp_feedback_cell(const json_t *result,
 char *snp_feedback_tool(const char *text, size_t n, bool *ret_is_error);
 
 /*
- * The text for what a tool outside the sandbox has answered; *ret_error (may stay NULL): the error in it, the
- * caller's. NULL when out of memory.
+ * The text for what a tool outside the sandbox has answered; *ret_error (may stay NULL): the error
+ * in it, the caller's. NULL when out of memory.
  */
 char *snp_feedback_outside(const struct snp_usercall_end *end, json_t **ret_error);
 

@@ -107,9 +107,9 @@ static int safe_make(json_t *request)
 
     json_array_foreach(prompts, i, prompt)
     {
-        if (json_array_set_new(prompts, i,
-                               snp_feedback_answer(json_string_value(prompt),
-                                                   json_string_length(prompt))) < 0) {
+        if (json_array_set_new(
+                prompts, i,
+                snp_feedback_answer(json_string_value(prompt), json_string_length(prompt))) < 0) {
             return SNP_E_NOMEM;
         }
     }
@@ -197,7 +197,9 @@ static enum snp_run_query_then prompt_ask(struct snp_run *run, struct snp_run_st
     return snp_run_query_ask(run, &spec, stop);
 }
 
-/* Ask as many as may be open; what is refused with others open may be possible when these are done. */
+/*
+ * Ask as many as may be open; what is refused with others open may be possible when these are done.
+ */
 static void go_on(struct snp_run *run)
 {
     struct snp_run_inside *inside = run->inside;

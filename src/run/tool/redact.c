@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Redaction. The rules are read once, from the text that is built in; one that cannot be read is our
- * bug. At each place of a text the first rule that matches there wins.
+ * Redaction. The rules are read once, from the text that is built in; one that cannot be read is
+ * our bug. At each place of a text the first rule that matches there wins.
  */
 #include "run/tool/redact.h"
 
@@ -169,7 +169,10 @@ static struct match token_match(const struct redact_rule *rule, const char *at, 
     return (struct match){.gone = len - rule->prefix_len >= rule->min ? len : 0};
 }
 
-/* A token, and a second one of the same characters behind it if there is one: an account and its key. */
+/*
+ * A token, and a second one of the same characters behind it if there is one: an account and
+ * its key.
+ */
 static struct match pair_match(const struct redact_rule *rule, const char *at, size_t n)
 {
     struct match match = token_match(rule, at, n);
@@ -280,9 +283,9 @@ static bool value_read(const char *at, size_t n, struct value *ret)
     at += ret->quote == '\0' ? 0 : 1;
     n -= ret->quote == '\0' ? 0 : 1;
     ret->text = at;
-    for (end = 0; end < n && end < VALUE_MAX && at[end] != '\n' &&
-                  (ret->quote != '\0' ? at[end] != ret->quote
-                                      : strchr(" \t\r,;\"')]}", at[end]) == NULL);
+    for (end = 0;
+         end < n && end < VALUE_MAX && at[end] != '\n' &&
+         (ret->quote != '\0' ? at[end] != ret->quote : strchr(" \t\r,;\"')]}", at[end]) == NULL);
          end++) {
         unsigned char c = (unsigned char)at[end];
 
@@ -318,7 +321,10 @@ static void place_read(const char *text, size_t at, struct value *ret)
     ret->is_first = at == 0 || text[at - 1] == '\n' || strchr("?&", text[at - 1]) != NULL;
 }
 
-/* Part of a program, a place to put a secret into, a path or an address: what names a secret and is none. */
+/*
+ * Part of a program, a place to put a secret into, a path or an address: what names a secret and
+ * is none.
+ */
 static bool is_no_secret(const struct value *value)
 {
     static const char *const begins[] = {"$", "<", "*", "{", "%", "=", "/", "./", "~/", "--"};
@@ -343,8 +349,9 @@ static bool is_reference(const struct redact_rule *rule, const struct value *val
 }
 
 /*
- * A value without quotes whose name ends with a word for secrets. Marks make it no name of a program; a word
- * of letters alone is one in "f(password=given)", and a secret where a line is a setting.
+ * A value without quotes whose name ends with a word for secrets. Marks make it no name of a
+ * program; a word of letters alone is one in "f(password=given)", and a secret where a line is
+ * a setting.
  */
 static bool is_named_secret(const struct redact_rule *rule, const struct value *value)
 {
@@ -363,8 +370,7 @@ static bool is_named_secret(const struct redact_rule *rule, const struct value *
         return value->is_first ? !value->is_indented : is_strong;
     }
     return is_strong && value->is_first && value->is_last &&
-           (value->sign == '=' ? !value->is_indented
-                               : islower((unsigned char)value->text[0]) != 0);
+           (value->sign == '=' ? !value->is_indented : islower((unsigned char)value->text[0]) != 0);
 }
 
 static bool is_secret(const struct redact_rule *rule, const struct value *value, bool is_ending)
@@ -476,9 +482,8 @@ static struct match url_match(const char *at, size_t n)
                           !isspace((unsigned char)at[end]) && strchr("/@\"'", at[end]) == NULL;
          end++) {
     }
-    return end < n && at[end] == '@'
-               ? (struct match){.kept = colon + 1, .gone = end - colon - 1}
-               : (struct match){0};
+    return end < n && at[end] == '@' ? (struct match){.kept = colon + 1, .gone = end - colon - 1}
+                                     : (struct match){0};
 }
 
 static double bits_per_byte(const unsigned *counts, size_t n)
@@ -535,25 +540,20 @@ static bool may_be_token(const struct redact_rule *rule, char before, char first
     return first == rule->words[0][0] && !is_of(WORD, before);
 }
 
-static struct match rule_match(const struct redact_rule *rule,
-                               const char *text,
-                               size_t i,
-                               size_t n)
+static struct match rule_match(const struct redact_rule *rule, const char *text, size_t i, size_t n)
 {
     char before = i == 0 ? ' ' : text[i - 1];
     const char *at = text + i;
 
     switch (rule->kind[0]) {
     case 't': /* token */
-        return may_be_token(rule, before, *at) ? token_match(rule, at, n - i)
-                                               : (struct match){0};
+        return may_be_token(rule, before, *at) ? token_match(rule, at, n - i) : (struct match){0};
     case 'p': /* pair, param */
         if (rule->kind[2] == 'i') {
             return may_be_token(rule, before, *at) ? pair_match(rule, at, n - i)
                                                    : (struct match){0};
         }
-        return before == '?' || before == '&' ? param_match(rule, at, n - i)
-                                              : (struct match){0};
+        return before == '?' || before == '&' ? param_match(rule, at, n - i) : (struct match){0};
     case 'n': /* not: words that are no secrets */
         return (struct match){0};
     case 'b':
@@ -562,13 +562,11 @@ static struct match rule_match(const struct redact_rule *rule,
         return is_of(URL, *at) && !is_of(URL, before) ? assign_match(rule, text, i, n)
                                                       : (struct match){0};
     case 'u':
-        return i >= 3 && memcmp(at - 3, "://", 3) == 0 ? url_match(at, n - i)
-                                                       : (struct match){0};
+        return i >= 3 && memcmp(at - 3, "://", 3) == 0 ? url_match(at, n - i) : (struct match){0};
     default:
         /* Not at "=", or each place of a run of these would look through all of it. */
         return is_of(BASE64, *at) && *at != '=' &&
-                       (before == '=' ||
-                        (!is_of(BASE64, before) && before != '_' && before != '-'))
+                       (before == '=' || (!is_of(BASE64, before) && before != '_' && before != '-'))
                    ? entropy_match(rule, at, n - i)
                    : (struct match){0};
     }

@@ -3,9 +3,9 @@
 #define SNP_RUN_TOOL_REDACT_H
 
 /*
- * Secrets in text: keys, tokens, private key blocks, passwords and what looks random, by the rules of
- * src/run/tool/redaction.rules. It is a net, not a wall: a secret that is spelled backwards passes.
- * Time is linear in the text, whatever the text is.
+ * Secrets in text: keys, tokens, private key blocks, passwords and what looks random, by the rules
+ * of src/run/tool/redaction.rules. It is a net, not a wall: a secret that is spelled backwards
+ * passes. Time is linear in the text, whatever the text is.
  */
 
 #include <stddef.h>
@@ -18,8 +18,8 @@ enum {
 };
 
 /*
- * Append text with every secret replaced by "[redacted:NAME]"; *ret_n (may be NULL) is how many.
- * To be done before a text is cut, or half a secret passes. SNP_E_LIMIT or SNP_E_NOMEM of the buffer.
+ * Append text with every secret replaced by "[redacted:NAME]"; *ret_n (may be NULL) is how many. To
+ * be done before a text is cut, or half a secret passes. SNP_E_LIMIT or SNP_E_NOMEM of the buffer.
  */
 int snp_redact(struct snp_buf *out, const char *text, size_t n, size_t *ret_n) SNP_NODISCARD;
 

@@ -37,33 +37,37 @@ static const char batch_parameters[] =
     "\"integer\", \"minimum\": 1, \"description\": \"tokens of both directions\"}}";
 
 static const struct snp_run_tool tools[] = {
-    {"execute_code",           SNP_RUN_TOOL_CODE,      "code",
+    {"execute_code", SNP_RUN_TOOL_CODE, "code",
      "Run Python in a sandbox. Variables and files stay for the next call. Print what you need "
      "to see, little of it; the value of the last expression is returned too. No network. The "
-     "project is at /workspace; what you write there stays in the sandbox.",                                         "{\"code\": {\"type\": \"string\", \"description\": \"Python\"}}"      },
-    {"file_read",              SNP_RUN_TOOL_FILE,      "path",          "Read lines of a text file of the project.",
+     "project is at /workspace; what you write there stays in the sandbox.",
+     "{\"code\": {\"type\": \"string\", \"description\": \"Python\"}}"},
+    {"file_read", SNP_RUN_TOOL_FILE, "path", "Read lines of a text file of the project.",
      "{\"path\": {\"type\": \"string\"}, \"start_line\": {\"type\": \"integer\", \"default\": "
      "1}, \"end_line\": {\"type\": \"integer\"}, \"max_lines\": {\"type\": \"integer\", "
-     "\"default\": 80, \"maximum\": 120}}"                                                                                                                                                  },
-    {"file_search",            SNP_RUN_TOOL_FILE,      "pattern",
-     "Search the project's files for a regular expression; prefer it to reading whole files.",                       "{\"pattern\": {\"type\": \"string\"}, \"path\": {\"type\": \"string\", \"default\": "
+     "\"default\": 80, \"maximum\": 120}}"},
+    {"file_search", SNP_RUN_TOOL_FILE, "pattern",
+     "Search the project's files for a regular expression; prefer it to reading whole files.",
+     "{\"pattern\": {\"type\": \"string\"}, \"path\": {\"type\": \"string\", \"default\": "
      "\".\"}, \"glob\": {\"type\": \"string\"}, \"max_results\": {\"type\": \"integer\", "
      "\"default\": 40, \"maximum\": 80}, \"context_lines\": {\"type\": \"integer\", "
      "\"default\": 0, \"maximum\": 3}, \"regex\": {\"type\": \"boolean\", \"default\": true}}"},
-    {"list_files",             SNP_RUN_TOOL_FILE,      NULL,            "List files of a folder of the project.",
+    {"list_files", SNP_RUN_TOOL_FILE, NULL, "List files of a folder of the project.",
      "{\"path\": {\"type\": \"string\", \"default\": \".\"}, \"pattern\": {\"type\": "
      "\"string\", \"default\": \"*\"}, \"recursive\": {\"type\": \"boolean\", \"default\": "
-     "false}, \"max_results\": {\"type\": \"integer\", \"default\": 60, \"maximum\": 100}}"                                                                                                 },
-    {"apply_patch",            SNP_RUN_TOOL_FILE,      "patch",
+     "false}, \"max_results\": {\"type\": \"integer\", \"default\": 60, \"maximum\": 100}}"},
+    {"apply_patch", SNP_RUN_TOOL_FILE, "patch",
      "Change files of the project in the sandbox by a unified diff, all of it or nothing. "
      "Paths "
-     "are relative to the project.",                                                                                 "{\"patch\": {\"type\": \"string\"}}"                                  },
-    {"FINAL",                  SNP_RUN_TOOL_FINAL,     "answer",        "Give the final answer and end.",
-     "{\"answer\": {\"type\": \"string\"}}"                                                                                                                                                 },
-    {"FINAL_VAR",              SNP_RUN_TOOL_FINAL_VAR, "variable_name",
-     "Give the value of a variable of execute_code as the final answer, and end.",                                   "{\"variable_name\": {\"type\": \"string\"}}"                          },
-    {"snipara_sub_complete",   SNP_RUN_TOOL_SUB,       "query",         sub_text,                                    sub_parameters                                                         },
-    {"snipara_batch_complete", SNP_RUN_TOOL_BATCH,     "queries",       batch_text,                                  batch_parameters                                                       },
+     "are relative to the project.",
+     "{\"patch\": {\"type\": \"string\"}}"},
+    {"FINAL", SNP_RUN_TOOL_FINAL, "answer", "Give the final answer and end.",
+     "{\"answer\": {\"type\": \"string\"}}"},
+    {"FINAL_VAR", SNP_RUN_TOOL_FINAL_VAR, "variable_name",
+     "Give the value of a variable of execute_code as the final answer, and end.",
+     "{\"variable_name\": {\"type\": \"string\"}}"},
+    {"snipara_sub_complete", SNP_RUN_TOOL_SUB, "query", sub_text, sub_parameters},
+    {"snipara_batch_complete", SNP_RUN_TOOL_BATCH, "queries", batch_text, batch_parameters},
 };
 
 /* Names that scripts and prompts may still have. */
@@ -71,7 +75,7 @@ static const struct {
     const char *alias;
     const char *name;
 } aliases[] = {
-    {"rlm_sub_complete",   "snipara_sub_complete"  },
+    {"rlm_sub_complete", "snipara_sub_complete"},
     {"rlm_batch_complete", "snipara_batch_complete"},
 };
 
@@ -110,8 +114,8 @@ static json_t *tool_json(const struct snp_run_tool *tool)
 
     SNP_ASSERT(r == 0 || r == SNP_E_NOMEM); /* the table is ours */
     return json_pack("{s:s, s:s, s:{s:s, s:o, s:o, s:b}}", "name", tool->name, "description",
-                     tool->description, "parameters", "type", "object", "properties",
-                     properties, "required", required, "additionalProperties", 0);
+                     tool->description, "parameters", "type", "object", "properties", properties,
+                     "required", required, "additionalProperties", 0);
 }
 
 static bool is_sub(const struct snp_run_tool *tool)
@@ -154,12 +158,11 @@ static bool is_name(const char *text)
 /* Leaves no name behind in the session. */
 static char *variable_code(const char *name)
 {
-    return snp_format(
-        "if '%s' not in globals():\n"
-        "    raise NameError(\"there is no variable '%s'; there are: \" + "
-        "', '.join(sorted(k for k in globals() if not k.startswith('_')))[:500])\n"
-        "__import__('sys').stdout.write(str(%s))\n",
-        name, name, name);
+    return snp_format("if '%s' not in globals():\n"
+                      "    raise NameError(\"there is no variable '%s'; there are: \" + "
+                      "', '.join(sorted(k for k in globals() if not k.startswith('_')))[:500])\n"
+                      "__import__('sys').stdout.write(str(%s))\n",
+                      name, name, name);
 }
 
 /* What the model was told of the arguments holds. */
@@ -173,8 +176,7 @@ static int schema_check(const struct snp_run_tool *tool,
     if (json == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    if (snp_schema_new(json_object_get(json, "parameters"), SNP_SCHEMA_STRICT, &schema, err) <
-        0) {
+    if (snp_schema_new(json_object_get(json, "parameters"), SNP_SCHEMA_STRICT, &schema, err) < 0) {
         SNP_ASSERT(err->code == SNP_E_NOMEM); /* the table is ours */
         return err->code;
     }
@@ -200,8 +202,7 @@ static int argument_take(const struct snp_run_tool *tool,
                         tool->argument);
     }
     if (*ret != NULL && strlen(*ret) != json_string_length(value)) {
-        return snp_fail(err, SNP_E_INVALID, "%s must not contain a NUL character",
-                        tool->argument);
+        return snp_fail(err, SNP_E_INVALID, "%s must not contain a NUL character", tool->argument);
     }
     if (*ret != NULL && strlen(*ret) > CODE_MAX) {
         return snp_fail(err, SNP_E_INVALID, "%s can have at most %d MiB", tool->argument,
@@ -227,11 +228,9 @@ int snp_run_tool_cell(const struct snp_run_tool *tool,
     if (tool->kind == SNP_RUN_TOOL_FILE) {
         *ret_input = snp_json_text(json_object_get(call, "arguments"));
         ret->input = *ret_input;
-        ret->argv =
-            json_pack("[s, s, s, s, s]", "python3", "-I", "-c", snp_tools_py, tool->name);
-        return *ret_input == NULL || ret->argv == NULL
-                   ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                   : 0;
+        ret->argv = json_pack("[s, s, s, s, s]", "python3", "-I", "-c", snp_tools_py, tool->name);
+        return *ret_input == NULL || ret->argv == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                                                       : 0;
     }
     SNP_ASSERT(argument != NULL); /* all other tools have one */
     if (tool->kind == SNP_RUN_TOOL_FINAL_VAR && !is_name(argument)) {
@@ -241,8 +240,7 @@ int snp_run_tool_cell(const struct snp_run_tool *tool,
     if (tool->kind == SNP_RUN_TOOL_CODE && strspn(argument, " \t\r\n") == strlen(argument)) {
         return snp_fail(err, SNP_E_INVALID, "No code provided");
     }
-    *ret_code =
-        tool->kind == SNP_RUN_TOOL_FINAL_VAR ? variable_code(argument) : strdup(argument);
+    *ret_code = tool->kind == SNP_RUN_TOOL_FINAL_VAR ? variable_code(argument) : strdup(argument);
     ret->code = *ret_code;
     return *ret_code == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }

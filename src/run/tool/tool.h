@@ -33,12 +33,16 @@ const struct snp_run_tool *snp_run_tool_find(const char *name);
 /* "execute_code, file_read, ...". The caller frees; NULL when out of memory. */
 char *snp_run_tool_names(void);
 
-/* For a provider: [{name, description, parameters}]; has_subs: those for sub-calls, too. New reference, NULL when out of memory. */
+/*
+ * For a provider: [{name, description, parameters}]; has_subs: those for sub-calls, too. New
+ * reference, NULL when out of memory.
+ */
 json_t *snp_run_tools(bool has_subs);
 
 /*
  * The cell that a call means. SNP_E_INVALID: the arguments are wrong, as *err says to the model.
- * ret_code, ret_input: owned by the caller; the cell borrows them. *ret is the caller's: snp_box_cell_done().
+ * ret_code, ret_input: owned by the caller; the cell borrows them. *ret is the caller's:
+ * snp_box_cell_done().
  */
 int snp_run_tool_cell(const struct snp_run_tool *tool,
                       const json_t *call,

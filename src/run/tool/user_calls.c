@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tool calls that run outside the sandbox. Like those inside, each begins on record first and ends on
- * record, in the order of the answer's calls; with more than one at once those that end early wait for the ones before
- * them. One that began and has no result on record is never begun again: nobody can say what it has done.
+ * Tool calls that run outside the sandbox. Like those inside, each begins on record first and ends
+ * on record, in the order of the answer's calls; with more than one at once those that end early
+ * wait for the ones before them. One that began and has no result on record is never begun again:
+ * nobody can say what it has done.
  */
 #include "run/tool/user_calls.h"
 
@@ -42,12 +43,12 @@ static void result_record(struct snp_run *run, struct snp_outside_call *slot)
     json_t *members = NULL;
 
     if (slot->content != NULL) {
-        members = json_pack("{s:O?, s:O?, s:O?, s:s, s:b, s:b, s:b, s:I, s:O?}", "call_id",
-                            json_object_get(run->state.answer, "call_id"), "tool_call_id",
-                            json_object_get(call, "id"), "name", json_object_get(call, "name"),
-                            "content", slot->content, "is_error", slot->is_error, "skipped", 0,
-                            "outside", 1, "duration_ms", (json_int_t)slot->duration_ms, "error",
-                            slot->error);
+        members =
+            json_pack("{s:O?, s:O?, s:O?, s:s, s:b, s:b, s:b, s:I, s:O?}", "call_id",
+                      json_object_get(run->state.answer, "call_id"), "tool_call_id",
+                      json_object_get(call, "id"), "name", json_object_get(call, "name"), "content",
+                      slot->content, "is_error", slot->is_error, "skipped", 0, "outside", 1,
+                      "duration_ms", (json_int_t)slot->duration_ms, "error", slot->error);
     }
     (void)!snp_run_step(run, "tool_result", members);
 }
@@ -144,14 +145,14 @@ static int call_begin(struct snp_run *run, size_t index)
     if (snp_run_step(run, "tool",
                      json_pack("{s:O?, s:O?, s:s, s:b}", "call_id",
                                json_object_get(run->state.answer, "call_id"), "tool_call_id",
-                               json_object_get(call, "id"), "name", name_of(call), "outside",
-                               1)) < 0) {
+                               json_object_get(call, "id"), "name", name_of(call), "outside", 1)) <
+        0) {
         return SNP_E_SYS;
     }
     slot = slot_take(run, index);
     SNP_ASSERT(slot != NULL); /* who calls has looked */
-    if (snp_usercall_begin(run->with.usertools, name_of(call),
-                           json_object_get(call, "arguments"), on_end, slot, &slot->call) < 0) {
+    if (snp_usercall_begin(run->with.usertools, name_of(call), json_object_get(call, "arguments"),
+                           on_end, slot, &slot->call) < 0) {
         slot_clear(slot);
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         snp_run_fail(run, &err);
@@ -179,9 +180,8 @@ static bool may_begin(const struct snp_run *run, size_t index)
     size_t most = run->with.parallel == 0 ? 1 : run->with.parallel;
     struct snp_err err;
 
-    return call != NULL && !run->is_cancelled && snp_run_left_ms(run) > 0 &&
-           n_used(run) < most && n_used(run) < SNP_ARRAY_LEN(run->outside) &&
-           snp_run_outside_has(run, call) &&
+    return call != NULL && !run->is_cancelled && snp_run_left_ms(run) > 0 && n_used(run) < most &&
+           n_used(run) < SNP_ARRAY_LEN(run->outside) && snp_run_outside_has(run, call) &&
            (state->budget.tool_calls == 0 ||
             state->turn_tools + n_before < state->budget.tool_calls) &&
            arguments_check(run, call, &err) == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tools that are not ours, and calls of them. A call is open (the tool has it), then answered; its end is
- * told by its timer, so never from within begin. The timer is also its deadline.
+ * Tools that are not ours, and calls of them. A call is open (the tool has it), then answered; its
+ * end is told by its timer, so never from within begin. The timer is also its deadline.
  */
 #include "run/tool/usertool.h"
 
@@ -87,11 +87,9 @@ void snp_usertools_free(struct snp_usertools *tools)
 }
 
 static const char ours[] = "snipara_";
-static const char old[] =
-    "rlm_"; /* the same tools in scripts and prompts that were there before */
+static const char old[] = "rlm_"; /* the same tools in scripts and prompts that were there before */
 
-static const struct registered_tool *tool_find(const struct snp_usertools *tools,
-                                               const char *name)
+static const struct registered_tool *tool_find(const struct snp_usertools *tools, const char *name)
 {
     for (size_t i = 0; tools != NULL && i < tools->n; i++) {
         if (strcmp(tools->items[i]->name, name) == 0) {
@@ -124,8 +122,7 @@ static int name_check(const struct snp_usertools *tools,
     }
     if (snp_run_tool_find(name) != NULL || snp_has_prefix(name, ours) != given->is_ours) {
         return snp_fail(err, SNP_E_INVALID,
-                        "a tool cannot be named %s: the name is taken by a built-in tool",
-                        name);
+                        "a tool cannot be named %s: the name is taken by a built-in tool", name);
     }
     return tool_find(tools, name) == NULL
                ? 0
@@ -152,9 +149,9 @@ static int entry_add(struct snp_usertools *tools,
     if (r < 0) {
         return r;
     }
-    entry = json_pack("{s:s, s:o, s:o, s:s}", "name", given->name, "description",
-                      snp_text_json(&text), "parameters", json_deep_copy(given->schema),
-                      "origin", given->origin);
+    entry =
+        json_pack("{s:s, s:o, s:o, s:s}", "name", given->name, "description", snp_text_json(&text),
+                  "parameters", json_deep_copy(given->schema), "origin", given->origin);
     if (entry == NULL || json_array_append_new(tools->list, entry) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -200,8 +197,7 @@ int snp_usertools_add(struct snp_usertools *tools,
     tool->given.name = tool->name;
     tool->given.description = NULL;
     tool->given.origin = tool->origin;
-    tool->given.timeout_ms =
-        given->timeout_ms == 0 ? SNP_USERTOOL_TIMEOUT_MS : given->timeout_ms;
+    tool->given.timeout_ms = given->timeout_ms == 0 ? SNP_USERTOOL_TIMEOUT_MS : given->timeout_ms;
     r = snp_schema_new(given->schema, given->manner, &tool->schema, err);
     r = r < 0 ? r : entry_add(tools, given, err);
     if (r < 0) {

@@ -12,12 +12,12 @@
  *
  *     static int my_begin(void *ctx, struct snp_usercall *call, const json_t *arguments, err)
  *     {
- *         ... starts something, and later, from the loop: snp_usercall_answer(call, false, text, n);
- *         return 0;
+ *         ... starts something, and later, from the loop: snp_usercall_answer(call, false, text,
+ *         n); return 0;
  *     }
  *
- * Arguments have been checked by the schema before begin is called; a call that takes longer than its
- * time is cancelled; what is answered is cut to SNP_USERTOOL_REPLY_MAX bytes, and goes to the
+ * Arguments have been checked by the schema before begin is called; a call that takes longer than
+ * its time is cancelled; what is answered is cut to SNP_USERTOOL_REPLY_MAX bytes, and goes to the
  * model cleaned, redacted and marked as data.
  */
 
@@ -55,12 +55,16 @@ struct snp_usertool {
     enum snp_schema_manner manner;
     const char *origin;  /* for the record: "command", "mcp NAME"; copied */
     uint64_t timeout_ms; /* 0 = SNP_USERTOOL_TIMEOUT_MS */
-    /* It is this program's: its name begins with snipara_ (rlm_ means it, too), and more of an answer is shown. */
+    /*
+     * It is this program's: its name begins with snipara_ (rlm_ means it, too), and more of an
+     * answer is shown.
+     */
     bool is_ours;
 
     /*
-     * Begin. Exactly one of these follows: snp_usercall_answer(), at once or later on the loop; or cancel.
-     * arguments: borrowed until return. Failure: nothing has begun; *err is told to the model.
+     * Begin. Exactly one of these follows: snp_usercall_answer(), at once or later on the loop; or
+     * cancel. arguments: borrowed until return. Failure: nothing has begun; *err is told to
+     * the model.
      */
     int (*begin)(void *ctx,
                  struct snp_usercall *call,
@@ -92,8 +96,9 @@ int snp_usertools_new(uv_loop_t *loop,
 void snp_usertools_free(struct snp_usertools *tools);
 
 /*
- * Add a tool. On failure it is not the set's: free is not called. SNP_E_INVALID: its name or schema is wrong, or
- * taken; SNP_E_UNSUPPORTED: its schema; SNP_E_LIMIT: it is too large, or there are too many.
+ * Add a tool. On failure it is not the set's: free is not called. SNP_E_INVALID: its name or schema
+ * is wrong, or taken; SNP_E_UNSUPPORTED: its schema; SNP_E_LIMIT: it is too large, or there are
+ * too many.
  */
 int snp_usertools_add(struct snp_usertools *tools,
                       const struct snp_usertool *given,
@@ -122,9 +127,9 @@ int snp_usertools_check(const struct snp_usertools *tools,
                         struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Call a tool; the arguments have been checked. done: once, later, from the loop, whatever happens, also
- * when it could not begin; then the call is gone. *ret_call may be NULL when out of memory only, which is
- * the one failure.
+ * Call a tool; the arguments have been checked. done: once, later, from the loop, whatever happens,
+ * also when it could not begin; then the call is gone. *ret_call may be NULL when out of memory
+ * only, which is the one failure.
  */
 int snp_usercall_begin(struct snp_usertools *tools,
                        const char *name,

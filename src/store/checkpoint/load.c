@@ -73,8 +73,7 @@ static int page_row(struct page *page,
                     struct snp_err *err)
 {
     struct checkpoint_row *row = &page->rows[page->n];
-    const char *texts[3] = {snp_col_text(rows, 3), snp_col_text(rows, 4),
-                            snp_col_text(rows, 6)};
+    const char *texts[3] = {snp_col_text(rows, 3), snp_col_text(rows, 4), snp_col_text(rows, 6)};
     size_t *places[3] = {&at->name, &at->key, &at->meta};
     const void *bytes;
     size_t n = 0;
@@ -120,12 +119,11 @@ static int page_job(struct snp_tx *tx, void *arg, struct snp_err *err)
 
     page->n = 0;
     snp_buf_clear(&page->texts);
-    r = snp_db_ask(
-        tx->db, &rows, err,
-        "SELECT items.row, part, kind, name, key, items.size, meta, hash, damaged, data"
-        " FROM items LEFT JOIN blobs ON blobs.row = items.blob"
-        " WHERE checkpoint = ? AND items.row > ? ORDER BY items.row LIMIT ?",
-        "iii", (int64_t)page->t->busy.checkpoint, after, (int64_t)PAGE_ITEMS);
+    r = snp_db_ask(tx->db, &rows, err,
+                   "SELECT items.row, part, kind, name, key, items.size, meta, hash, damaged, data"
+                   " FROM items LEFT JOIN blobs ON blobs.row = items.blob"
+                   " WHERE checkpoint = ? AND items.row > ? ORDER BY items.row LIMIT ?",
+                   "iii", (int64_t)page->t->busy.checkpoint, after, (int64_t)PAGE_ITEMS);
     while (r == 0 && page->n < PAGE_ITEMS && page->texts.len < PAGE_BYTES &&
            (r = snp_db_step(&rows, err)) > 0) {
         r = page_row(page, &rows, &at[page->n], err);
@@ -154,7 +152,10 @@ static int suspect_job(struct snp_tx *tx, void *arg, struct snp_err *err SNP_UNU
     return 0;
 }
 
-/* Of the bytes that follow. Those of an image have none: who takes it in can use nothing to read frames with. */
+/*
+ * Of the bytes that follow. Those of an image have none: who takes it in can use nothing to read
+ * frames with.
+ */
 static int put_head(struct snp_buf *head,
                     const struct checkpoint_row *row,
                     size_t n,
@@ -216,8 +217,7 @@ static int row_send(struct snp_transfer *t,
         }
     }
     if (r == SNP_E_NOT_FOUND && row->has_blob &&
-        snp_store_call(t->store, suspect_job, row->hash, SNP_DURABILITY_PROCESS, &ignored) <
-            0) {
+        snp_store_call(t->store, suspect_job, row->hash, SNP_DURABILITY_PROCESS, &ignored) < 0) {
         snp_log(SNP_LOG_WARN, "journal-mark", "why=\"%s\"", ignored.msg);
     }
     return r;
@@ -235,9 +235,8 @@ static int part_finish(struct snp_transfer *t,
                        struct snp_buf *head,
                        struct snp_err *err)
 {
-    int r = t->wants_image && part == SNP_STREAM_VARS
-                ? 0
-                : snp_stream_put_end(head, part, *items, err);
+    int r =
+        t->wants_image && part == SNP_STREAM_VARS ? 0 : snp_stream_put_end(head, part, *items, err);
 
     *items = 0;
     return r < 0 ? r : snp_transfer_write(t, head, NULL, 0, err);

@@ -26,7 +26,10 @@ enum {
 
 /* Saving: jobs -------------------------------------------------------------------------- */
 
-/* What was left by a rollback is of use as a snapshot only: in an epoch before, it is never the latest. */
+/*
+ * What was left by a rollback is of use as a snapshot only: in an epoch before, it is never
+ * the latest.
+ */
 static int epoch_check(struct snp_tx *tx,
                        const struct snp_transfer *t,
                        int64_t *ret_session,
@@ -72,7 +75,10 @@ static int same_find(struct snp_tx *tx,
     size_t n = 0;
     int r = 0;
 
-    /* An intact one, else any. Not by ORDER BY: thousands of items may share a key, as empty files do. */
+    /*
+     * An intact one, else any. Not by ORDER BY: thousands of items may share a key, as empty
+     * files do.
+     */
     for (int any = 0; r == 0 && any < 2; any++) {
         snp_rows_done(&rows);
         r = snp_db_row(tx->db, &rows, err,
@@ -112,8 +118,8 @@ static int item_insert(struct snp_tx *tx,
                       "INSERT INTO items(checkpoint, part, kind, name, key, size, meta, blob)"
                       " VALUES(?, ?, ?, ?, ?, ?, ?, NULLIF(?, 0))",
                       "iiittiti", (int64_t)t->busy.checkpoint, (int64_t)item->part,
-                      (int64_t)item->kind, item->name, item->key, (int64_t)item->size,
-                      item->meta, blob);
+                      (int64_t)item->kind, item->name, item->key, (int64_t)item->size, item->meta,
+                      blob);
 }
 
 static int slice_job(struct snp_tx *tx, void *arg, struct snp_err *err)
@@ -257,9 +263,7 @@ static void *arena_take(struct snp_transfer_slice *slice, const void *bytes, siz
 }
 
 /* What could not be saved, for the report: as much of it as a list may be long. */
-static int lost_add(struct snp_transfer *t,
-                    const struct snp_stream_item *item,
-                    struct snp_err *err)
+static int lost_add(struct snp_transfer *t, const struct snp_stream_item *item, struct snp_err *err)
 {
     snp_autojson json_t *row = json_pack("{s:s, s:s, s:s}", "name", item->name, "type",
                                          snp_json_str(item->meta, "type", ""), "reason",
@@ -342,9 +346,8 @@ static int save_setup(struct snp_transfer *t, struct snp_err *err)
 
     t->slice.items = calloc(SLICE_ITEMS, sizeof(*t->slice.items));
     t->slice.arena = malloc(ARENA_BYTES);
-    SNP_TRY_MEMORY(t->slice.items != NULL && t->slice.arena != NULL &&
-                       snp_buf_adds(&t->lost, "[") >= 0,
-                   err);
+    SNP_TRY_MEMORY(
+        t->slice.items != NULL && t->slice.arena != NULL && snp_buf_adds(&t->lost, "[") >= 0, err);
     return snp_stream_in_init(&t->in, &sink, most, err);
 }
 
@@ -411,8 +414,7 @@ int snp_transfer_save(struct snp_transfer *t, struct snp_err *err)
     SNP_THEN(r, save_finish(t, err));
     slice_discard(t);
     snp_transfer_idle(t);
-    if (r < 0 &&
-        snp_store_call(t->store, save_abort, t, SNP_DURABILITY_PROCESS, &ignored) < 0) {
+    if (r < 0 && snp_store_call(t->store, save_abort, t, SNP_DURABILITY_PROCESS, &ignored) < 0) {
         snp_log(SNP_LOG_DEBUG, "checkpoint-abort", "why=\"%s\"",
                 ignored.msg); /* at the next open */
     }

@@ -21,10 +21,8 @@ enum {
 /* Wait until the pipe is ready for what; SNP_E_TIMEOUT after SNP_BUNDLE_STALL_MS. */
 static int pipe_wait(struct snp_transfer *t, short what, struct snp_err *err)
 {
-    struct pollfd fds[2] = {
-        {.fd = t->fd,             .events = what  },
-        {.fd = t->store->stop_fd, .events = POLLIN}
-    };
+    struct pollfd fds[2] = {{.fd = t->fd, .events = what},
+                            {.fd = t->store->stop_fd, .events = POLLIN}};
     int r = SNP_RETRY(poll(fds, 2, SNP_BUNDLE_STALL_MS));
 
     if (r < 0) {
@@ -91,16 +89,10 @@ int snp_transfer_feed(struct snp_transfer *t, struct snp_err *err)
     return r;
 }
 
-int snp_transfer_write(struct snp_transfer *t,
-                       struct snp_buf *head,
-                       const void *bytes,
-                       size_t n,
-                       struct snp_err *err)
+int snp_transfer_write(
+    struct snp_transfer *t, struct snp_buf *head, const void *bytes, size_t n, struct snp_err *err)
 {
-    struct iovec parts[2] = {
-        {snp_buf_bytes(head),      head->len},
-        {(void *)(uintptr_t)bytes, n        }
-    };
+    struct iovec parts[2] = {{snp_buf_bytes(head), head->len}, {(void *)(uintptr_t)bytes, n}};
     int r = 0;
 
     while (r == 0 && parts[0].iov_len + parts[1].iov_len > 0) {

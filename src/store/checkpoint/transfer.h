@@ -3,8 +3,8 @@
 #define SNP_STORE_CHECKPOINT_TRANSFER_H
 
 /*
- * A checkpoint on its way, and the pipe it takes. A transfer's members belong to its thread while that
- * runs, to the loop before and after.
+ * A checkpoint on its way, and the pipe it takes. A transfer's members belong to its thread while
+ * that runs, to the loop before and after.
  */
 
 #include <pthread.h>

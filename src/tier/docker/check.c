@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Engines accept what they cannot do: cgroups they may not write, runtimes of theirs only. What is not so is said. */
+/*
+ * Engines accept what they cannot do: cgroups they may not write, runtimes of theirs only. What is
+ * not so is said.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +14,7 @@ bool snp_docker_is_gvisor(const struct snp_sandbox *s)
     const struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
     const char *runtime = d->runtime[0] != '\0' ? d->runtime : snp_docker_runtime(s);
 
-    for (const char *const *part = snp_docker_kernels; runtime != NULL && *part != NULL;
-         part++) {
+    for (const char *const *part = snp_docker_kernels; runtime != NULL && *part != NULL; part++) {
         if (strstr(runtime, *part) != NULL) {
             return true;
         }
@@ -64,13 +66,13 @@ static void check_limits(struct snp_sandbox *s, const json_t *host)
         enum snp_limit limit;
         const char *text;
     } rows[] = {
-        {"Memory",    snp_docker_memory(s),                           SNP_LIMIT_MEMORY,
+        {"Memory", snp_docker_memory(s), SNP_LIMIT_MEMORY,
          "memory: approximate (RLIMIT_DATA and sampling; the container engine does not bound "
-         "it)"                                                },
-        {"PidsLimit", snp_docker_pids(s),                             SNP_LIMIT_PROCESSES,
+         "it)"},
+        {"PidsLimit", snp_docker_pids(s), SNP_LIMIT_PROCESSES,
          "processes: the container engine does not bound them"},
-        {"NanoCpus",  s->spec.limits.value[SNP_LIMIT_CPUS] * 1000000, SNP_LIMIT_CPUS,
-         "cpus: the container engine does not bound them"     },
+        {"NanoCpus", s->spec.limits.value[SNP_LIMIT_CPUS] * 1000000, SNP_LIMIT_CPUS,
+         "cpus: the container engine does not bound them"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
@@ -108,16 +110,13 @@ int snp_docker_check(struct snp_sandbox *s,
                             "other limits; set docker_runtime = \"%s\"",
                             d->runtime);
         }
-        degrade(
-            s,
-            "processes: gVisor's own threads count, too, so code can have up to 1024 more than "
-            "the limit");
         degrade(s,
-                "memory: gVisor tells no parts of it, so the limit holds as address space of "
-                "each process, 128 MiB above it");
-        degrade(s,
-                "copies: gVisor has no Landlock; code can change the copies of its workspace, "
-                "and signal what is ours inside");
+                "processes: gVisor's own threads count, too, so code can have up to 1024 more than "
+                "the limit");
+        degrade(s, "memory: gVisor tells no parts of it, so the limit holds as address space of "
+                   "each process, 128 MiB above it");
+        degrade(s, "copies: gVisor has no Landlock; code can change the copies of its workspace, "
+                   "and signal what is ours inside");
         retract(s, "mounts: "); /* its /proc shows none of the host's paths */
     }
     if (!snp_docker_counts_files(s)) {

@@ -2,8 +2,8 @@
 /*
  * The life of a container.
  *
- *   look at the image -> create -> look at it -> attach -> make the streams -> start -> pid 1 has them -> the interpreter is ready
- *   -> ... -> remove
+ *   look at the image -> create -> look at it -> attach -> make the streams -> start -> pid 1 has
+ *   them -> the interpreter is ready -> ... -> remove
  *
  * Attached before it is started, so that nothing it says is lost. When the connection ends, its
  * standard input does, and pid 1 with it: so nothing stays when we are killed. What an engine was
@@ -208,8 +208,7 @@ static void stream_ended(struct snp_sandbox *s)
         return;
     }
     if (s->state == SNP_SANDBOX_OPENING && s->open_err.code == SNP_OK) {
-        (void)snp_fail(&s->open_err, SNP_E_INTERNAL,
-                       "the container ended before it was ready: %s",
+        (void)snp_fail(&s->open_err, SNP_E_INTERNAL, "the container ended before it was ready: %s",
                        last_words(d)[0] == '\0' ? "it said nothing" : last_words(d));
     }
     snp_sandbox_kill(s, "the container ended");
@@ -223,8 +222,8 @@ static void ask(struct snp_sandbox *s, const char *path, json_t *body, snp_docke
 {
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
     const struct snp_docker_request request = {
-        .method = d->stage == SNP_DOCKER_INSPECTING || d->stage == SNP_DOCKER_CHECKING ? NULL
-                                                                                       : "POST",
+        .method =
+            d->stage == SNP_DOCKER_INSPECTING || d->stage == SNP_DOCKER_CHECKING ? NULL : "POST",
         .path = path,
         .body = body,
         .cb = cb,
@@ -266,13 +265,12 @@ static void refused(struct snp_sandbox *s, const char *what, const json_t *body)
         const char *said;
         const char *way_out;
     } known[] = {
-        {"runtime specified",
-         "; name one that it has (docker info), or leave docker_runtime out"         },
-        {"cgroup",                    "; see its cgroup driver (docker info): native.cgroupdriver=cgroupfs works "
-                   "without systemd"                               },
+        {"runtime specified", "; name one that it has (docker info), or leave docker_runtime out"},
+        {"cgroup", "; see its cgroup driver (docker info): native.cgroupdriver=cgroupfs works "
+                   "without systemd"},
         {"executable file not found", "; its runtime is not installed where it looks"},
-        {"OCI runtime error",         "; its runtime does not work: try it with docker run, or name "
-                              "another: docker_runtime" },
+        {"OCI runtime error", "; its runtime does not work: try it with docker run, or name "
+                              "another: docker_runtime"},
     };
     const char *said = snp_docker_message(body);
     size_t n = strcspn(said, "\n");
@@ -282,9 +280,8 @@ static void refused(struct snp_sandbox *s, const char *what, const json_t *body)
     for (size_t i = 0; i < SNP_ARRAY_LEN(known) && way_out[0] == '\0'; i++) {
         way_out = strstr(said, known[i].said) != NULL ? known[i].way_out : "";
     }
-    (void)snp_fail(&s->open_err, SNP_E_UNSUPPORTED,
-                   "the container engine could not %s: %s%.*s%s", what, cut > 0 ? "..." : "",
-                   (int)(n - cut), said + cut, way_out);
+    (void)snp_fail(&s->open_err, SNP_E_UNSUPPORTED, "the container engine could not %s: %s%.*s%s",
+                   what, cut > 0 ? "..." : "", (int)(n - cut), said + cut, way_out);
     give_up(s);
 }
 
@@ -328,9 +325,8 @@ static void on_spawned(void *data, int eno, const char *bytes, size_t n)
 static int spawn(struct snp_sandbox *s, struct snp_err *err)
 {
     static const char driver[] = SNP_CONTAINER_OURS "/guest/driver.py";
-    const char *const argv[] = {
-        "python3", "-I",         driver, "--template", s->spec.python.name,
-        "--start", "--pristine", "4",    "--fd",       "3"};
+    const char *const argv[] = {"python3", "-I",         driver, "--template", s->spec.python.name,
+                                "--start", "--pristine", "4",    "--fd",       "3"};
     static const char *const envp[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8",
                                        "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp/.home"};
     snp_autobuf struct snp_buf raw = {0};
@@ -344,8 +340,8 @@ static int spawn(struct snp_sandbox *s, struct snp_err *err)
     add_list(&raw, argv, SNP_ARRAY_LEN(argv));
     add_list(&raw, envp, SNP_ARRAY_LEN(envp));
     add_text(&raw, "/workspace");
-    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SPAWN, snp_buf_bytes(&raw), raw.len, fd),
-                         on_spawned, s);
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SPAWN, snp_buf_bytes(&raw), raw.len, fd), on_spawned,
+                         s);
     return 0;
 }
 
@@ -365,7 +361,10 @@ static void on_channels(uv_poll_t *poll, int status, int events)
     }
 }
 
-/* Nobody has taken the streams, and they are asked for in the attached one: they become channels of that. */
+/*
+ * Nobody has taken the streams, and they are asked for in the attached one: they become channels
+ * of that.
+ */
 static void spoken(void *data)
 {
     struct snp_sandbox *s = data;
@@ -580,8 +579,7 @@ static void on_created(void *data, int status, json_t *body, const struct snp_er
     }
     if (s->has_process) {
         step_check(s);
-    } else if (!docker->is_podman &&
-               strstr(snp_docker_message(body), "seccomp profile") != NULL &&
+    } else if (!docker->is_podman && strstr(snp_docker_message(body), "seccomp profile") != NULL &&
                snp_docker_suit_podman(docker, s->supervisor->state_dir) == 0) {
         ask(s, "/containers/create", snp_docker_create_body(s), on_created);
     } else {

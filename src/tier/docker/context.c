@@ -65,11 +65,8 @@ static void pad(struct tar *tar, uint64_t size)
     put(tar, zeros, (BLOCK - size % BLOCK) % BLOCK);
 }
 
-static void put_header(struct tar *tar,
-                       char type,
-                       const char *name,
-                       const char *target,
-                       const struct snp_node *node)
+static void put_header(
+    struct tar *tar, char type, const char *name, const char *target, const struct snp_node *node)
 {
     struct tar_header h = {.type = type, .magic = "ustar  "};
     unsigned sum = 0;
@@ -232,11 +229,8 @@ static int write_tar(struct context *c, const char *dockerfile, struct snp_err *
     return c->tar.eno == 0 ? 0 : snp_fail_sys(err, c->tar.eno, "write the build context");
 }
 
-int snp_docker_context(const char *path,
-                       const char *dockerfile,
-                       int *ret_fd,
-                       uint64_t *ret_bytes,
-                       struct snp_err *err)
+int snp_docker_context(
+    const char *path, const char *dockerfile, int *ret_fd, uint64_t *ret_bytes, struct snp_err *err)
 {
     const char *folder = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe): one thread */
     struct context c = {.dir_fd = -1, .chunk = malloc(CHUNK)};

@@ -2,7 +2,10 @@
 #ifndef SNP_TIER_DOCKER_CONTEXT_H
 #define SNP_TIER_DOCKER_CONTEXT_H
 
-/* What an image of a workspace is built from: its files as a tar, without secrets and what is not source. */
+/*
+ * What an image of a workspace is built from: its files as a tar, without secrets and what is
+ * not source.
+ */
 
 #include <stdint.h>
 

@@ -13,12 +13,11 @@
 #include "tier/docker/docker.h"
 
 enum {
-    COPIES_IN_RESERVE =
-        66,               /* sleeping copies of the interpreter, as many as snapshots may be */
-    UNHELD = 2,           /* of those below: pid 1 itself, and for a process on its way out */
-    RUNTIME_THREADS = 10, /* of what starts the container */
-    OWN_PROCESSES = SNP_OWN_PROCESSES + RUNTIME_THREADS +
-                    2,  /* ... the relay, and a process on its way out */
+    COPIES_IN_RESERVE = 66, /* sleeping copies of the interpreter, as many as snapshots may be */
+    UNHELD = 2,             /* of those below: pid 1 itself, and for a process on its way out */
+    RUNTIME_THREADS = 10,   /* of what starts the container */
+    /* ... the relay, and a process on its way out */
+    OWN_PROCESSES = SNP_OWN_PROCESSES + RUNTIME_THREADS + 2,
     RESERVE = 64 << 20, /* of memory, for what is ours inside, and for copies */
     FILES_STORE = SNP_COPIES_BYTES_MAX,
     SMALL = 4096,
@@ -45,7 +44,10 @@ struct tmpfs {
     uint64_t files;
 };
 
-/* Podman knows no owner of one, so it is everybody's there, who is nobody but the code; nor how many files it holds. */
+/*
+ * Podman knows no owner of one, so it is everybody's there, who is nobody but the code; nor how
+ * many files it holds.
+ */
 static void add_tmpfs(const struct snp_sandbox *s, json_t *tmpfs, const struct tmpfs *t)
 {
     const unsigned mode = (t->mode & 0200U) == 0 ? t->mode : 01777;
@@ -58,8 +60,7 @@ static void add_tmpfs(const struct snp_sandbox *s, json_t *tmpfs, const struct t
             ? json_sprintf("rw,nosuid,nodev,%s,size=%llu,mode=%o,notmpcopyup",
                            strstr(t->flags, "noexec") != NULL ? "noexec" : "exec", bytes, mode)
             : json_sprintf("rw,nosuid,nodev,%s,size=%llu,nr_inodes=%llu,mode=%o,uid=%d,gid=%d",
-                           t->flags, bytes, (unsigned long long)t->files, t->mode, owner,
-                           owner));
+                           t->flags, bytes, (unsigned long long)t->files, t->mode, owner, owner));
 }
 
 /* All that can be written; volumes that the image declares would be writable without bound. */
@@ -79,9 +80,9 @@ static json_t *make_tmpfs(const struct snp_sandbox *s)
         add_tmpfs(s, tmpfs, &(const struct tmpfs){path, "noexec", 0555, SMALL, MOUNT_POINTS});
     }
     const struct tmpfs own[] = {
-        {"/tmp",       "noexec",           01777,     tmp,            tmp / 4096 + 64},
-        {"/workspace", "exec,strictatime", 0755,      room,           limit_of(s,      SNP_LIMIT_INODES) + 1},
-        {SNP_CONTAINER_COPIES,            "noexec",           0700, FILES_STORE, SNP_COPIES_FILES_MAX + 1    },
+        {"/tmp", "noexec", 01777, tmp, tmp / 4096 + 64},
+        {"/workspace", "exec,strictatime", 0755, room, limit_of(s, SNP_LIMIT_INODES) + 1},
+        {SNP_CONTAINER_COPIES, "noexec", 0700, FILES_STORE, SNP_COPIES_FILES_MAX + 1},
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(own); i++) {
         add_tmpfs(s, tmpfs, &own[i]);
@@ -95,15 +96,15 @@ static json_t *make_ulimits(const struct snp_sandbox *s)
         const char *name;
         uint64_t value;
     } rows[] = {
-        {"core",                             1         },
-        {"fsize",                            limit_of(s, SNP_LIMIT_FILE)},
-        {"memlock",                                  64 << 10                                   },
- /* not given, podman asks for more than root may have */
-        {"nproc",                                  snp_docker_engine(s)->is_podman ? PODMAN_PROCESSES : 0  },
-        {"msgqueue",                                  0                                },
-        {"nofile",                                  limit_of(s,     SNP_LIMIT_OPEN_FILES) + OWN_FILES},
-        {"sigpending", 1024      },
-        {"stack",                              8 << 20                                 },
+        {"core", 1},
+        {"fsize", limit_of(s, SNP_LIMIT_FILE)},
+        {"memlock", 64 << 10},
+        /* not given, podman asks for more than root may have */
+        {"nproc", snp_docker_engine(s)->is_podman ? PODMAN_PROCESSES : 0},
+        {"msgqueue", 0},
+        {"nofile", limit_of(s, SNP_LIMIT_OPEN_FILES) + OWN_FILES},
+        {"sigpending", 1024},
+        {"stack", 8 << 20},
     };
     json_t *list = json_array();
 
@@ -111,8 +112,8 @@ static json_t *make_ulimits(const struct snp_sandbox *s)
         if (snp_streq(rows[i].name, "nproc") && rows[i].value == 0) {
             continue;
         }
-        (void)json_array_append_new(list, json_pack("{s:s,s:I,s:I}", "Name", rows[i].name,
-                                                    "Soft", (json_int_t)rows[i].value, "Hard",
+        (void)json_array_append_new(list, json_pack("{s:s,s:I,s:I}", "Name", rows[i].name, "Soft",
+                                                    (json_int_t)rows[i].value, "Hard",
                                                     (json_int_t)rows[i].value));
     }
     return list;
@@ -121,8 +122,8 @@ static json_t *make_ulimits(const struct snp_sandbox *s)
 static void add_mount(json_t *list, json_t *source, json_t *target)
 {
     (void)json_array_append_new(list, json_pack("{s:s,s:o,s:o,s:b,s:{s:s}}", "Type", "bind",
-                                                "Source", source, "Target", target, "ReadOnly",
-                                                1, "BindOptions", "Propagation", "rprivate"));
+                                                "Source", source, "Target", target, "ReadOnly", 1,
+                                                "BindOptions", "Propagation", "rprivate"));
 }
 
 /* Our programs and the way to us, read-only. */
@@ -156,8 +157,8 @@ uint64_t snp_docker_pids(const struct snp_sandbox *s)
 }
 
 /*
- * Of /proc and /sys, what tells of the host: all but what programs need, as in native. In full, since ours take the
- * place of the engine's own lists; what a kernel does not have is passed over.
+ * Of /proc and /sys, what tells of the host: all but what programs need, as in native. In full,
+ * since ours take the place of the engine's own lists; what a kernel does not have is passed over.
  */
 static const char hidden[] =
     "mask=/proc/acpi:/proc/asound:/proc/bootconfig:/proc/buddyinfo:/proc/bus:/proc/cgroups:"
@@ -192,8 +193,8 @@ static void hide_paths(const struct snp_sandbox *s, json_t *host)
 static void bound_sockets(const struct snp_sandbox *s, json_t *host)
 {
     static const char *const rows[][2] = {
-        {"net.ipv4.tcp_rmem",     SNP_TCP_BUFFERS},
-        {"net.ipv4.tcp_wmem",     SNP_TCP_BUFFERS},
+        {"net.ipv4.tcp_rmem", SNP_TCP_BUFFERS},
+        {"net.ipv4.tcp_wmem", SNP_TCP_BUFFERS},
         {"net.ipv4.udp_rmem_min", SNP_UDP_BUFFERS},
         {"net.ipv4.udp_wmem_min", SNP_UDP_BUFFERS},
     };
@@ -213,8 +214,8 @@ static json_t *make_host(const struct snp_sandbox *s)
     json_int_t bytes = (json_int_t)snp_docker_memory(s);
     json_t *host =
         json_pack("{s:s,s:b,s:b,s:b,s:[s],s:[s,o],s:s,s:s}", "NetworkMode",
-                  s->spec.has_network ? "default" : "none", "ReadonlyRootfs", 1, "AutoRemove",
-                  1, "Privileged", 0, "CapDrop", "ALL", "SecurityOpt", "no-new-privileges:true",
+                  s->spec.has_network ? "default" : "none", "ReadonlyRootfs", 1, "AutoRemove", 1,
+                  "Privileged", 0, "CapDrop", "ALL", "SecurityOpt", "no-new-privileges:true",
                   json_sprintf("seccomp=%s", json_string_value(snp_docker_engine(s)->filter)),
                   "IpcMode", "private", "CgroupnsMode", "private");
 
@@ -222,13 +223,12 @@ static json_t *make_host(const struct snp_sandbox *s)
         (void)json_object_set_new(host, "Runtime", json_string(snp_docker_runtime(s)));
     }
     (void)json_object_update_new(
-        host, json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:{s:s,s:{}}}", "Memory", bytes,
-                        "MemorySwap", bytes, "NanoCpus",
-                        (json_int_t)limit_of(s, SNP_LIMIT_CPUS) * 1000000, "PidsLimit",
-                        (json_int_t)snp_docker_pids(s), "ShmSize",
-                        (json_int_t)limit_of(s, SNP_LIMIT_TMP), "Ulimits", make_ulimits(s),
-                        "Tmpfs", make_tmpfs(s), "Mounts", make_mounts(s), "LogConfig", "Type",
-                        "none", "Config"));
+        host,
+        json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:{s:s,s:{}}}", "Memory", bytes, "MemorySwap",
+                  bytes, "NanoCpus", (json_int_t)limit_of(s, SNP_LIMIT_CPUS) * 1000000, "PidsLimit",
+                  (json_int_t)snp_docker_pids(s), "ShmSize", (json_int_t)limit_of(s, SNP_LIMIT_TMP),
+                  "Ulimits", make_ulimits(s), "Tmpfs", make_tmpfs(s), "Mounts", make_mounts(s),
+                  "LogConfig", "Type", "none", "Config"));
     bound_sockets(s, host);
     hide_paths(s, host);
     return host;
@@ -260,11 +260,11 @@ static json_t *make_env(const struct snp_sandbox *s)
         const char *name;
         uint64_t value;
     } rows[] = {
-        {SNP_CONTAINER_DATA,                      memory + PROGRAM_DATA},
-        {                   SNP_CONTAINER_SPACE, is_gvisor ? memory + PROGRAM_SPACE : 0                     },
-        { SNP_CONTAINER_FILES,                  limit_of(s,                                       SNP_LIMIT_OPEN_FILES)},
-        {  SNP_CONTAINER_ROOM,
-         is_gvisor ? 0 : snp_docker_pids(s) - limit_of(s,                               SNP_LIMIT_PROCESSES) - UNHELD},
+        {SNP_CONTAINER_DATA, memory + PROGRAM_DATA},
+        {SNP_CONTAINER_SPACE, is_gvisor ? memory + PROGRAM_SPACE : 0},
+        {SNP_CONTAINER_FILES, limit_of(s, SNP_LIMIT_OPEN_FILES)},
+        {SNP_CONTAINER_ROOM,
+         is_gvisor ? 0 : snp_docker_pids(s) - limit_of(s, SNP_LIMIT_PROCESSES) - UNHELD},
     };
     json_t *list = json_array();
 
@@ -282,11 +282,10 @@ json_t *snp_docker_create_body(const struct snp_sandbox *s)
     return json_pack(
         "{s:s,s:[s],s:s,s:[],s:o,s:s,s:s,s:b,s:b,s:b,s:b,s:b,s:b,s:b,s:{s:[s]},"
         "s:{s:s,s:s,s:s},s:o}",
-        "Image", s->spec.python.rootfs, "Entrypoint", SNP_CONTAINER_OURS "/snp-init",
-        "StopSignal", "SIGKILL", "Cmd", "Env", make_env(s), "User", "65534:65534", "WorkingDir",
-        "/", "OpenStdin", 1, "StdinOnce", 1, "AttachStdin", 1, "AttachStdout", 1,
-        "AttachStderr", 1, "Tty", 0, "NetworkDisabled", !s->spec.has_network, "Healthcheck",
-        "Test", "NONE", "Labels", "snipara-sandbox.session", s->is_pooled ? "" : s->spec.id,
-        "snipara-sandbox.state", s->supervisor->state_dir, "snipara-sandbox.mark", docker->mark,
-        "HostConfig", make_host(s));
+        "Image", s->spec.python.rootfs, "Entrypoint", SNP_CONTAINER_OURS "/snp-init", "StopSignal",
+        "SIGKILL", "Cmd", "Env", make_env(s), "User", "65534:65534", "WorkingDir", "/", "OpenStdin",
+        1, "StdinOnce", 1, "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 1, "Tty", 0,
+        "NetworkDisabled", !s->spec.has_network, "Healthcheck", "Test", "NONE", "Labels",
+        "snipara-sandbox.session", s->is_pooled ? "" : s->spec.id, "snipara-sandbox.state",
+        s->supervisor->state_dir, "snipara-sandbox.mark", docker->mark, "HostConfig", make_host(s));
 }

@@ -144,14 +144,12 @@ int snp_docker_engine_find(struct snp_sandbox *s, struct snp_err *err)
     return 0;
 }
 
-static const char plain[] =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@";
+static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@";
 
 /* Has the project packages of its own, which are for this host's Python? */
 static bool has_venv(const char *project)
 {
-    snp_autofree char *path =
-        project == NULL ? NULL : snp_format("%s/.venv/pyvenv.cfg", project);
+    snp_autofree char *path = project == NULL ? NULL : snp_format("%s/.venv/pyvenv.cfg", project);
 
     return path != NULL && access(path, F_OK) == 0;
 }
@@ -173,8 +171,8 @@ static int check_socket(const char *socket, struct snp_err *err)
     return socket[0] == '\0' || (strlen(socket) <= SNP_ENGINE_PATH_MAX &&
                                  strchr(socket, '#') == NULL && snp_engine_is_local(socket))
                ? 0
-               : snp_fail(err, SNP_E_INVALID,
-                          "'%.100s' is not the socket of a container engine", socket);
+               : snp_fail(err, SNP_E_INVALID, "'%.100s' is not the socket of a container engine",
+                          socket);
 }
 
 /* Find the python3 of the image in [IMAGE][#RUNTIME[#SOCKET]]. */
@@ -207,8 +205,8 @@ static int find_python(const struct snp_python_query *query,
     name_of_runtime = strndup(runtime, (size_t)(socket - runtime));
     socket += socket[0] == '#' ? 1 : 0;
     SNP_TRY_MEMORY(name_of_runtime, err);
-    if (snp_engine_image_check(image, err) < 0 ||
-        check_runtime_name(name_of_runtime, err) < 0 || check_socket(socket, err) < 0) {
+    if (snp_engine_image_check(image, err) < 0 || check_runtime_name(name_of_runtime, err) < 0 ||
+        check_socket(socket, err) < 0) {
         return err->code;
     }
     *ret = (struct snp_python){
@@ -226,11 +224,13 @@ static int find_python(const struct snp_python_query *query,
     return 0;
 }
 
-/* A workspace image may have only the packages of its tests; modules are found in the copy of the project. */
+/*
+ * A workspace image may have only the packages of its tests; modules are found in the copy of
+ * the project.
+ */
 static const char *variable(const struct snp_sandbox_spec *spec)
 {
-    return spec->project != NULL &&
-                   snp_has_prefix(spec->python.rootfs, SNP_ENGINE_WORKSPACE_IMAGE)
+    return spec->project != NULL && snp_has_prefix(spec->python.rootfs, SNP_ENGINE_WORKSPACE_IMAGE)
                ? "PYTHONPATH=/workspace"
                : NULL;
 }
@@ -259,17 +259,16 @@ static void sweep(struct snp_sandbox *s)
 }
 
 /*
- * The container's own bound leaves room for copies of the interpreter; pid 1 looks at the code's part. One more than its
- * limit it has when it is refused, and gVisor refuses none.
+ * The container's own bound leaves room for copies of the interpreter; pid 1 looks at the code's
+ * part. One more than its limit it has when it is refused, and gVisor refuses none.
  */
 static void watch(struct snp_sandbox *s, bool is_running)
 {
     const uint64_t *value = s->spec.limits.value;
     const struct snp_init_watch raw = {.memory = is_running ? value[SNP_LIMIT_MEMORY] : 0,
-                                       .processes =
-                                           is_running && !snp_docker_is_gvisor(s)
-                                               ? (uint32_t)value[SNP_LIMIT_PROCESSES] + 1
-                                               : 0};
+                                       .processes = is_running && !snp_docker_is_gvisor(s)
+                                                        ? (uint32_t)value[SNP_LIMIT_PROCESSES] + 1
+                                                        : 0};
 
     snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WATCH, &raw, sizeof(raw), -1), snp_sandbox_ignore,
                          NULL);

@@ -2,7 +2,10 @@
 #ifndef SNP_TIER_DOCKER_DOCKER_H
 #define SNP_TIER_DOCKER_DOCKER_H
 
-/* Sandboxes in containers: one warm container for each, of whatever engine answers the Docker Engine API. */
+/*
+ * Sandboxes in containers: one warm container for each, of whatever engine answers the Docker
+ * Engine API.
+ */
 
 #include <stdbool.h>
 #include <uv.h>
@@ -32,8 +35,7 @@ struct snp_sandbox_events;
 struct snp_docker {
     struct snp_docker *next; /* owned */
     struct snp_docker_api api;
-    struct snp_err
-        no_engine; /* DOCKER_HOST names none that can be used; code SNP_OK = it may */
+    struct snp_err no_engine; /* DOCKER_HOST names none that can be used; code SNP_OK = it may */
     char mark[SNP_DOCKER_MARK_LEN + 1]; /* of this process, on its containers */
     char ours[4096];                    /* folder of guest/, snp-init and snp-files */
     json_t *filter;                     /* owned; a text: the seccomp profile, or its path */
@@ -75,9 +77,8 @@ struct snp_docker_sandbox {
     char runtime[SNP_DOCKER_RUNTIME_MAX + 1]; /* that runs it, as the engine says */
     bool is_unbounded[SNP_LIMIT_N];           /* the engine ignores that limit */
     struct snp_line line;
-    struct snp_channels
-        *channels;   /* owned; NULL = not attached. They carry what line does not */
-    uv_poll_t *poll; /* of their descriptor, or of the one that is being attached */
+    struct snp_channels *channels; /* owned; NULL = not attached. They carry what line does not */
+    uv_poll_t *poll;               /* of their descriptor, or of the one that is being attached */
     uv_timer_t *timer;
     int attach_fd; /* owned, until channels have it */
     char head[SNP_DOCKER_HEAD_MAX];
@@ -98,7 +99,10 @@ static inline struct snp_docker *snp_docker_engine(const struct snp_sandbox *s)
 
 /* The container runtime of the sandbox; "" = the engine's default. */
 const char *snp_docker_runtime(const struct snp_sandbox *s);
-/* Use the engine of the session. SNP_E_UNSUPPORTED: neither the session nor DOCKER_HOST of the daemon names one. */
+/*
+ * Use the engine of the session. SNP_E_UNSUPPORTED: neither the session nor DOCKER_HOST of the
+ * daemon names one.
+ */
 int snp_docker_engine_find(struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
 
 extern const struct snp_about snp_docker_about;
@@ -120,47 +124,55 @@ void snp_container_filled(struct snp_sandbox *s);
 /* The engine's table of events, with what is said while a sandbox is opened looked at. */
 const struct snp_sandbox_events *snp_docker_events(void);
 
-/* project.c ------------------------------------------------------------------------------------- */
+/* project.c ------------------------------------------------------------------------------------ */
 
 /* Copy the session's project into its workspace; then snp_container_filled. */
 void snp_docker_fill(struct snp_sandbox *s);
 
 /* Take out of a list of a project what its mask (guest/spec.h) hides. */
 void snp_docker_mask(struct snp_tree *tree, const char *mask, size_t n);
-/* The file behind a node that is left, or what the mask puts in its place. -1 = it cannot be read. */
+/*
+ * The file behind a node that is left, or what the mask puts in its place. -1 = it cannot be read.
+ */
 int snp_docker_open_masked(int dir_fd, const char *mask, size_t n, const struct snp_node *node);
 
-/* check.c: what the engine says of a container that it has made ------------------------------------ */
+/* check.c: what the engine says of a container that it has made -------------------------------- */
 
 /*
- * Is it what was asked for? What the engine cannot bound goes to s->degraded. made: the answer to create; found: to
- * inspect. SNP_E_UNSUPPORTED: it has another runtime.
+ * Is it what was asked for? What the engine cannot bound goes to s->degraded. made: the answer to
+ * create; found: to inspect. SNP_E_UNSUPPORTED: it has another runtime.
  */
 int snp_docker_check(struct snp_sandbox *s,
                      const json_t *made,
                      const json_t *found,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* A kernel of its own: no seccomp and no Landlock of ours inside, and its threads count as the container's processes. */
+/*
+ * A kernel of its own: no seccomp and no Landlock of ours inside, and its threads count as the
+ * container's processes.
+ */
 bool snp_docker_is_gvisor(const struct snp_sandbox *s);
 /* Podman passes no number of files on, and gVisor does not look at it. */
 bool snp_docker_counts_files(const struct snp_sandbox *s);
 
-/* reap.c: once the engine answers, remove containers that earlier tiers of this state folder left. */
+/*
+ * reap.c: once the engine answers, remove containers that earlier tiers of this state folder left.
+ */
 void snp_docker_reap(struct snp_docker *docker, const char *state_dir);
 
 /* create.c: what a container is made of; the body of `create`. New reference. */
 json_t *snp_docker_create_body(const struct snp_sandbox *s);
-/* From here on bodies are as podman wants them. -1: no file for our seccomp profile can be written. */
+/*
+ * From here on bodies are as podman wants them. -1: no file for our seccomp profile can be written.
+ */
 int snp_docker_suit_podman(struct snp_docker *docker, const char *state_dir) SNP_NODISCARD;
 /* Limits of it: bytes, and processes. */
 uint64_t snp_docker_memory(const struct snp_sandbox *s);
 uint64_t snp_docker_pids(const struct snp_sandbox *s);
 
-/* manifest.c ------------------------------------------------------------------------------------ */
+/* manifest.c ----------------------------------------------------------------------------------- */
 
-const char *snp_docker_limited_by(const struct snp_supervisor *supervisor,
-                                  enum snp_limit limit);
+const char *snp_docker_limited_by(const struct snp_supervisor *supervisor, enum snp_limit limit);
 void snp_docker_degraded(const struct snp_supervisor *supervisor, json_t *list);
 json_t *snp_docker_controls(const struct snp_sandbox *s, json_t *resources);
 json_t *snp_docker_probe(struct snp_supervisor *supervisor);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * {"socket", "base", "tag" (null: the base is all), "path", "dockerfile", "label", "network", "args"}
- * -> {"error" (null: it is there), "log"}
+ * {"socket", "base", "tag" (null: the base is all), "path", "dockerfile", "label", "network",
+ * "args"} -> {"error" (null: it is there), "log"}
  */
 #include "tier/docker/image.h"
 
@@ -36,7 +36,10 @@ struct work {
     uint64_t told_us;
 };
 
-/* One line, as it may be shown on a terminal: colours are taken out, the rest is escaped. The caller frees. */
+/*
+ * One line, as it may be shown on a terminal: colours are taken out, the rest is escaped. The
+ * caller frees.
+ */
 static char *shown(const char *text, size_t n)
 {
     snp_autobuf struct snp_buf plain = {0};
@@ -203,8 +206,8 @@ static int build(struct work *w, const json_t *spec, struct snp_err *err)
     snp_autoclose int fd = -1;
     uint64_t bytes = 0;
     int status = 0;
-    int r = snp_docker_context(snp_json_str(spec, "path", ""),
-                               snp_json_str(spec, "dockerfile", ""), &fd, &bytes, err);
+    int r = snp_docker_context(snp_json_str(spec, "path", ""), snp_json_str(spec, "dockerfile", ""),
+                               &fd, &bytes, err);
     snp_autofree char *path =
         snp_format("/build?t=%s&dockerfile=" SNP_DOCKERFILE
                    "&rm=1&forcerm=1&pull=0&version=1&networkmode=%s&buildargs=%s&labels=%s",

@@ -4,8 +4,8 @@
 
 /*
  * tier-docker --image FILE: get the image that the JSON in FILE names, as cli/setup/image.c writes
- * it. Progress goes to standard error; what went wrong, with the end of the build's log, is the answer on
- * standard output. The exit status.
+ * it. Progress goes to standard error; what went wrong, with the end of the build's log, is the
+ * answer on standard output. The exit status.
  */
 int snp_docker_image_main(const char *file);
 

@@ -23,9 +23,7 @@ static const char prefix[] = "line-";
 
 void snp_line_init(struct snp_line *line)
 {
-    *line = (struct snp_line){
-        .fd = -1, .ends = {-1, -1, -1}
-    };
+    *line = (struct snp_line){.fd = -1, .ends = {-1, -1, -1}};
 }
 
 static void remove_folder(const char *folder)
@@ -69,7 +67,10 @@ static bool proc_says(pid_t pid, const char *file, const char *text)
            strstr(content, text) != NULL;
 }
 
-/* Pid 1 of our container. Nobody else has both that number in a namespace of its own and the container's control group. */
+/*
+ * Pid 1 of our container. Nobody else has both that number in a namespace of its own and the
+ * container's control group.
+ */
 static bool is_awaited(const struct snp_line *line, int fd)
 {
     struct ucred peer = {0};

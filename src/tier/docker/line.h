@@ -3,9 +3,9 @@
 #define SNP_TIER_DOCKER_LINE_H
 
 /*
- * A socket in a folder of its own that a container is shown, over which its pid 1 gets its streams as in native: what is
- * sent over them then passes no engine. Where it leads nowhere nobody comes, and the streams become channels; so too
- * where /proc does not show who came.
+ * A socket in a folder of its own that a container is shown, over which its pid 1 gets its streams
+ * as in native: what is sent over them then passes no engine. Where it leads nowhere nobody comes,
+ * and the streams become channels; so too where /proc does not show who came.
  */
 
 #include <stdbool.h>
@@ -25,7 +25,10 @@ struct snp_line {
 
 void snp_line_init(struct snp_line *line);
 
-/* Make folder, below state_dir with that name, and socket. container: borrowed; its id, "" until it has one. */
+/*
+ * Make folder, below state_dir with that name, and socket. container: borrowed; its id, "" until it
+ * has one.
+ */
 int snp_line_open(struct snp_line *line,
                   uv_loop_t *loop,
                   const char *state_dir,

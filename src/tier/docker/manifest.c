@@ -97,14 +97,13 @@ json_t *snp_docker_controls(const struct snp_sandbox *s, json_t *resources)
         json_pack("{s:b,s:s}", "enforced", !s->spec.has_network, "how",
                   s->spec.has_network ? "the engine's network: docker_network_disabled = false"
                                       : "network none: a loopback and nothing else");
-    json_t *files =
-        json_pack("{s:b,s:s,s:s,s:o,s:i,s:s?}", "enforced", 1, "root", "the image, read-only",
-                  "workspace",
-                  s->spec.project == NULL ? "empty scratch: a sized tmpfs"
-                                          : "a copy of the project in a sized tmpfs",
-                  "masked", snp_manifest_masked(s, MASKED_MAX, SIZE_MAX), "masked_total",
-                  (int)json_array_size(s->masked), "image",
-                  json_string_value(json_object_get(d->image, "Id")));
+    json_t *files = json_pack("{s:b,s:s,s:s,s:o,s:i,s:s?}", "enforced", 1, "root",
+                              "the image, read-only", "workspace",
+                              s->spec.project == NULL ? "empty scratch: a sized tmpfs"
+                                                      : "a copy of the project in a sized tmpfs",
+                              "masked", snp_manifest_masked(s, MASKED_MAX, SIZE_MAX),
+                              "masked_total", (int)json_array_size(s->masked), "image",
+                              json_string_value(json_object_get(d->image, "Id")));
     json_t *calls =
         json_pack("{s:b,s:s,s:b,s:i,s:s,s:s}", "enforced", 1, "seccomp",
                   snp_docker_is_gvisor(s) ? "none: calls go to gVisor's kernel" : "allow-list",
@@ -135,8 +134,8 @@ json_t *snp_docker_probe(struct snp_supervisor *supervisor)
         (void)snprintf(detail, sizeof(detail), "engine %.40s at %.80s",
                        snp_json_str(version, "Version", "?"), docker->api.socket);
     }
-    (void)json_array_append_new(
-        features, snp_probe_row("docker tier", usable, usable ? detail : "",
-                                "environment docker runs in native", usable ? "" : err.msg));
+    (void)json_array_append_new(features, snp_probe_row("docker tier", usable, usable ? detail : "",
+                                                        "environment docker runs in native",
+                                                        usable ? "" : err.msg));
     return json_pack("{s:o,s:b}", "features", features, "usable", usable);
 }

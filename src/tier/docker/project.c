@@ -126,8 +126,7 @@ int snp_docker_open_masked(int dir_fd, const char *mask, size_t n, const struct 
         struct record record = record_next(&mask);
         if (record.kind == 'f' && strcmp(record.path, node->path) == 0) {
             snp_autoclose int fd = memfd_create("masked", MFD_CLOEXEC);
-            return fd < 0 || snp_write_all(fd, record.bytes, record.n) < 0 ? -1
-                                                                           : SNP_TAKE_FD(fd);
+            return fd < 0 || snp_write_all(fd, record.bytes, record.n) < 0 ? -1 : SNP_TAKE_FD(fd);
         }
     }
     snp_autoclose int dir = snp_tree_open_parent(dir_fd, node->path, &name);

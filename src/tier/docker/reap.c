@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Containers that a tier left behind which was killed together with its engine, or before it could end them. */
+/*
+ * Containers that a tier left behind which was killed together with its engine, or before it could
+ * end them.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,6 @@ json_t *snp_about_json(const struct snp_about *about, json_t *methods)
     add_words(guarantees, about->guarantees);
     add_words(kernels, about->kernels);
     add_words(methods, about->verbs);
-    return json_pack("{s:i, s:b, s:o, s:o, s:o}", "rank", about->rank, "by_name",
-                     about->is_by_name, "guarantees", guarantees, "kernels", kernels, "verbs",
-                     methods);
+    return json_pack("{s:i, s:b, s:o, s:o, s:o}", "rank", about->rank, "by_name", about->is_by_name,
+                     "guarantees", guarantees, "kernels", kernels, "verbs", methods);
 }

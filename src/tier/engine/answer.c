@@ -26,8 +26,7 @@ static void send_frame(struct snp_supervisor *supervisor,
     /* What is answered is bounded where it is made. If not, only this request fails. */
     if (frame.head_len > SNP_FRAME_HEAD_MAX ||
         frame.raw_len > SNP_FRAME_BODY_MAX - frame.head_len) {
-        static const char error[] =
-            "{\"code\":\"limit\",\"message\":\"the answer is too long\"}";
+        static const char error[] = "{\"code\":\"limit\",\"message\":\"the answer is too long\"}";
         frame.type = SNP_RPC_ERROR;
         frame.head = error;
         frame.head_len = sizeof(error) - 1;

@@ -15,9 +15,7 @@ void snp_answer_response(struct snp_supervisor *supervisor,
                          const json_t *head,
                          const char *raw,
                          size_t raw_len);
-void snp_answer_error(struct snp_supervisor *supervisor,
-                      uint32_t id,
-                      const struct snp_err *err);
+void snp_answer_error(struct snp_supervisor *supervisor, uint32_t id, const struct snp_err *err);
 
 /* An event of request id. */
 void snp_answer_event(struct snp_supervisor *supervisor,
@@ -27,8 +25,6 @@ void snp_answer_event(struct snp_supervisor *supervisor,
                       size_t raw_len);
 
 /* A session ended by itself. */
-void snp_answer_gone(struct snp_supervisor *supervisor,
-                     const char *session,
-                     const char *reason);
+void snp_answer_gone(struct snp_supervisor *supervisor, const char *session, const char *reason);
 
 #endif

@@ -186,7 +186,10 @@ static int which_stream(const struct snp_sandbox *s, const uv_poll_t *poll)
     return poll == s->out_poll[1] ? 1 : 0;
 }
 
-/* A few chunks at most, so that a flood from one sandbox leaves room for the others. False at the end. */
+/*
+ * A few chunks at most, so that a flood from one sandbox leaves room for the others. False at
+ * the end.
+ */
 static bool read_output(struct snp_sandbox *s, int stream, unsigned max_reads)
 {
     static char chunk[READ_CHUNK];
@@ -225,10 +228,7 @@ void snp_sandbox_drain(struct snp_sandbox *s)
     }
 }
 
-int snp_sandbox_new_output(struct snp_sandbox *s,
-                           uid_t owner,
-                           int ret_fd[2],
-                           struct snp_err *err)
+int snp_sandbox_new_output(struct snp_sandbox *s, uid_t owner, int ret_fd[2], struct snp_err *err)
 {
     for (int i = 0; i < 2; i++) {
         int pair[2];

@@ -16,9 +16,7 @@ struct snp_sandbox_events {
     void (*guest_frame)(struct snp_sandbox *s, const struct snp_frame *frame);
     void (*guest_end)(struct snp_sandbox *s, const struct snp_err *err);
     void (*output)(struct snp_sandbox *s, int stream, const char *bytes, size_t n);
-    void (*exited)(struct snp_sandbox *s,
-                   uint32_t id,
-                   const char *raw); /* 21 bytes of an EXIT */
+    void (*exited)(struct snp_sandbox *s, uint32_t id, const char *raw); /* 21 bytes of an EXIT */
     void (*memory)(struct snp_sandbox *s, uint64_t bytes);
     /* Its files passed a limit that no file system holds. */
     void (*disk)(struct snp_sandbox *s, enum snp_limit limit);
@@ -32,16 +30,15 @@ struct snp_sandbox_events {
 
 /* For a tier's open -------------------------------------------------------------------- */
 
-/* Make the output's pipes, which owner may open again (0 = anybody who could); the caller closes ret_fd. */
-int snp_sandbox_new_output(struct snp_sandbox *s,
-                           uid_t owner,
-                           int ret_fd[2],
-                           struct snp_err *err) SNP_NODISCARD;
+/*
+ * Make the output's pipes, which owner may open again (0 = anybody who could); the caller
+ * closes ret_fd.
+ */
+int snp_sandbox_new_output(struct snp_sandbox *s, uid_t owner, int ret_fd[2], struct snp_err *err)
+    SNP_NODISCARD;
 
 /* Make a new guest stream; *ret_fd is the interpreter's end (caller closes). */
-int snp_sandbox_new_guest(struct snp_sandbox *s,
-                          int *ret_fd,
-                          struct snp_err *err) SNP_NODISCARD;
+int snp_sandbox_new_guest(struct snp_sandbox *s, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
 /* Pid 1 is behind init_fd (consumed, also on failure): begin to listen to it and to the output. */
 int snp_sandbox_connect(struct snp_sandbox *s, int init_fd, struct snp_err *err) SNP_NODISCARD;
@@ -67,7 +64,10 @@ void snp_sandbox_ask_init(struct snp_sandbox *s,
 /* A callback for who does not care. */
 void snp_sandbox_ignore(void *data, int eno, const char *bytes, size_t n);
 
-/* A frame to the interpreter behind link, with head (taken) and fd (-1 = none). -1: it could not be sent. */
+/*
+ * A frame to the interpreter behind link, with head (taken) and fd (-1 = none). -1: it could not
+ * be sent.
+ */
 int snp_guest_send(struct snp_link *link, const struct snp_frame *frame, json_t *head, int fd)
     SNP_NODISCARD;
 

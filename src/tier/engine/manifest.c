@@ -30,11 +30,11 @@ static const char *how_limited(const struct snp_sandbox *s,
         const char *name;
         const char *otherwise;
     } by_cgroup[] = {
-        {SNP_LIMIT_MEMORY,    SNP_CGROUP_MEMORY, "memory",
+        {SNP_LIMIT_MEMORY, SNP_CGROUP_MEMORY, "memory",
          "approximate: RLIMIT_DATA and sampling every 20 ms; at most 140 MiB more were "
-         "measured"                                                                          },
-        {SNP_LIMIT_PROCESSES, SNP_CGROUP_PIDS,   "pids",   NULL                              },
-        {SNP_LIMIT_CPUS,      SNP_CGROUP_CPU,    "cpu",    "approximate: bound to whole CPUs"},
+         "measured"},
+        {SNP_LIMIT_PROCESSES, SNP_CGROUP_PIDS, "pids", NULL},
+        {SNP_LIMIT_CPUS, SNP_CGROUP_CPU, "cpu", "approximate: bound to whole CPUs"},
     };
     static const char *const others[SNP_LIMIT_N] = {
         [SNP_LIMIT_WALL] = "timer of the supervisor: interrupt, then kill",
@@ -46,8 +46,7 @@ static const char *how_limited(const struct snp_sandbox *s,
     const char *by = s->supervisor->ops->limited_by(s->supervisor, limit);
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(by_cgroup); i++) {
-        const struct snp_cgroup_slot *slot =
-            &s->supervisor->cgroups.slot[by_cgroup[i].controller];
+        const struct snp_cgroup_slot *slot = &s->supervisor->cgroups.slot[by_cgroup[i].controller];
         if (by_cgroup[i].limit != limit || s->supervisor->ops->limits_itself) {
             continue;
         }
@@ -143,10 +142,10 @@ void snp_manifest_degraded(const struct snp_supervisor *supervisor,
         return;
     }
     if (!snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY)) {
-        (void)json_array_append_new(
-            list, json_sprintf("memory: approximate, up to 140 MiB more were "
-                               "measured (%s)",
-                               supervisor->cgroups.slot[SNP_CGROUP_MEMORY].why));
+        (void)json_array_append_new(list,
+                                    json_sprintf("memory: approximate, up to 140 MiB more were "
+                                                 "measured (%s)",
+                                                 supervisor->cgroups.slot[SNP_CGROUP_MEMORY].why));
     }
     if (snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY) && can_swap(supervisor)) {
         (void)json_array_append_new(
@@ -172,11 +171,10 @@ json_t *snp_manifest(const struct snp_sandbox *s)
     struct utsname host = {0};
 
     (void)uname(&host);
-    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s?,s:s,s:b,s:b,s:o,s:O}", "tier",
-                     ops->name, "template", s->spec.python.name, "template_hash",
-                     s->spec.python.hash, "interpreter", s->spec.python.exe, "packages",
-                     s->spec.python.site, "python", s->python, "venv_unused",
-                     s->spec.python.note, "rootfs", s->spec.python.rootfs, "kernel",
-                     host.release, "from_pool", s->was_pooled, "from_image", s->is_thawed,
+    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s?,s:s,s:b,s:b,s:o,s:O}", "tier", ops->name,
+                     "template", s->spec.python.name, "template_hash", s->spec.python.hash,
+                     "interpreter", s->spec.python.exe, "packages", s->spec.python.site, "python",
+                     s->python, "venv_unused", s->spec.python.note, "rootfs", s->spec.python.rootfs,
+                     "kernel", host.release, "from_pool", s->was_pooled, "from_image", s->is_thawed,
                      "controls", controls, "degraded", s->degraded);
 }

@@ -153,8 +153,7 @@ static void sandbox_begin(struct snp_sandbox *s)
     snp_snapshot_begin(s);
     s->setup_us = (uint32_t)(snp_now_us() - s->open_us);
     snp_autojson json_t *manifest = snp_manifest(s);
-    json_t *answer =
-        SNP_WRITE(snp_tier_open_answer, .manifest = manifest, .open_us = s->setup_us);
+    json_t *answer = SNP_WRITE(snp_tier_open_answer, .manifest = manifest, .open_us = s->setup_us);
     snp_answer_response(s->supervisor, s->open_id, answer, NULL, 0);
     json_decref(answer);
     s->open_id = 0;
@@ -275,8 +274,7 @@ static int check_host(struct snp_sandbox *s, struct snp_err *err)
                         SNP_SUPERVISOR_SANDBOXES_MAX);
     }
     if (supervisor->ops->folder != NULL &&
-        supervisor->ops->folder(supervisor, s->spec.id, s->folder, sizeof(s->folder), err) <
-            0) {
+        supervisor->ops->folder(supervisor, s->spec.id, s->folder, sizeof(s->folder), err) < 0) {
         return err->code;
     }
     if (supervisor->ops->check(s, err) < 0) {
@@ -284,8 +282,8 @@ static int check_host(struct snp_sandbox *s, struct snp_err *err)
     }
     if (s->spec.instead_of != NULL) {
         (void)json_array_append_new(
-            s->degraded, json_sprintf("environment: local, because native cannot run: %s",
-                                      s->spec.instead_of));
+            s->degraded,
+            json_sprintf("environment: local, because native cannot run: %s", s->spec.instead_of));
     }
     snp_manifest_degraded(supervisor, &s->spec.limits, s->degraded);
     return s->spec.require_exact ? snp_sandbox_check_exact(s, err) : 0;

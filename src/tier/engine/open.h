@@ -27,7 +27,9 @@ int snp_sandbox_prepare(struct snp_supervisor *supervisor,
                         const struct snp_sandbox_spec *spec,
                         struct snp_err *err) SNP_NODISCARD;
 
-/* The supervisor ends: kill all and wait (bounded) until nothing of them is left. Answers nothing. */
+/*
+ * The supervisor ends: kill all and wait (bounded) until nothing of them is left. Answers nothing.
+ */
 void snp_sandbox_end_all(struct snp_supervisor *supervisor);
 
 /*

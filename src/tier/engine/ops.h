@@ -49,17 +49,17 @@ struct snp_tier_ops {
     const struct snp_about *about; /* rank, guarantees, verbs: see about.h */
 
     /* What the engine has to know. */
-    bool can_pool;         /* sandboxes can be made before it is known whose they are */
-    bool shows_project;    /* the host's folder lies below the workspace; else it is copied */
-    bool bounds_workspace; /* while a cell runs; else its size is looked at afterwards, too */
-    bool limits_itself;    /* our control groups hold none of it: limited_by says what does */
+    bool can_pool;              /* sandboxes can be made before it is known whose they are */
+    bool shows_project;         /* the host's folder lies below the workspace; else it is copied */
+    bool bounds_workspace;      /* while a cell runs; else its size is looked at afterwards, too */
+    bool limits_itself;         /* our control groups hold none of it: limited_by says what does */
     bool holds_files_in_memory; /* copies of the workspace count as the sandbox's memory */
 
     /* The supervisor --------------------------------------------------------------------- */
 
     /*
-     * Once, before the first request. May block. That nothing can run on this host is no
-     * failure: then supervisor->can_run is false and supervisor->why says the reason and the way out.
+     * Once, before the first request. May block. That nothing can run on this host is no failure:
+     * then supervisor->can_run is false and supervisor->why says the reason and the way out.
      */
     int (*start)(struct snp_supervisor *supervisor, struct snp_err *err);
 
@@ -94,7 +94,10 @@ struct snp_tier_ops {
     /* A default variable "NAME=VALUE"; the request overrides it. NULL, or NULL returned = none. */
     const char *(*variable)(const struct snp_sandbox_spec *spec);
 
-    /* What is in front of /workspace and /tmp, as the code sees it. NULL = nothing: a root of its own. */
+    /*
+     * What is in front of /workspace and /tmp, as the code sees it. NULL = nothing: a root of
+     * its own.
+     */
     int (*folder)(const struct snp_supervisor *supervisor,
                   const char *session_id,
                   char *out,
@@ -126,13 +129,22 @@ struct snp_tier_ops {
      */
     void (*open)(struct snp_sandbox *s);
 
-    /* Copy s's project into the workspace of one that was open; as for open. NULL where projects are shown. */
+    /*
+     * Copy s's project into the workspace of one that was open; as for open. NULL where projects
+     * are shown.
+     */
     void (*fill)(struct snp_sandbox *s);
 
-    /* Pid 1 has said that its first copy is there, and so that it has seen the workspace. NULL = of no interest. */
+    /*
+     * Pid 1 has said that its first copy is there, and so that it has seen the workspace. NULL = of
+     * no interest.
+     */
     void (*settled)(struct snp_sandbox *s);
 
-    /* These are the ends of one socket pair, each to be passed to another process inside. NULL = of no interest. */
+    /*
+     * These are the ends of one socket pair, each to be passed to another process inside. NULL = of
+     * no interest.
+     */
     void (*paired)(struct snp_sandbox *s, const int ends[2]);
 
     /* An image of s is saved, which is of use only with its template's. NULL = there are none. */
@@ -141,7 +153,10 @@ struct snp_tier_ops {
     /* Kill everything in it. May be called again. Only with s->has_process. */
     void (*kill)(struct snp_sandbox *s);
 
-    /* Kill everything in it but pid 1 and s->spared; then snp_sandbox_swept, unless the sandbox ends. */
+    /*
+     * Kill everything in it but pid 1 and s->spared; then snp_sandbox_swept, unless the
+     * sandbox ends.
+     */
     void (*sweep)(struct snp_sandbox *s);
 
     /* A cell begins or ends: look at what no kernel bounds, more or less often. */
@@ -153,7 +168,9 @@ struct snp_tier_ops {
      */
     bool (*is_unwritten)(struct snp_sandbox *s, uint64_t *ret_bytes);
 
-    /* Apply the limits of wanted that a running sandbox can change to s->spec.limits. NULL = none. */
+    /*
+     * Apply the limits of wanted that a running sandbox can change to s->spec.limits. NULL = none.
+     */
     void (*limit)(struct snp_sandbox *s, const struct snp_limits *wanted);
 
     /* CPU time of all its processes so far. NULL = pid 1 counts. */

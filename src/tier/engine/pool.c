@@ -2,9 +2,9 @@
 /*
  * A few kinds of session are remembered, the latest first; of each some sandboxes are kept. They
  * are made one at a time, when nothing else is asked of the template and no session is being
- * filled, because making one takes it, or a processor, from those who wait. A pooled sandbox over a project is not kept for long: it holds
- * the folder's file system, and what it hides was found when it was made (what is found
- * for the new session decides whether it fits).
+ * filled, because making one takes it, or a processor, from those who wait. A pooled sandbox over a
+ * project is not kept for long: it holds the folder's file system, and what it hides was found when
+ * it was made (what is found for the new session decides whether it fits).
  */
 #include "tier/engine/pool.h"
 
@@ -21,8 +21,7 @@
 enum {
     KINDS_MAX = 6,
     REFILL_MS = 3,
-    LOAD_MS =
-        50, /* after a session was opened that is to be filled: then it is, or has failed */
+    LOAD_MS = 50,  /* after a session was opened that is to be filled: then it is, or has failed */
     FIRST_MS = 25, /* after the first of a kind, whose first cell runs with cold caches */
     SWEEP_MS = 30000,
     PROJECT_AGE_S = 120,
@@ -101,8 +100,7 @@ struct snp_sandbox *snp_pool_find(const struct snp_sandbox *s)
     return best;
 }
 
-static unsigned count(const struct snp_supervisor *supervisor,
-                      const struct snp_sandbox_spec *spec)
+static unsigned count(const struct snp_supervisor *supervisor, const struct snp_sandbox_spec *spec)
 {
     unsigned n = 0;
 
@@ -121,10 +119,10 @@ static void drop_old(struct snp_pool *pool)
         bool is_wanted = false;
         for (size_t i = 0; i < KINDS_MAX; i++) {
             const struct pool_kind *kind = &pool->kind[i];
-            bool is_old = kind->spec.project != NULL &&
-                          now - kind->wanted_us > PROJECT_AGE_S * 1000000ULL;
-            is_wanted = is_wanted ||
-                        (kind->wanted_us != 0 && !is_old && same_kind(&kind->spec, &s->spec));
+            bool is_old =
+                kind->spec.project != NULL && now - kind->wanted_us > PROJECT_AGE_S * 1000000ULL;
+            is_wanted =
+                is_wanted || (kind->wanted_us != 0 && !is_old && same_kind(&kind->spec, &s->spec));
         }
         if (!is_wanted) {
             drop(s, "nobody wants it");
@@ -142,8 +140,7 @@ static struct pool_kind *next_kind(struct snp_pool *pool)
         struct pool_kind *kind = &pool->kind[i];
         if (kind->wanted_us == 0 ||
             count(pool->supervisor, &kind->spec) >= pool->supervisor->pool_max ||
-            (kind->spec.project != NULL &&
-             now - kind->wanted_us > PROJECT_AGE_S * 1000000ULL)) {
+            (kind->spec.project != NULL && now - kind->wanted_us > PROJECT_AGE_S * 1000000ULL)) {
             continue;
         }
         best = best == NULL || kind->wanted_us > best->wanted_us ? kind : best;

@@ -14,8 +14,8 @@ enum {
 };
 
 /*
- * A ready sandbox of the pool that is what s asks for: same template, limits, project, masks. NULL if there is none.
- * Borrowed; whoever takes it clears is_pooled.
+ * A ready sandbox of the pool that is what s asks for: same template, limits, project, masks. NULL
+ * if there is none. Borrowed; whoever takes it clears is_pooled.
  */
 struct snp_sandbox *snp_pool_find(const struct snp_sandbox *s);
 
@@ -23,8 +23,8 @@ struct snp_sandbox *snp_pool_find(const struct snp_sandbox *s);
 void snp_pool_want(struct snp_supervisor *supervisor, const struct snp_sandbox_spec *spec);
 
 /*
- * A pooled sandbox is gone. If it was not the pool that ended it, the next would end likewise, at once and for
- * ever (a venv was removed): none is made of that kind until somebody asks again.
+ * A pooled sandbox is gone. If it was not the pool that ended it, the next would end likewise, at
+ * once and for ever (a venv was removed): none is made of that kind until somebody asks again.
  */
 void snp_pool_lost(struct snp_sandbox *s);
 

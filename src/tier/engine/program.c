@@ -167,8 +167,7 @@ static int serve(struct snp_supervisor *supervisor, const char *state_dir, uint6
     }
     supervisor->loop = loop;
     if (supervisor_init(supervisor, state_dir, &err) < 0 ||
-        snp_link_open(&supervisor->daemon, loop, DAEMON_FD, &daemon_ops, supervisor, &err) <
-            0) {
+        snp_link_open(&supervisor->daemon, loop, DAEMON_FD, &daemon_ops, supervisor, &err) < 0) {
         snp_log(SNP_LOG_ERROR, "tier_start", "error=%s", err.msg);
         return 1;
     }
@@ -194,8 +193,7 @@ int snp_tier_main(int argc, char **argv, const struct snp_tier_ops *ops, void *o
         return json_dumpf(about, stdout, JSON_COMPACT) < 0 ? 1 : 0;
     }
     if ((argc != 3 && argc != 5) || !snp_streq(argv[1], "--state") ||
-        (argc == 5 &&
-         (!snp_streq(argv[3], "--outputs") || snp_parse_u64(argv[4], &outputs) < 0))) {
+        (argc == 5 && (!snp_streq(argv[3], "--outputs") || snp_parse_u64(argv[4], &outputs) < 0))) {
         (void)fprintf(stderr,
                       "usage: tier-%s --state DIR [--outputs BYTES]\n"
                       "Started by snipara-sandboxd, with the tier protocol on descriptor 3.\n",

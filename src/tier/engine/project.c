@@ -46,20 +46,20 @@ static int check_project_fs(int fd, const char *path, struct snp_err *err)
         unsigned long magic;
         const char *name;
     } refused[] = {
-        {PROC_SUPER_MAGIC,    "proc"      },
-        {SYSFS_MAGIC,         "sysfs"     },
-        {CGROUP_SUPER_MAGIC,  "cgroup"    },
-        {CGROUP2_SUPER_MAGIC, "cgroup2"   },
-        {DEBUGFS_MAGIC,       "debugfs"   },
-        {TRACEFS_MAGIC,       "tracefs"   },
-        {SECURITYFS_MAGIC,    "securityfs"},
-        {DEVPTS_SUPER_MAGIC,  "devpts"    },
-        {BPF_FS_MAGIC,        "bpf"       },
-        {PSTOREFS_MAGIC,      "pstore"    },
-        {EFIVARFS_MAGIC,      "efivarfs"  },
-        {AUTOFS_SUPER_MAGIC,  "autofs"    },
-        {0x19800202,          "mqueue"    },
-        {0x62656570,          "configfs"  },
+        {PROC_SUPER_MAGIC, "proc"},
+        {SYSFS_MAGIC, "sysfs"},
+        {CGROUP_SUPER_MAGIC, "cgroup"},
+        {CGROUP2_SUPER_MAGIC, "cgroup2"},
+        {DEBUGFS_MAGIC, "debugfs"},
+        {TRACEFS_MAGIC, "tracefs"},
+        {SECURITYFS_MAGIC, "securityfs"},
+        {DEVPTS_SUPER_MAGIC, "devpts"},
+        {BPF_FS_MAGIC, "bpf"},
+        {PSTOREFS_MAGIC, "pstore"},
+        {EFIVARFS_MAGIC, "efivarfs"},
+        {AUTOFS_SUPER_MAGIC, "autofs"},
+        {0x19800202, "mqueue"},
+        {0x62656570, "configfs"},
     };
     struct statfs fs;
 
@@ -68,19 +68,16 @@ static int check_project_fs(int fd, const char *path, struct snp_err *err)
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(refused); i++) {
         if ((unsigned long)fs.f_type == refused[i].magic) {
-            return snp_fail(
-                err, SNP_E_UNSUPPORTED,
-                "project %.200s: a %s file system cannot be a project; copy what is "
-                "needed of it to an ordinary folder",
-                path, refused[i].name);
+            return snp_fail(err, SNP_E_UNSUPPORTED,
+                            "project %.200s: a %s file system cannot be a project; copy what is "
+                            "needed of it to an ordinary folder",
+                            path, refused[i].name);
         }
     }
     return 0;
 }
 
-int snp_project_open(struct snp_sandbox *s,
-                     void (*done)(struct snp_sandbox *),
-                     struct snp_err *err)
+int snp_project_open(struct snp_sandbox *s, void (*done)(struct snp_sandbox *), struct snp_err *err)
 {
     struct scan_work *scan;
     struct stat st;

@@ -65,8 +65,8 @@ struct snp_snapshot_making {
     bool interpreter_done; /* the interpreter has answered */
     bool files_done;       /* the files are copied, or cannot be */
     bool interpreter_ok;
-    bool
-        is_refused; /* the interpreter has said that it cannot be copied: it has threads and the like */
+    /* the interpreter has said that it cannot be copied: it has threads and the like */
+    bool is_refused;
     bool files_ok;
     int files_errno;
     uint8_t files_flags;
@@ -81,8 +81,8 @@ struct snp_snapshot_making {
 typedef void (*snp_snapshot_cb)(void *data);
 
 struct snp_tier_snapshots {
-    struct snp_tier_snapshot
-        at[SNP_SNAPSHOTS_MAX + 3]; /* the permanent, the pristine copy, two in passing */
+    /* the permanent, the pristine copy, two in passing */
+    struct snp_tier_snapshot at[SNP_SNAPSHOTS_MAX + 3];
     size_t n;
     uint32_t last;        /* the number given last */
     bool is_current;      /* standby and guarantee are as the last cell or put left things */
@@ -154,7 +154,7 @@ struct snp_state {
     struct snp_cloning *cloning; /* likewise: it is to become another */
     struct snp_cloning *copied;  /* who become it, in order; the first does; borrowed */
     void (*copied_next)(struct snp_sandbox *s); /* the first of them begins, if it may */
-    bool has_run; /* a cell, or a load: too late for another load */
+    bool has_run;                               /* a cell, or a load: too late for another load */
 };
 
 #endif

@@ -174,7 +174,6 @@ void snp_sandbox_swept(struct snp_sandbox *s, int eno)
 const char *snp_sandbox_why_no_image(const struct snp_sandbox *s)
 {
     /* What it has open lies elsewhere in each, or no interpreter is forked from a template. */
-    return s->folder[0] != '\0' || s->supervisor->ops->paired != NULL
-               ? "this tier makes no images"
-               : NULL;
+    return s->folder[0] != '\0' || s->supervisor->ops->paired != NULL ? "this tier makes no images"
+                                                                      : NULL;
 }

@@ -46,10 +46,9 @@ struct snp_sandbox_spec {
     bool has_network; /* the user has asked for one */
     bool allow_degraded;
     bool require_exact;
-    bool
-        is_lasting; /* more cells will come: leave a pristine copy, in case one has to be killed */
-    bool is_to_load;       /* it will be filled before its first cell */
-    uint64_t epoch;        /* 0 = none was given */
+    bool is_lasting; /* more cells will come: leave a pristine copy, in case one has to be killed */
+    bool is_to_load; /* it will be filled before its first cell */
+    uint64_t epoch;  /* 0 = none was given */
     bool is_transactional; /* cells are, unless they say otherwise */
     char *instead_of;      /* owned; why it is not in a stronger tier, NULL = it need not be */
 };
@@ -137,8 +136,8 @@ struct snp_sandbox {
 };
 
 /*
- * What sandboxes made ahead share with it: a copy without id, env and instead_of. -1: out of memory;
- * then ret owns nothing.
+ * What sandboxes made ahead share with it: a copy without id, env and instead_of. -1: out of
+ * memory; then ret owns nothing.
  */
 int snp_sandbox_spec_copy(const struct snp_sandbox_spec *spec,
                           struct snp_sandbox_spec *ret) SNP_NODISCARD;
@@ -159,8 +158,9 @@ bool snp_sandbox_exists(struct snp_supervisor *supervisor, const char *id);
 void snp_sandbox_kill(struct snp_sandbox *s, const char *reason);
 
 /*
- * How much the workspace holds: the limit of that name, or what that of memory leaves where files count as memory, and the
- * kernel would end all of the sandbox beyond. Returns which of the two it is.
+ * How much the workspace holds: the limit of that name, or what that of memory leaves where files
+ * count as memory, and the kernel would end all of the sandbox beyond. Returns which of the two
+ * it is.
  */
 enum snp_limit snp_sandbox_room(const struct snp_sandbox *s, uint64_t *ret_bytes);
 

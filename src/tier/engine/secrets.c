@@ -30,21 +30,26 @@ enum {
     HEAD_LEN = 4096, /* of a file that may be a key */
 };
 
-/* Hidden when they hold a private key anywhere; all others only when they begin as a file of keys does. */
+/*
+ * Hidden when they hold a private key anywhere; all others only when they begin as a file of
+ * keys does.
+ */
 static const char *const key_names[] = {"*.pem", "*.key", "*.asc", "*.der"};
 
-/* Ends of names of sources and data, of which a project may have very many: they are not opened. In order. */
+/*
+ * Ends of names of sources and data, of which a project may have very many: they are not opened.
+ * In order.
+ */
 static const char *const ordinary_ends[] = {
-    "a",     "avi",  "bat",     "bmp",  "bz2",    "c",   "cc",    "cjs",  "class", "cpp",
-    "cs",    "css",  "csv",     "cxx",  "dart",   "dll", "ex",    "exe",  "exs",   "gif",
-    "go",    "gz",   "h",       "h5",   "hpp",    "hs",  "htm",   "html", "ico",   "ipynb",
-    "jar",   "java", "jl",      "jpeg", "jpg",    "js",  "jsx",   "kt",   "less",  "lock",
-    "lua",   "m",    "map",     "md",   "mjs",    "ml",  "mp3",   "mp4",  "npy",   "npz",
-    "o",     "otf",  "parquet", "pdf",  "php",    "pkl", "pl",    "pm",   "png",   "proto",
-    "ps1",   "py",   "pyc",     "pyi",  "pyx",    "r",   "rb",    "rs",   "rst",   "scala",
-    "scss",  "sh",   "so",      "sql",  "svelte", "svg", "swift", "tar",  "tex",   "tgz",
-    "toml",  "ts",   "tsv",     "tsx",  "ttf",    "vue", "wasm",  "webp", "whl",   "woff",
-    "woff2", "xml",  "xz",      "yaml", "yml",    "zig", "zip",   "zst",
+    "a",    "avi",  "bat",   "bmp",   "bz2",   "c",    "cc",   "cjs",   "class",   "cpp",  "cs",
+    "css",  "csv",  "cxx",   "dart",  "dll",   "ex",   "exe",  "exs",   "gif",     "go",   "gz",
+    "h",    "h5",   "hpp",   "hs",    "htm",   "html", "ico",  "ipynb", "jar",     "java", "jl",
+    "jpeg", "jpg",  "js",    "jsx",   "kt",    "less", "lock", "lua",   "m",       "map",  "md",
+    "mjs",  "ml",   "mp3",   "mp4",   "npy",   "npz",  "o",    "otf",   "parquet", "pdf",  "php",
+    "pkl",  "pl",   "pm",    "png",   "proto", "ps1",  "py",   "pyc",   "pyi",     "pyx",  "r",
+    "rb",   "rs",   "rst",   "scala", "scss",  "sh",   "so",   "sql",   "svelte",  "svg",  "swift",
+    "tar",  "tex",  "tgz",   "toml",  "ts",    "tsv",  "tsx",  "ttf",   "vue",     "wasm", "webp",
+    "whl",  "woff", "woff2", "xml",   "xz",    "yaml", "yml",  "zig",   "zip",     "zst",
 };
 
 /* Sections of a git configuration whose values are shown; what other programs keep there is not. */
@@ -153,7 +158,10 @@ static bool begins_with_keys(const char *text, size_t n, bool *ret_sure)
     return *ret_sure;
 }
 
-/* A file of any name whose content is a private key. One that cannot be read the code cannot read either. */
+/*
+ * A file of any name whose content is a private key. One that cannot be read the code cannot
+ * read either.
+ */
 static bool is_key_file(int dir_fd, const char *name)
 {
     char text[HEAD_LEN + 1];
@@ -193,7 +201,10 @@ static bool goes_on(const char *line, const char *newline)
     return newline > line && newline[-1] == '\\';
 }
 
-/* End of the line that starts at text, with those it goes on in: past its newline, or the terminator. */
+/*
+ * End of the line that starts at text, with those it goes on in: past its newline, or
+ * the terminator.
+ */
 static const char *line_end(const char *text)
 {
     const char *newline = strchr(text, '\n');
@@ -266,8 +277,8 @@ static bool has_bare_password(const char *line, const char *end)
 }
 
 /*
- * Does a line begin a section, and one that is shown? Where two begin in one line, the second would be
- * taken for a value of the first: neither is.
+ * Does a line begin a section, and one that is shown? Where two begin in one line, the second would
+ * be taken for a value of the first: neither is.
  */
 static bool enters_section(const char *line, const char *end, bool *is_shown)
 {
@@ -285,8 +296,8 @@ static bool enters_section(const char *line, const char *end, bool *is_shown)
     }
     *is_shown = false;
     for (size_t i = 0; i < SNP_ARRAY_LEN(git_sections); i++) {
-        *is_shown = *is_shown || (strlen(git_sections[i]) == n &&
-                                  strncasecmp(git_sections[i], line, n) == 0);
+        *is_shown = *is_shown ||
+                    (strlen(git_sections[i]) == n && strncasecmp(git_sections[i], line, n) == 0);
     }
     *is_shown = *is_shown && memchr(line, '[', (size_t)(end - line)) == NULL;
     return true;
@@ -374,7 +385,9 @@ static bool is_git_config(const char *folder, size_t len, const char *name)
            (in_git && (strcmp(name, "config") == 0 || strcmp(name, "config.worktree") == 0));
 }
 
-/* Where git keeps many files that are compressed, and package managers very many that are public. */
+/*
+ * Where git keeps many files that are compressed, and package managers very many that are public.
+ */
 static bool is_packed(const char *folder, size_t len)
 {
     return (memmem(folder, len, ".git/", 5) != NULL &&
@@ -405,8 +418,8 @@ static int enter(struct scan *s, int dir_fd, size_t len, int depth, struct snp_e
         .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS,
     };
     const char *slash = memrchr(s->path, '/', len);
-    int fd = (int)syscall(SYS_openat2, dir_fd, slash == NULL ? s->path : slash + 1, &how,
-                          sizeof(how));
+    int fd =
+        (int)syscall(SYS_openat2, dir_fd, slash == NULL ? s->path : slash + 1, &how, sizeof(how));
 
     if (fd < 0 && errno == EXDEV) {
         return add_mask(s, 'w', "", 0, err);
@@ -463,8 +476,7 @@ static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *e
     if (dir == NULL) {
         int eno = errno;
         snp_closep(&fd);
-        return may_pass_over(eno) ? 0
-                                  : snp_fail_sys(err, eno, "search the project for secrets");
+        return may_pass_over(eno) ? 0 : snp_fail_sys(err, eno, "search the project for secrets");
     }
     if (depth > SNP_SECRETS_DEPTH_MAX) {
         r = snp_fail(err, SNP_E_LIMIT, "the project's folders are nested deeper than %d",

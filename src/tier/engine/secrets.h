@@ -3,8 +3,8 @@
 #define SNP_TIER_ENGINE_SECRETS_H
 
 /*
- * Secrets in a project folder: which files the code must not see. Found by name, and by
- * content where that is a private key, before the sandbox starts; credentials in configurations of git are
+ * Secrets in a project folder: which files the code must not see. Found by name, and by content
+ * where that is a private key, before the sandbox starts; credentials in configurations of git are
  * cut out of a copy.
  */
 
@@ -26,8 +26,9 @@ int snp_secrets_scan(int dir_fd, struct snp_buf *mask, json_t *paths, struct snp
     SNP_NODISCARD;
 
 /*
- * A copy of a git configuration without passwords in URLs, extra headers, credential
- * stores and what other programs keep in it; caller frees. *ret_changed: whether anything was cut. NULL when out of memory.
+ * A copy of a git configuration without passwords in URLs, extra headers, credential stores and
+ * what other programs keep in it; caller frees. *ret_changed: whether anything was cut. NULL when
+ * out of memory.
  */
 char *snp_secrets_clean_git_config(const char *text, bool *ret_changed);
 

@@ -61,8 +61,7 @@ struct tier_request {
 static int on_probe(struct tier_request *rq, struct snp_err *err)
 {
     snp_autojson json_t *answer = rq->supervisor->ops->probe(rq->supervisor);
-    snp_autojson json_t *about =
-        snp_about_json(rq->supervisor->ops->about, snp_serve_methods());
+    snp_autojson json_t *about = snp_about_json(rq->supervisor->ops->about, snp_serve_methods());
 
     json_t *degraded = json_array();
     struct snp_limits limits;
@@ -80,9 +79,7 @@ static int on_probe(struct tier_request *rq, struct snp_err *err)
 }
 
 /* PATH with the programs of the interpreter's packages first, and what venvs set. */
-static int add_python_env(const struct snp_python *python,
-                          const json_t *env,
-                          struct snp_buf *block)
+static int add_python_env(const struct snp_python *python, const json_t *env, struct snp_buf *block)
 {
     static const char path[] = "/usr/local/bin:/usr/bin:/bin";
     int r = 0;
@@ -160,8 +157,7 @@ static int read_env(const json_t *env,
         if (!json_is_string(value) || *key == '\0' || strchr(key, '=') != NULL) {
             return snp_fail(
                 err, SNP_E_INVALID,
-                "environment variable '%.60s' must have a valid name and a text as its value",
-                key);
+                "environment variable '%.60s' must have a valid name and a text as its value", key);
         }
         if (r == 0) {
             r = snp_buf_addf(&block, "%s=%s", key, json_string_value(value));
@@ -199,8 +195,7 @@ static int on_open(struct tier_request *rq, struct snp_err *err)
     char folder[SNP_FOLDER_MAX] = "";
     int r;
 
-    if (strlen(id) != SNP_SESSION_ID_LEN ||
-        strspn(id, "0123456789abcdef") != SNP_SESSION_ID_LEN) {
+    if (strlen(id) != SNP_SESSION_ID_LEN || strspn(id, "0123456789abcdef") != SNP_SESSION_ID_LEN) {
         return snp_fail(err, SNP_E_INVALID, "open: 'session' must be 32 hex digits");
     }
     if (snp_sandbox_exists(rq->supervisor, id)) {
@@ -262,8 +257,7 @@ static int on_exec(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_limit_info *wall = snp_limit_info(SNP_LIMIT_WALL);
     const struct snp_tier_exec_request *in = &rq->in.exec;
-    const int64_t wall_ms =
-        in->wall_ms == SNP_NO_NUMBER ? (int64_t)wall->fallback : in->wall_ms;
+    const int64_t wall_ms = in->wall_ms == SNP_NO_NUMBER ? (int64_t)wall->fallback : in->wall_ms;
     struct snp_cell_request cell = {
         .id = rq->id,
         .number = in->cell,
@@ -623,8 +617,7 @@ static int on_rollback(struct tier_request *rq, struct snp_err *err)
     if (!is_snapshot(in->branch) || in->epoch < 0) {
         return snp_fail(err, SNP_E_INVALID, "rollback: 'branch' and 'epoch' must be numbers");
     }
-    return snp_method_rollback(rq->sandbox, rq->id, (uint32_t)in->branch, (uint64_t)in->epoch,
-                               err);
+    return snp_method_rollback(rq->sandbox, rq->id, (uint32_t)in->branch, (uint64_t)in->epoch, err);
 }
 
 static int on_drop(struct tier_request *rq, struct snp_err *err)
@@ -657,8 +650,7 @@ static int on_limit(struct tier_request *rq, struct snp_err *err)
     value[SNP_LIMIT_OUTPUT] = wanted.value[SNP_LIMIT_OUTPUT];
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         if (value[i] != wanted.value[i]) {
-            (void)json_array_append_new(later,
-                                        json_string(snp_limit_info((enum snp_limit)i)->key));
+            (void)json_array_append_new(later, json_string(snp_limit_info((enum snp_limit)i)->key));
         }
     }
     manifest = snp_manifest(s);
@@ -708,29 +700,28 @@ static const struct {
     const char *name;
     bool needs_sandbox;
     bool takes_fd;
-    const struct snp_record
-        *form; /* of what the method reads; NULL = nothing but the session */
+    const struct snp_record *form; /* of what the method reads; NULL = nothing but the session */
     int (*run)(struct tier_request *, struct snp_err *);
 } methods[] = {
-    {"probe",     false, false, NULL,                            on_probe    },
-    {"open",      false, false, &snp_tier_open_request_form,     on_open     },
-    {"exec",      true,  false, &snp_tier_exec_request_form,     on_exec     },
-    {"interrupt", true,  false, NULL,                            on_interrupt},
-    {"answer",    true,  false, &snp_tier_answer_request_form,   on_answer   },
-    {"close",     true,  false, NULL,                            on_close    },
-    {"put",       true,  false, &snp_put_request_form,           on_put      },
-    {"get",       true,  false, &snp_get_request_form,           on_get      },
-    {"ls",        true,  false, &snp_ls_request_form,            on_ls       },
-    {"output",    false, false, &snp_output_request_form,        on_output   },
-    {"forget",    false, false, &snp_tier_forget_request_form,   on_forget   },
-    {"snapshot",  true,  false, NULL,                            on_snapshot },
-    {"rollback",  true,  false, &snp_tier_rollback_request_form, on_rollback },
-    {"drop",      true,  false, &snp_tier_drop_request_form,     on_drop     },
-    {"memory",    true,  false, NULL,                            on_memory   },
-    {"limit",     true,  false, &snp_tier_limit_request_form,    on_limit    },
-    {"save",      true,  true,  &snp_tier_save_request_form,     on_save     },
-    {"load",      true,  true,  &snp_tier_load_request_form,     on_load     },
-    {"clone",     true,  false, &snp_tier_clone_request_form,    on_clone    },
+    {"probe", false, false, NULL, on_probe},
+    {"open", false, false, &snp_tier_open_request_form, on_open},
+    {"exec", true, false, &snp_tier_exec_request_form, on_exec},
+    {"interrupt", true, false, NULL, on_interrupt},
+    {"answer", true, false, &snp_tier_answer_request_form, on_answer},
+    {"close", true, false, NULL, on_close},
+    {"put", true, false, &snp_put_request_form, on_put},
+    {"get", true, false, &snp_get_request_form, on_get},
+    {"ls", true, false, &snp_ls_request_form, on_ls},
+    {"output", false, false, &snp_output_request_form, on_output},
+    {"forget", false, false, &snp_tier_forget_request_form, on_forget},
+    {"snapshot", true, false, NULL, on_snapshot},
+    {"rollback", true, false, &snp_tier_rollback_request_form, on_rollback},
+    {"drop", true, false, &snp_tier_drop_request_form, on_drop},
+    {"memory", true, false, NULL, on_memory},
+    {"limit", true, false, &snp_tier_limit_request_form, on_limit},
+    {"save", true, true, &snp_tier_save_request_form, on_save},
+    {"load", true, true, &snp_tier_load_request_form, on_load},
+    {"clone", true, false, &snp_tier_clone_request_form, on_clone},
 };
 
 json_t *snp_serve_methods(void)
@@ -752,8 +743,7 @@ static int dispatch(struct tier_request *rq, const json_t *head, struct snp_err 
         if (!snp_streq(methods[i].name, name)) {
             continue;
         }
-        rq->sandbox =
-            methods[i].needs_sandbox ? snp_sandbox_find(rq->supervisor, session) : NULL;
+        rq->sandbox = methods[i].needs_sandbox ? snp_sandbox_find(rq->supervisor, session) : NULL;
         if ((rq->fd >= 0) != methods[i].takes_fd) {
             return snp_fail(err, SNP_E_INVALID, "%s: %s", name,
                             rq->fd >= 0 ? "takes no descriptor" : "a descriptor is missing");

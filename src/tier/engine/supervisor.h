@@ -40,8 +40,7 @@ struct snp_supervisor {
     char python[SNP_SUPERVISOR_PATH_MAX]; /* the interpreter of the built-in templates */
     char *home;                           /* of the user, resolved; NULL = none; owned */
     struct snp_cgroups cgroups;
-    const char
-        *uncounted; /* of memory, as snp_cgroups_uncounted says; static; NULL = nothing */
+    const char *uncounted; /* of memory, as snp_cgroups_uncounted says; static; NULL = nothing */
     struct snp_spools spools;
     struct snp_sandbox *sandboxes;                           /* list; owned */
     struct snp_sandbox *by_id[SNP_SUPERVISOR_SANDBOXES_MAX]; /* the same, in chains by hash */

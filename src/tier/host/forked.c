@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening: order the first process from its template, send the spec, wait for the reply of the set-up,
- * whose stream is then pid 1's. Closing: wait for its pidfd, remove the control groups; only then
- * it is gone, so "closed" means that nothing is left.
+ * Opening: order the first process from its template, send the spec, wait for the reply of the
+ * set-up, whose stream is then pid 1's. Closing: wait for its pidfd, remove the control groups;
+ * only then it is gone, so "closed" means that nothing is left.
  */
 #include "tier/host/forked.h"
 
@@ -93,9 +93,9 @@ static void on_remove(uv_timer_t *timer)
     struct snp_sandbox *s = timer->data;
     struct snp_forked *f = snp_forked_of(s);
 
-    if (f->n_jobs > 0 || (f->process.has_cgroup &&
-                          !snp_cgroup_remove(&s->supervisor->cgroups, f->process.cgroup) &&
-                          f->removals++ < REMOVALS_MAX)) {
+    if (f->n_jobs > 0 ||
+        (f->process.has_cgroup && !snp_cgroup_remove(&s->supervisor->cgroups, f->process.cgroup) &&
+         f->removals++ < REMOVALS_MAX)) {
         (void)uv_timer_start(timer, on_remove, REMOVE_RETRY_MS, 0);
         return;
     }
@@ -168,8 +168,8 @@ static void sandbox_ready(struct snp_sandbox *s, int listener_fd)
         snp_closep(&listener_fd);
         return;
     }
-    if ((listener_fd >= 0 && snp_notify_open(&f->notify, s->supervisor->loop, listener_fd,
-                                             on_denial, s, &err) < 0) ||
+    if ((listener_fd >= 0 &&
+         snp_notify_open(&f->notify, s->supervisor->loop, listener_fd, on_denial, s, &err) < 0) ||
         (ops->ready != NULL && ops->ready(s, &err) < 0)) {
         snp_sandbox_kill(s, err.msg);
         return;
@@ -211,8 +211,7 @@ static void on_setup(uv_poll_t *poll, int status, int events)
     if (n != (ssize_t)sizeof(reply) || reply.magic != SNP_SPEC_MAGIC || reply.ok == 0 ||
         n_fds < SNP_SETUP_FS_N || n_fds > SNP_SETUP_FS_N + 1) {
         reply.err.msg[sizeof(reply.err.msg) - 1] = '\0';
-        snp_sandbox_kill(s, n == (ssize_t)sizeof(reply) && reply.ok == 0 &&
-                                    reply.err.msg[0] != '\0'
+        snp_sandbox_kill(s, n == (ssize_t)sizeof(reply) && reply.ok == 0 && reply.err.msg[0] != '\0'
                                 ? reply.err.msg
                                 : "the set-up ended early");
         for (size_t i = 0; i < n_fds; i++) {
@@ -267,8 +266,8 @@ static uint64_t data_limit(const struct snp_sandbox *s)
 }
 
 /*
- * The memory limit applies to the next sandbox only: few supervisors may raise RLIMIT_DATA of a process, and a process
- * with more memory than a lower limit would be killed.
+ * The memory limit applies to the next sandbox only: few supervisors may raise RLIMIT_DATA of a
+ * process, and a process with more memory than a lower limit would be killed.
  */
 void snp_forked_limit(struct snp_sandbox *s, const struct snp_limits *wanted)
 {
@@ -379,8 +378,8 @@ static int send_spec(struct snp_sandbox *s, int guest_fd, struct snp_err *err)
         }
         fds[n_fds++] = project;
     }
-    r = snp_cgroup_doors(&s->supervisor->cgroups, f->process.cgroup, fds + n_fds,
-                         &spec.n_groups, err);
+    r = snp_cgroup_doors(&s->supervisor->cgroups, f->process.cgroup, fds + n_fds, &spec.n_groups,
+                         err);
     if (r < 0) {
         return r;
     }

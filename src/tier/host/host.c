@@ -33,8 +33,7 @@ int snp_host_take_slot(struct snp_supervisor *supervisor)
         return -1;
     }
     for (unsigned i = 0; i < SNP_IDMAP_SLOTS; i++) {
-        unsigned slot =
-            1 + (host->next_slot + i) % (SNP_IDMAP_SLOTS - 1); /* 0 is the templates' */
+        unsigned slot = 1 + (host->next_slot + i) % (SNP_IDMAP_SLOTS - 1); /* 0 is the templates' */
         if (host->slots[slot] == 0 && snp_idmap_lock(host->locks_fd, slot, true)) {
             host->slots[slot] = 1;
             host->next_slot = slot;

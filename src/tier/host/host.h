@@ -27,10 +27,9 @@ struct snp_template;
 struct snp_host_ops {
     struct snp_tier_ops tier;
     char zygote_order; /* of a fork: SNP_ZYGOTE_FORK or SNP_ZYGOTE_PLAIN */
-    bool has_keeper; /* between supervisor and template: takes host->folder and host->life_fd */
-    bool
-        has_images; /* templates have a root of their own, and so can be started from an image */
-    bool has_slot;  /* sandboxes have their ids before they are forked; else from the order */
+    bool has_keeper;   /* between supervisor and template: takes host->folder and host->life_fd */
+    bool has_images;   /* templates have a root of their own, and so can be started from an image */
+    bool has_slot;     /* sandboxes have their ids before they are forked; else from the order */
 
     /* In a worker: put a forked process into its ids. NULL = nothing to do. */
     int (*map_ids)(struct snp_pending *pending, struct snp_err *err);
@@ -43,24 +42,26 @@ struct snp_host_ops {
 
     const struct snp_emulated *emulated; /* calls that are made for the code; see notify.h */
 
-    /* Its first process is gone: remove what is left in jobs (struct snp_forked). NULL = nothing is. */
+    /*
+     * Its first process is gone: remove what is left in jobs (struct snp_forked). NULL =
+     * nothing is.
+     */
     void (*bury)(struct snp_sandbox *s, void (*gone)(struct snp_sandbox *));
 };
 
 struct snp_host {
-    bool is_root; /* real root; else user 0 of a namespace of our own, or an ordinary user */
+    bool is_root;     /* real root; else user 0 of a namespace of our own, or an ordinary user */
     int landlock_abi; /* what sandboxes use: the kernel's, or an older one for tests; 0 = none */
     char guest_dir[SNP_SUPERVISOR_PATH_MAX]; /* holds driver.py and the extension module */
     char self[SNP_SUPERVISOR_PATH_MAX];      /* our own program */
     dev_t self_dev;
     ino_t self_ino;
-    unsigned forks_max; /* of one generation of a template */
-    uint64_t
-        image_idle_ms; /* a template writes an image when it was idle for so long; 0 = never */
-    bool is_imaging;   /* an image is being written */
-    char image_trouble
-        [SNP_TEMPLATE_IMAGE_TROUBLE_MAX]; /* why none was written or used last; "" = nothing */
-    int session_filter_fd;                /* seccomp programs; see syscalls.h */
+    unsigned forks_max;     /* of one generation of a template */
+    uint64_t image_idle_ms; /* a template writes an image when it was idle for so long; 0 = never */
+    bool is_imaging;        /* an image is being written */
+    /* why none was written or used last; "" = nothing */
+    char image_trouble[SNP_TEMPLATE_IMAGE_TROUBLE_MAX];
+    int session_filter_fd; /* seccomp programs; see syscalls.h */
     int zygote_filter_fd;
     int init_fd;                    /* the program of pid 1, not readable by the code */
     int files_fd;                   /* that of its helper */
@@ -91,8 +92,7 @@ static inline struct snp_host *snp_host_of(const struct snp_supervisor *supervis
     return supervisor->own;
 }
 
-static inline const struct snp_host_ops *snp_host_ops_of(
-    const struct snp_supervisor *supervisor)
+static inline const struct snp_host_ops *snp_host_ops_of(const struct snp_supervisor *supervisor)
 {
     return (const struct snp_host_ops *)(const void *)supervisor->ops;
 }

@@ -56,14 +56,8 @@ static void mix_text(EVP_MD_CTX *hash, const char *text)
 static void mix_processor(EVP_MD_CTX *hash)
 {
 #ifdef __x86_64__
-    static const unsigned leaves[][2] = {
-        {0,           0},
-        {1,           0},
-        {7,           0},
-        {7,           1},
-        {0xd,         0},
-        {0x80000001U, 0}
-    };
+    static const unsigned leaves[][2] = {{0, 0}, {1, 0},   {7, 0},
+                                         {7, 1}, {0xd, 0}, {0x80000001U, 0}};
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(leaves); i++) {
         unsigned r[4] = {0};
@@ -157,8 +151,7 @@ int snp_template_image_open(struct snp_supervisor *supervisor,
     uint64_t key[2];
     int fd;
 
-    if (!snp_host_ops_of(supervisor)->has_images ||
-        snp_host_of(supervisor)->image_idle_ms == 0) {
+    if (!snp_host_ops_of(supervisor)->has_images || snp_host_of(supervisor)->image_idle_ms == 0) {
         return -1;
     }
     if (!make_key(args, key)) {
@@ -217,8 +210,8 @@ static bool has_ending(const char *name, const char *ending)
 }
 
 /*
- * Remove what a daemon that was killed had begun, and the one that was not used for longest, if there are too many.
- * False: there are not.
+ * Remove what a daemon that was killed had begun, and the one that was not used for longest, if
+ * there are too many. False: there are not.
  */
 static bool remove_one(int folder)
 {
@@ -271,9 +264,8 @@ static int check(const struct keeping *k, int fd, struct snp_err *err)
         !snp_template_image_fits(&image)) {
         return snp_fail(err, SNP_E_PEER, "it is not understood");
     }
-    return snp_template_image_len(&image) == k->len
-               ? 0
-               : snp_fail(err, SNP_E_PEER, "it was cut short");
+    return snp_template_image_len(&image) == k->len ? 0
+                                                    : snp_fail(err, SNP_E_PEER, "it was cut short");
 }
 
 static int copy(struct keeping *k, int fd, struct snp_err *err)
@@ -305,12 +297,10 @@ static int copy(struct keeping *k, int fd, struct snp_err *err)
 
 static int seal(struct keeping *k, int folder, int fd, const char *from, struct snp_err *err)
 {
-    const struct snp_template_image_label label = {
-        .magic = SNP_TEMPLATE_IMAGE_MAGIC,
-        .key = {k->key[0], k->key[1]},
-        .born_s = (uint64_t)time(NULL),
-        .len = k->len
-    };
+    const struct snp_template_image_label label = {.magic = SNP_TEMPLATE_IMAGE_MAGIC,
+                                                   .key = {k->key[0], k->key[1]},
+                                                   .born_s = (uint64_t)time(NULL),
+                                                   .len = k->len};
     char name[NAME_LEN];
 
     file_name(k->key, "image", name);

@@ -3,9 +3,9 @@
 #define SNP_TIER_HOST_IMAGE_H
 
 /*
- * Images of templates, STATE/images/KEY.image: written by a template when nobody waits for it,
- * and used instead of importing when it is started the next time. The key covers how a template is started, the
- * kernel and the processor; what was imported is checked inside (guest/thaw).
+ * Images of templates, STATE/images/KEY.image: written by a template when nobody waits for it, and
+ * used instead of importing when it is started the next time. The key covers how a template is
+ * started, the kernel and the processor; what was imported is checked inside (guest/thaw).
  */
 
 #include <stdbool.h>

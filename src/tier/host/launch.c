@@ -29,21 +29,21 @@ static const struct {
     const char *name;
     size_t offset;
 } arguments[] = {
-    {"template",     offsetof(struct snp_launch, template_name)          },
-    {"python",       offsetof(struct snp_launch, python)                 },
-    {"guest",        offsetof(struct snp_launch, source[SNP_TREE_GUEST]) },
-    {"prefix",       offsetof(struct snp_launch, source[SNP_TREE_PREFIX])},
-    {"venv",         offsetof(struct snp_launch, source[SNP_TREE_VENV])  },
-    {"site",         offsetof(struct snp_launch, site)                   },
-    {"alias",        offsetof(struct snp_launch, alias)                  },
-    {"hash",         offsetof(struct snp_launch, hash)                   },
-    {"ours",         offsetof(struct snp_launch, ours)                   },
-    {"preload",      offsetof(struct snp_launch, preload)                },
-    {"rootfs",       offsetof(struct snp_launch, rootfs)                 },
-    {"id",           offsetof(struct snp_launch, id)                     },
-    {"host-id",      offsetof(struct snp_launch, host_id_text)           },
-    {"folder",       offsetof(struct snp_launch, folder)                 },
-    {"landlock-abi", offsetof(struct snp_launch, landlock_abi_text)      },
+    {"template", offsetof(struct snp_launch, template_name)},
+    {"python", offsetof(struct snp_launch, python)},
+    {"guest", offsetof(struct snp_launch, source[SNP_TREE_GUEST])},
+    {"prefix", offsetof(struct snp_launch, source[SNP_TREE_PREFIX])},
+    {"venv", offsetof(struct snp_launch, source[SNP_TREE_VENV])},
+    {"site", offsetof(struct snp_launch, site)},
+    {"alias", offsetof(struct snp_launch, alias)},
+    {"hash", offsetof(struct snp_launch, hash)},
+    {"ours", offsetof(struct snp_launch, ours)},
+    {"preload", offsetof(struct snp_launch, preload)},
+    {"rootfs", offsetof(struct snp_launch, rootfs)},
+    {"id", offsetof(struct snp_launch, id)},
+    {"host-id", offsetof(struct snp_launch, host_id_text)},
+    {"folder", offsetof(struct snp_launch, folder)},
+    {"landlock-abi", offsetof(struct snp_launch, landlock_abi_text)},
 };
 
 static bool take(struct snp_launch *l, const char *argument)
@@ -64,9 +64,7 @@ int snp_launch_read(struct snp_launch *l, int argc, char **argv)
 {
     bool is_good = true;
 
-    *l = (struct snp_launch){
-        .landlock_abi_text = "0", .root_fd = -1, .tree = {-1, -1, -1}
-    };
+    *l = (struct snp_launch){.landlock_abi_text = "0", .root_fd = -1, .tree = {-1, -1, -1}};
     l->has_image = fcntl(SNP_TEMPLATE_IMAGE_FD, F_GETFD) >= 0; /* nothing else is open yet */
     for (int i = 0; i < argc; i++) {
         is_good = take(l, argv[i]) && is_good;
@@ -158,9 +156,9 @@ void snp_launch_exec(const struct snp_launch *l,
         const char *value;
     } options[] = {
         {"--template", l->template_name},
-        {"--site",     l->site         },
-        {"--preload",  l->preload      },
-        {"--zygote",   "3"             },
+        {"--site", l->site},
+        {"--preload", l->preload},
+        {"--zygote", "3"},
     };
     const char *argv[ARGV_MAX] = {l->python, "-I", driver};
     size_t n = 3;
@@ -185,7 +183,6 @@ void snp_launch_exec(const struct snp_launch *l,
         (void)fcntl(fd, F_SETFD, 0);
     }
     (void)execve(l->python, (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)envp);
-    (void)dprintf(2, "template %s: cannot run %s: errno %d\n", l->template_name, l->python,
-                  errno);
+    (void)dprintf(2, "template %s: cannot run %s: errno %d\n", l->template_name, l->python, errno);
     _exit(SNP_LAUNCH_FAILED);
 }

@@ -3,8 +3,8 @@
 #define SNP_TIER_HOST_LAUNCH_H
 
 /*
- * What starts a template: `PROGRAM --zygote NAME=VALUE...`, from snp_template_request. Its parts that
- * tiers have in common; what each confines a template with is its own.
+ * What starts a template: `PROGRAM --zygote NAME=VALUE...`, from snp_template_request. Its parts
+ * that tiers have in common; what each confines a template with is its own.
  */
 
 #include <stdbool.h>
@@ -69,7 +69,10 @@ int snp_launch_seccomp(struct snp_launch *l, struct snp_err *err);
 /* Empty the bounding set: executing a program gives no right. */
 void snp_launch_bound_caps(void);
 
-/* Execute the interpreter with its control socket and its session's filter. more: of its environment; NULL = nothing. */
+/*
+ * Execute the interpreter with its control socket and its session's filter. more: of its
+ * environment; NULL = nothing.
+ */
 void snp_launch_exec(const struct snp_launch *l,
                      const char *driver,
                      const char *home,

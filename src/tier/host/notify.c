@@ -30,50 +30,44 @@ static const struct {
     const char *control;
     const char *hint;
 } known[] = {
-    {"socket",            "network",
-     "only unix, TCP and UDP sockets exist here, and no network behind them"                               },
-    {"mount",             "filesystem", "mounts are fixed when the sandbox starts"                         },
-    {"umount2",           "filesystem", "mounts are fixed when the sandbox starts"                         },
-    {"unshare",           "syscalls",   "namespaces cannot be nested"                                      },
-    {"clone",             "syscalls",   "namespaces cannot be nested"                                      },
-    {"setns",             "syscalls",   "namespaces cannot be entered"                                     },
-    {"ptrace",            "syscalls",   "debuggers and tracers do not work in the sandbox"                 },
-    {"process_vm_readv",  "syscalls",   "debuggers and tracers do not work in the sandbox"                 },
-    {"process_vm_writev", "syscalls",   "debuggers and tracers do not work in the sandbox"                 },
-    {"io_uring_setup",    "syscalls",   "io_uring is closed; programs fall back to ordinary calls"         },
-    {"sched_setaffinity", "resources",  "CPUs are assigned by the sandbox"                                 },
-    {"setuid",            "syscalls",   "the sandbox has one user"                                         },
-    {"setgid",            "syscalls",   "the sandbox has one user"                                         },
-    {"chroot",            "filesystem", "the root is fixed when the sandbox starts"                        },
- /* Of the local tier: */
-    {"kill",              "syscalls",   "only processes of the session can be signalled, except its copies"},
-    {"chmod",             "filesystem", "modes can be changed only in the workspace and in TMPDIR"         },
-    {"fchmod",            "filesystem", "modes can be changed only in the workspace and in TMPDIR"         },
-    {"fchmodat",          "filesystem", "modes can be changed only in the workspace and in TMPDIR"         },
-    {"utimensat",         "filesystem", "times can be changed only in the workspace and in TMPDIR"         },
-    {"fchown",            "filesystem", "the sandbox has one user"                                         },
-    {"fchownat",          "filesystem", "the sandbox has one user"                                         },
-    {"openat",            "filesystem", "open a file for reading or for writing"                           },
-    {"sendmsg",           "syscalls",   "descriptors cannot be sent; send() sends bytes"                   },
-    {"fcntl",             "syscalls",   "descriptors send no signals in the sandbox"                       },
-    {"getsockopt",        "syscalls",
-     "only the socket options that servers and clients use are available"                                  },
-    {"setsockopt",        "syscalls",
-     "only the socket options that servers and clients use are available"                                  },
+    {"socket", "network", "only unix, TCP and UDP sockets exist here, and no network behind them"},
+    {"mount", "filesystem", "mounts are fixed when the sandbox starts"},
+    {"umount2", "filesystem", "mounts are fixed when the sandbox starts"},
+    {"unshare", "syscalls", "namespaces cannot be nested"},
+    {"clone", "syscalls", "namespaces cannot be nested"},
+    {"setns", "syscalls", "namespaces cannot be entered"},
+    {"ptrace", "syscalls", "debuggers and tracers do not work in the sandbox"},
+    {"process_vm_readv", "syscalls", "debuggers and tracers do not work in the sandbox"},
+    {"process_vm_writev", "syscalls", "debuggers and tracers do not work in the sandbox"},
+    {"io_uring_setup", "syscalls", "io_uring is closed; programs fall back to ordinary calls"},
+    {"sched_setaffinity", "resources", "CPUs are assigned by the sandbox"},
+    {"setuid", "syscalls", "the sandbox has one user"},
+    {"setgid", "syscalls", "the sandbox has one user"},
+    {"chroot", "filesystem", "the root is fixed when the sandbox starts"},
+    /* Of the local tier: */
+    {"kill", "syscalls", "only processes of the session can be signalled, except its copies"},
+    {"chmod", "filesystem", "modes can be changed only in the workspace and in TMPDIR"},
+    {"fchmod", "filesystem", "modes can be changed only in the workspace and in TMPDIR"},
+    {"fchmodat", "filesystem", "modes can be changed only in the workspace and in TMPDIR"},
+    {"utimensat", "filesystem", "times can be changed only in the workspace and in TMPDIR"},
+    {"fchown", "filesystem", "the sandbox has one user"},
+    {"fchownat", "filesystem", "the sandbox has one user"},
+    {"openat", "filesystem", "open a file for reading or for writing"},
+    {"sendmsg", "syscalls", "descriptors cannot be sent; send() sends bytes"},
+    {"fcntl", "syscalls", "descriptors send no signals in the sandbox"},
+    {"getsockopt", "syscalls",
+     "only the socket options that servers and clients use are available"},
+    {"setsockopt", "syscalls",
+     "only the socket options that servers and clients use are available"},
 };
 
 static const struct {
     uint64_t domain;
     const char *name;
 } domain_names[] = {
-    {AF_NETLINK,   "AF_NETLINK"  },
-    {AF_PACKET,    "AF_PACKET"   },
-    {AF_VSOCK,     "AF_VSOCK"    },
-    {AF_ALG,       "AF_ALG"      },
-    {AF_BLUETOOTH, "AF_BLUETOOTH"},
-    {AF_XDP,       "AF_XDP"      },
-    {AF_TIPC,      "AF_TIPC"     }
-};
+    {AF_NETLINK, "AF_NETLINK"}, {AF_PACKET, "AF_PACKET"},       {AF_VSOCK, "AF_VSOCK"},
+    {AF_ALG, "AF_ALG"},         {AF_BLUETOOTH, "AF_BLUETOOTH"}, {AF_XDP, "AF_XDP"},
+    {AF_TIPC, "AF_TIPC"}};
 
 bool snp_asked_waits(const struct snp_asked *a)
 {
@@ -159,8 +153,7 @@ static bool answer_one(struct snp_notify *notify)
         return true;
     }
     name = seccomp_syscall_resolve_num_arch(req.data.arch, req.data.nr);
-    resp.error =
-        name == NULL ? -ENOSYS : -EPERM; /* a call we have no name for does not exist */
+    resp.error = name == NULL ? -ENOSYS : -EPERM; /* a call we have no name for does not exist */
     free(name);
     describe(notify, &req);
     (void)ioctl(notify->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);

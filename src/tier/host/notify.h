@@ -28,7 +28,10 @@ struct snp_asked {
     bool goes_on; /* out: let the kernel do it */
 };
 
-/* A call that the supervisor makes for the code, or lets go on, after it has looked at whom or what it means. */
+/*
+ * A call that the supervisor makes for the code, or lets go on, after it has looked at whom or what
+ * it means.
+ */
 struct snp_emulated {
     const char *call;               /* NULL ends a table */
     int (*run)(struct snp_asked *); /* 0 or errno */

@@ -39,8 +39,7 @@ static void add(struct snp_procs *procs, const struct snp_proc *p)
 {
     if (procs->n == procs->cap) {
         size_t cap = procs->cap == 0 ? 64 : procs->cap * 2;
-        struct snp_proc *grown =
-            cap > PROCS_MAX ? NULL : realloc(procs->at, cap * sizeof(*grown));
+        struct snp_proc *grown = cap > PROCS_MAX ? NULL : realloc(procs->at, cap * sizeof(*grown));
         if (grown == NULL) {
             return;
         }
@@ -107,8 +106,7 @@ static pid_t pid_of(const char *name)
 {
     uint64_t pid = number_at(name);
 
-    return name[strspn(name, "0123456789")] == '\0' && pid > 0 && pid < INT32_MAX ? (pid_t)pid
-                                                                                  : -1;
+    return name[strspn(name, "0123456789")] == '\0' && pid > 0 && pid < INT32_MAX ? (pid_t)pid : -1;
 }
 
 /* Children of the threads of pid, into procs. False where the kernel keeps no such list. */

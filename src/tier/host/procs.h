@@ -50,8 +50,8 @@ bool snp_proc_read(pid_t pid, struct snp_proc *ret);
 pid_t snp_proc_inner(pid_t pid);
 
 /*
- * The same of the process that a pidfd is for, or whose thread it is for, if that is proven to be in
- * the pid namespace of a second one. Else -EBADF (no pidfd), -ESRCH (gone) or -EPERM.
+ * The same of the process that a pidfd is for, or whose thread it is for, if that is proven to be
+ * in the pid namespace of a second one. Else -EBADF (no pidfd), -ESRCH (gone) or -EPERM.
  */
 pid_t snp_pidfd_inner(int pidfd, int peer_pidfd);
 
@@ -70,7 +70,10 @@ pid_t snp_proc_leader(pid_t tid);
 /* The only child of a process; -1 if there is none. */
 pid_t snp_proc_first_child(pid_t pid);
 
-/* What descends from top (not itself), through the kernel's lists of children. Cheap; may miss what forks meanwhile. */
+/*
+ * What descends from top (not itself), through the kernel's lists of children. Cheap; may miss what
+ * forks meanwhile.
+ */
 void snp_procs_below(pid_t top, struct snp_procs *ret);
 
 /*
@@ -84,8 +87,8 @@ int snp_proc_signal(const struct snp_proc *p, int number);
 
 struct snp_family_usage {
     uint64_t cpu_us;
-    uint64_t
-        memory_bytes; /* page tables, anonymous and shared, pages of several divided when near to the limit */
+    /* page tables, anonymous and shared, pages of several divided when near to the limit */
+    uint64_t memory_bytes;
     size_t processes;
 };
 

@@ -9,10 +9,10 @@
  * one would go before, and nothing would be recorded. Calls of other architectures (32-bit
  * programs, the x32 calls of x86-64) kill the process.
  *
- * One table for all architectures. It names what x86-64 has; of the old calls among these
- * (access, dup2, open ...: musl uses them) others have only the newer ones, which are in it as well.
- * Where that is not so there is a stand-in. Arguments that are looked at are in the same place
- * and have the same values on x86-64 and aarch64; tests/unit/syscalls_test.c holds that.
+ * One table for all architectures. It names what x86-64 has; of the old calls among these (access,
+ * dup2, open ...: musl uses them) others have only the newer ones, which are in it as well. Where
+ * that is not so there is a stand-in. Arguments that are looked at are in the same place and have
+ * the same values on x86-64 and aarch64; tests/unit/syscalls_test.c holds that.
  */
 #include "tier/host/syscalls.h"
 
@@ -46,37 +46,38 @@ struct group {
 #define NUMBERS(...) (const int[]){__VA_ARGS__, 0}
 static const struct group groups[] = {
     {"files", "read and write what the mounts and Landlock allow", CALLS(
-        "read", "write", "readv", "writev", "pread64", "pwrite64", "creat", "open", "openat", "openat2",
-        "close", "close_range", "lseek", "stat", "lstat", "fstat", "newfstatat", "statx", "statfs", "fstatfs",
-        "access", "faccessat", "faccessat2", "fsync", "fdatasync", "truncate", "ftruncate", "fallocate", "fadvise64",
-        "flock", "sendfile", "copy_file_range", "umask", "utimensat")},
+        "read", "write", "readv", "writev", "pread64", "pwrite64", "creat", "open", "openat",
+        "openat2", "close", "close_range", "lseek", "stat", "lstat", "fstat", "newfstatat", "statx",
+        "statfs", "fstatfs", "access", "faccessat", "faccessat2", "fsync", "fdatasync", "truncate",
+        "ftruncate", "fallocate", "fadvise64", "flock", "sendfile", "copy_file_range", "umask",
+        "utimensat")},
     {"names", "folders, links, renames", CALLS(
-        "getdents64", "getcwd", "chdir", "fchdir", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir",
-        "unlink", "unlinkat", "link", "linkat", "symlink", "symlinkat", "readlink", "readlinkat", "chmod", "fchmod",
-        "fchmodat", "fchown", "fchownat", "mknodat")},
+        "getdents64", "getcwd", "chdir", "fchdir", "rename", "renameat", "renameat2", "mkdir",
+        "mkdirat", "rmdir", "unlink", "unlinkat", "link", "linkat", "symlink", "symlinkat",
+        "readlink", "readlinkat", "chmod", "fchmod", "fchmodat", "fchown", "fchownat", "mknodat")},
     {"attributes", "programs that copy files preserve their attributes", CALLS(
         "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr")},
     {"descriptors", "pipes, polling, events", CALLS(
-        "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create1",
-        "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "signalfd4")},
+        "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6",
+        "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "signalfd4")},
     {"memory", "allocation and mapping, within the limit", CALLS(
         "brk", "munmap", "mremap", "mprotect", "madvise", "msync")},
     {"processes", "fork, threads, run, wait, in a separate pid namespace", CALLS(
         "fork", "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid",
         "pidfd_open", "getpid", "getppid", "gettid", "setpgid", "getpgrp",
-        "setsid", "futex", "set_tid_address", "set_robust_list", "rseq", "arch_prctl", "sched_yield",
-        "sched_getaffinity")},
+        "setsid", "futex", "set_tid_address", "set_robust_list", "rseq", "arch_prctl",
+        "sched_yield", "sched_getaffinity")},
     {"signals", "handlers and timers", CALLS(
-        "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigtimedwait", "rt_sigsuspend", "sigaltstack", "alarm",
-        "setitimer", "pause", "restart_syscall")},
+        "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigtimedwait", "rt_sigsuspend",
+        "sigaltstack", "alarm", "setitimer", "pause", "restart_syscall")},
     {"time", "clocks, sleep", CALLS(
         "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "times")},
     {"identity", "who and where am I; limits can only be lowered", CALLS(
         "getuid", "geteuid", "getgid", "getegid", "getgroups", "uname", "sysinfo",
         "getrusage", "getpriority", "getrandom")},
     {"sockets", "unix sockets, and the loopback of an empty network namespace", CALLS(
-        "connect", "bind", "listen", "accept", "accept4", "getsockname", "getpeername", "sendto", "recvfrom", "sendmsg",
-        "recvmsg", "shutdown")},
+        "connect", "bind", "listen", "accept", "accept4", "getsockname", "getpeername", "sendto",
+        "recvfrom", "sendmsg", "recvmsg", "shutdown")},
 };
 /* clang-format on */
 
@@ -97,19 +98,11 @@ static const struct {
     const char *name;
     int error;
 } absent[] = {
-    {"clone3",             ENOSYS    },
-    {"pkey_alloc",         ENOSYS    },
-    {"capget",             ENOSYS    },
-    {"flistxattr",         EOPNOTSUPP},
-    {"setxattr",           EOPNOTSUPP},
-    {"fsetxattr",          EOPNOTSUPP},
-    {"sched_getparam",     ENOSYS    },
-    {"sched_getscheduler", ENOSYS    },
-    {"membarrier",         ENOSYS    },
-    {"mincore",            ENOSYS    },
-    {"get_mempolicy",      ENOSYS    },
-    {"mbind",              ENOSYS    },
-    {"timer_create",       ENOSYS    },
+    {"clone3", ENOSYS},         {"pkey_alloc", ENOSYS},         {"capget", ENOSYS},
+    {"flistxattr", EOPNOTSUPP}, {"setxattr", EOPNOTSUPP},       {"fsetxattr", EOPNOTSUPP},
+    {"sched_getparam", ENOSYS}, {"sched_getscheduler", ENOSYS}, {"membarrier", ENOSYS},
+    {"mincore", ENOSYS},        {"get_mempolicy", ENOSYS},      {"mbind", ENOSYS},
+    {"timer_create", ENOSYS},
 };
 
 /*
@@ -127,9 +120,9 @@ static const struct {
     uint32_t token;
     const char *name;
 } arches[] = {
-    [SNP_ARCH_NATIVE] = {SCMP_ARCH_NATIVE,  "this machine"},
-    [SNP_ARCH_X86_64] = {SCMP_ARCH_X86_64,  "x86-64"      },
-    [SNP_ARCH_AARCH64] = {SCMP_ARCH_AARCH64, "aarch64"     },
+    [SNP_ARCH_NATIVE] = {SCMP_ARCH_NATIVE, "this machine"},
+    [SNP_ARCH_X86_64] = {SCMP_ARCH_X86_64, "x86-64"},
+    [SNP_ARCH_AARCH64] = {SCMP_ARCH_AARCH64, "aarch64"},
 };
 
 static const uint64_t ioctls[] = {
@@ -141,8 +134,9 @@ static const uint64_t ioctls[] = {
 
 /* clang-format off */
 static const uint64_t prctls[] = {
-    PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS,
-    PR_GET_SECCOMP, PR_GET_TID_ADDRESS, PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_THP_DISABLE,
+    PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_CAPBSET_READ,
+    PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_GET_TID_ADDRESS, PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK,
+    PR_SET_THP_DISABLE,
     0x53564d41 /* PR_SET_VMA: names of mappings */,
 };
 
@@ -164,16 +158,17 @@ static const struct {
     const int *names; /* ends with 0 */
 } options[] = {
     {SOL_SOCKET, NUMBERS(
-        SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ERROR, SO_ACCEPTCONN, SO_REUSEADDR, SO_REUSEPORT, SO_BROADCAST, SO_KEEPALIVE,
-        SO_DONTROUTE, SO_OOBINLINE, SO_PRIORITY, SO_SNDBUF, SO_RCVBUF, SO_RCVLOWAT, SO_SNDTIMEO, SO_RCVTIMEO, SO_TIMESTAMP,
-        SO_PASSCRED, SO_PEERCRED)},
+        SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ERROR, SO_ACCEPTCONN, SO_REUSEADDR, SO_REUSEPORT,
+        SO_BROADCAST, SO_KEEPALIVE, SO_DONTROUTE, SO_OOBINLINE, SO_PRIORITY, SO_SNDBUF, SO_RCVBUF,
+        SO_RCVLOWAT, SO_SNDTIMEO, SO_RCVTIMEO, SO_TIMESTAMP, SO_PASSCRED, SO_PEERCRED)},
     {IPPROTO_TCP, NUMBERS(
-        TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT, TCP_DEFER_ACCEPT, TCP_INFO,
-        TCP_QUICKACK, TCP_CONGESTION, TCP_USER_TIMEOUT, TCP_FASTOPEN)},
+        TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT,
+        TCP_DEFER_ACCEPT, TCP_INFO, TCP_QUICKACK, TCP_CONGESTION, TCP_USER_TIMEOUT, TCP_FASTOPEN)},
     {IPPROTO_IP, NUMBERS(
-        IP_TOS, IP_TTL, IP_PKTINFO, IP_MTU_DISCOVER, IP_RECVERR, IP_MULTICAST_IF, IP_MULTICAST_TTL, IP_MULTICAST_LOOP,
-        IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP)},
-    {IPPROTO_IPV6, NUMBERS(IPV6_V6ONLY, IPV6_UNICAST_HOPS, IPV6_TCLASS, IPV6_RECVPKTINFO, IPV6_RECVERR)},
+        IP_TOS, IP_TTL, IP_PKTINFO, IP_MTU_DISCOVER, IP_RECVERR, IP_MULTICAST_IF, IP_MULTICAST_TTL,
+        IP_MULTICAST_LOOP, IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP)},
+    {IPPROTO_IPV6, NUMBERS(IPV6_V6ONLY, IPV6_UNICAST_HOPS, IPV6_TCLASS, IPV6_RECVPKTINFO,
+     IPV6_RECVERR)},
 };
 
 /* By all three arguments: with others kernels load modules that hardly anybody uses. */
@@ -189,16 +184,21 @@ static const struct {
     {AF_INET6, SOCK_DGRAM,  0}, {AF_INET6, SOCK_DGRAM,  IPPROTO_UDP},
 };
 
-/* What a zygote's child calls on its way to being a sandbox, besides what is conditional and asked for: everywhere ... */
+/*
+ * What a zygote's child calls on its way to being a sandbox, besides what is conditional and asked
+ * for: everywhere ...
+ */
 static const char *const landlock_calls[] = {
     "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
 };
 static const char *const setup_calls[] = {
-    "capset", "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "sched_setaffinity",
+    "capset", "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
+    "sched_setaffinity",
 };
 /* ... and where it enters namespaces. */
 static const char *const namespace_calls[] = {
-    "unshare", "mount", "umount2", "move_mount", "mknod", "sethostname", "setgroups", "setresuid", "setresgid",
+    "unshare", "mount", "umount2", "move_mount", "mknod", "sethostname", "setgroups", "setresuid",
+    "setresgid",
 };
 /* clang-format on */
 
@@ -219,8 +219,7 @@ void snp_filter_rule(struct snp_making *m,
 {
     /* Rules are given in native numbers, of calls that are not there in pseudo numbers. */
     if (m->r == 0 && has_call(m->arch, name)) {
-        m->r =
-            seccomp_rule_add_array(m->ctx, action, seccomp_syscall_resolve_name(name), n, args);
+        m->r = seccomp_rule_add_array(m->ctx, action, seccomp_syscall_resolve_name(name), n, args);
     }
 }
 
@@ -273,7 +272,10 @@ static bool is_size_of_buffer(uint64_t level, int name)
     return level == SOL_SOCKET && (name == SO_SNDBUF || name == SO_RCVBUF);
 }
 
-/* Where nobody counts buffers of sockets, those keep their size: asking for another changes nothing. */
+/*
+ * Where nobody counts buffers of sockets, those keep their size: asking for another
+ * changes nothing.
+ */
 static void add_options(struct snp_making *m, const char *call, bool keeps_sizes)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(options); i++) {
@@ -307,7 +309,9 @@ static void add_shared_memory(struct snp_making *m, bool counts_memory)
 
 void snp_filter_conditional(struct snp_making *m, bool counts_memory)
 {
-    /* No namespaces; and its end tells the parent of it by no signal that would do something else. */
+    /*
+     * No namespaces; and its end tells the parent of it by no signal that would do something else.
+     */
     SNP_RULE(m, SCMP_ACT_ALLOW, "clone", SNP_BITS(0, NAMESPACE_FLAGS | CSIGNAL, 0));
     SNP_RULE(m, SCMP_ACT_ALLOW, "clone", SNP_BITS(0, NAMESPACE_FLAGS | CSIGNAL, SIGCHLD));
     for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
@@ -354,7 +358,10 @@ static void add_session(struct snp_making *m, const void *counts_memory)
     }
     snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls));
     SNP_RULE(m, SCMP_ACT_ALLOW, "prctl", SNP_LOW(0, PR_SET_DUMPABLE));
-    /* Of others limits may be read only: those of pid 1, who is the same user, are none of the code's business. */
+    /*
+     * Of others limits may be read only: those of pid 1, who is the same user, are none of the
+     * code's business.
+     */
     SNP_RULE(m, SCMP_ACT_ALLOW, "prlimit64", SNP_LOW(0, 0));
     SNP_RULE(m, SCMP_ACT_ALLOW, "prlimit64", SCMP_CMP(2, SCMP_CMP_EQ, 0, 0));
     snp_filter_marked(m, "kill", 1);
@@ -364,7 +371,7 @@ static const bool counts[] = {true, false};
 const struct snp_filter_parts snp_syscalls_parts[] = {
     [SNP_FILTER_SESSION] = {NULL, add_session, &counts[0]},
     [SNP_FILTER_SESSION_UNCOUNTED] = {NULL, add_session, &counts[1]},
-    [SNP_FILTER_ZYGOTE] = {NULL, add_setup,   NULL      },
+    [SNP_FILTER_ZYGOTE] = {NULL, add_setup, NULL},
 };
 
 /* An empty filter of a context speaks of the native architecture; make it another. */
@@ -385,8 +392,7 @@ int snp_filter_compile_for(enum snp_arch arch,
                            int fd,
                            struct snp_err *err)
 {
-    struct snp_making m = {
-        .ctx = seccomp_init(SCMP_ACT_NOTIFY), .arch = arch, .skip = parts->skip};
+    struct snp_making m = {.ctx = seccomp_init(SCMP_ACT_NOTIFY), .arch = arch, .skip = parts->skip};
     int r = 0;
 
     m.r = m.ctx == NULL ? -ENOMEM : set_arch(&m);
@@ -462,8 +468,8 @@ static void profile_add(
     for (size_t i = 0; i < n; i++) {
         (void)json_array_append_new(
             conditions, json_pack("{s:i,s:I,s:I,s:s}", "index", (int)args[i].index, "value",
-                                  (json_int_t)args[i].mask, "valueTwo",
-                                  (json_int_t)args[i].value, "op", "SCMP_CMP_MASKED_EQ"));
+                                  (json_int_t)args[i].mask, "valueTwo", (json_int_t)args[i].value,
+                                  "op", "SCMP_CMP_MASKED_EQ"));
     }
     (void)json_object_set_new(rule, "args", conditions);
     if (error != 0) {
@@ -500,8 +506,8 @@ static void profile_sockets(json_t *list)
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(sockets); i++) {
         const struct profile_arg are[] = {
-            {0, 0xffffffffU, sockets[i].domain  },
-            {1, 0xfU,        sockets[i].kind    },
+            {0, 0xffffffffU, sockets[i].domain},
+            {1, 0xfU, sockets[i].kind},
             {2, 0xffffffffU, sockets[i].protocol},
         };
         profile_add(list, names_of(&make, 1), 0, are, SNP_ARRAY_LEN(are));
@@ -510,7 +516,7 @@ static void profile_sockets(json_t *list)
         for (const int *name = options[i].names; *name != 0; name++) {
             const struct profile_arg are[] = {
                 {1, 0xffffffffU, options[i].level},
-                {2, 0xffffffffU, (uint64_t)*name },
+                {2, 0xffffffffU, (uint64_t)*name},
             };
             bool is_size = is_size_of_buffer(options[i].level, *name);
 
@@ -626,13 +632,12 @@ void snp_syscalls_print(FILE *out)
         (void)fprintf(out, " |\n");
     }
     (void)fprintf(
-        out,
-        "| by argument | clone without namespaces, whose end sends SIGCHLD or nothing; unix, "
-        "TCP and UDP sockets, with the options that servers and clients set; "
-        "harmless ioctl and prctl; own limits, and reading those of others; fcntl that makes "
-        "no "
-        "descriptor send signals; memfd_create, mmap of shared memory without a "
-        "file, and setsockopt of sizes of buffers where a cgroup counts their pages |");
+        out, "| by argument | clone without namespaces, whose end sends SIGCHLD or nothing; unix, "
+             "TCP and UDP sockets, with the options that servers and clients set; "
+             "harmless ioctl and prctl; own limits, and reading those of others; fcntl that makes "
+             "no "
+             "descriptor send signals; memfd_create, mmap of shared memory without a "
+             "file, and setsockopt of sizes of buffers where a cgroup counts their pages |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(conditional); i++) {
         (void)fprintf(out, " %s", conditional[i]);
     }
@@ -648,14 +653,12 @@ void snp_syscalls_print(FILE *out)
                           ? setup_calls[i]
                           : namespace_calls[i - SNP_ARRAY_LEN(setup_calls)]);
     }
-    (void)fprintf(out,
-                  " |\n\nThese fail as unknown calls, without a record, because libraries and "
-                  "tools only probe for them:");
+    (void)fprintf(out, " |\n\nThese fail as unknown calls, without a record, because libraries and "
+                       "tools only probe for them:");
     for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
         (void)fprintf(out, " %s", absent[i].name);
     }
-    (void)fprintf(out,
-                  ".\nCalls of another architecture (32-bit programs, and the x32 calls of "
-                  "x86-64) end the process.\n");
+    (void)fprintf(out, ".\nCalls of another architecture (32-bit programs, and the x32 calls of "
+                       "x86-64) end the process.\n");
     print_differences(out, SNP_ARCH_AARCH64);
 }

@@ -31,7 +31,9 @@ enum snp_filter {
 /* Number of calls that the code may make on this architecture. */
 unsigned snp_syscalls_count(bool counts_memory);
 
-/* A filter that is being made. The first failure, a negative errno, stays in r and ends the rest. */
+/*
+ * A filter that is being made. The first failure, a negative errno, stays in r and ends the rest.
+ */
 struct snp_making {
     scmp_filter_ctx ctx;
     enum snp_arch arch;
@@ -41,8 +43,7 @@ struct snp_making {
 
 /* What distinguishes a filter over the table. */
 struct snp_filter_parts {
-    const char *const
-        *skip; /* calls of the table that are left out, ends with NULL; NULL = none */
+    const char *const *skip; /* calls of the table that are left out, ends with NULL; NULL = none */
     void (*add)(struct snp_making *m, const void *data);
     const void *data; /* borrowed */
 };
@@ -50,7 +51,10 @@ struct snp_filter_parts {
 /* Those of the native tier, by enum snp_filter. */
 extern const struct snp_filter_parts snp_syscalls_parts[];
 
-/* Compile one into a file: the table less skip, and what add adds. Values of arguments are this machine's. */
+/*
+ * Compile one into a file: the table less skip, and what add adds. Values of arguments are
+ * this machine's.
+ */
 int snp_filter_compile_for(enum snp_arch arch,
                            const struct snp_filter_parts *parts,
                            int fd,
@@ -73,10 +77,9 @@ void snp_filter_rule(struct snp_making *m,
                      const char *name,
                      unsigned n,
                      const struct scmp_arg_cmp *args);
-#define SNP_RULE(m, action, name, ...)                             \
-    snp_filter_rule((m), (action), (name),                         \
-                    sizeof((struct scmp_arg_cmp[]){__VA_ARGS__}) / \
-                        sizeof(struct scmp_arg_cmp),               \
+#define SNP_RULE(m, action, name, ...)                                                          \
+    snp_filter_rule((m), (action), (name),                                                      \
+                    sizeof((struct scmp_arg_cmp[]){__VA_ARGS__}) / sizeof(struct scmp_arg_cmp), \
                     (struct scmp_arg_cmp[]){__VA_ARGS__})
 #define SNP_BITS(arg, mask, value) SCMP_CMP((arg), SCMP_CMP_MASKED_EQ, (mask), (value))
 #define SNP_LOW(arg, value)        SNP_BITS((arg), 0xffffffffU, (value))
@@ -92,8 +95,9 @@ void snp_filter_conditional(struct snp_making *m, bool counts_memory);
 void snp_filter_setup(struct snp_making *m);
 
 /*
- * The same as a profile for container engines (JSON), which record no refusals. Signals are not checked in it,
- * and Landlock may be used, because pid 1 comes under it too. New reference, NULL when out of memory.
+ * The same as a profile for container engines (JSON), which record no refusals. Signals are not
+ * checked in it, and Landlock may be used, because pid 1 comes under it too. New reference, NULL
+ * when out of memory.
  */
 json_t *snp_syscalls_profile(void);
 

@@ -284,8 +284,7 @@ static uint64_t programs_stamp(void)
 
 static bool is_worn(const struct snp_template *t)
 {
-    return t->forks >= snp_host_of(t->supervisor)->forks_max ||
-           t->programs != programs_stamp() ||
+    return t->forks >= snp_host_of(t->supervisor)->forks_max || t->programs != programs_stamp() ||
            snp_now_us() - t->born_us > SNP_TEMPLATE_AGE_MAX_S * 1000000ULL;
 }
 
@@ -330,8 +329,7 @@ static char **args_copy(char *const *args)
 }
 
 /* As snp_launch_read takes them; members that are NULL are left out. NULL when out of memory. */
-static char **args_make(const struct snp_supervisor *supervisor,
-                        const struct snp_python *python)
+static char **args_make(const struct snp_supervisor *supervisor, const struct snp_python *python)
 {
     const struct snp_host *host = snp_host_of(supervisor);
     const struct snp_host_ops *ops = snp_host_ops_of(supervisor);
@@ -341,21 +339,21 @@ static char **args_make(const struct snp_supervisor *supervisor,
         const char *name;
         const char *value;
     } rows[] = {
-        {"template",     python->name                         },
-        {"python",       python->exe                          },
-        {"guest",        host->guest_dir                      },
-        {"host-id",      host_id                              },
-        {"prefix",       python->prefix                       },
-        {"venv",         python->venv                         },
-        {"site",         python->site                         },
-        {"alias",        python->alias                        },
-        {"hash",         python->hash                         },
-        {"ours",         python->is_ours ? "1" : NULL         },
-        {"preload",      python->preload                      },
-        {"folder",       host->folder                         },
+        {"template", python->name},
+        {"python", python->exe},
+        {"guest", host->guest_dir},
+        {"host-id", host_id},
+        {"prefix", python->prefix},
+        {"venv", python->venv},
+        {"site", python->site},
+        {"alias", python->alias},
+        {"hash", python->hash},
+        {"ours", python->is_ours ? "1" : NULL},
+        {"preload", python->preload},
+        {"folder", host->folder},
         {"landlock-abi", ops->has_keeper ? landlock_abi : NULL},
-        {"rootfs",       python->rootfs                       },
-        {"id",           python->id                           },
+        {"rootfs", python->rootfs},
+        {"id", python->id},
     };
     char **args = calloc(SNP_ARRAY_LEN(rows) + 3, sizeof(*args));
     size_t n = 0;
@@ -437,8 +435,7 @@ static void order_missing(struct snp_template *t)
         want_check(t);
         return;
     }
-    (void)snp_fail(&err, SNP_E_LIMIT,
-                   "no descriptors or user ids are left for another sandbox");
+    (void)snp_fail(&err, SNP_E_LIMIT, "no descriptors or user ids are left for another sandbox");
     t->starved_us = 0;
     while (t->first != NULL) {
         serve_waiter(t, NULL, &err);
@@ -501,9 +498,7 @@ struct preparation {
     struct snp_err err;
 };
 
-static int prepare(struct snp_supervisor *supervisor,
-                   struct snp_pending *e,
-                   struct snp_err *err)
+static int prepare(struct snp_supervisor *supervisor, struct snp_pending *e, struct snp_err *err)
 {
     const struct snp_host_ops *ops = snp_host_ops_of(supervisor);
     int r;
@@ -712,8 +707,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
     }
     if (n <= 0) {
         if (t->stderr_poll != NULL) {
-            on_stderr(t->stderr_poll, 0,
-                      UV_READABLE); /* its last words may not have been read */
+            on_stderr(t->stderr_poll, 0, UV_READABLE); /* its last words may not have been read */
         }
         if (!start_without_image(t)) {
             template_fail(t);
@@ -757,13 +751,13 @@ static int spawn_process(
     const bool has_keeper = snp_host_ops_of(supervisor)->has_keeper;
     uv_stdio_container_t stdio[] = {
         {.flags = UV_IGNORE},
-        {                              .flags = UV_IGNORE                 },
-        {         .flags = UV_INHERIT_FD,                  .data.fd = stderr_fd},
-        {                          .flags = UV_INHERIT_FD,                  .data.fd = control_fd},
-        {                          .flags = UV_INHERIT_FD,                  .data.fd = host->session_filter_fd},
-        {                          .flags = UV_INHERIT_FD,                  .data.fd = host->zygote_filter_fd},
-        { .flags = has_keeper ? UV_INHERIT_FD : UV_IGNORE,                  .data.fd = host->life_fd[0]},
-        {                          .flags = UV_INHERIT_FD,                  .data.fd = image_fd},
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = stderr_fd},
+        {.flags = UV_INHERIT_FD, .data.fd = control_fd},
+        {.flags = UV_INHERIT_FD, .data.fd = host->session_filter_fd},
+        {.flags = UV_INHERIT_FD, .data.fd = host->zygote_filter_fd},
+        {.flags = has_keeper ? UV_INHERIT_FD : UV_IGNORE, .data.fd = host->life_fd[0]},
+        {.flags = UV_INHERIT_FD, .data.fd = image_fd},
     };
     uv_process_options_t options = {
         .file = host->self,
@@ -811,8 +805,7 @@ static int self_check(const struct snp_host *host, struct snp_err *err)
 {
     struct stat st;
 
-    return stat(host->self, &st) == 0 && st.st_dev == host->self_dev &&
-                   st.st_ino == host->self_ino
+    return stat(host->self, &st) == 0 && st.st_dev == host->self_dev && st.st_ino == host->self_ino
                ? 0
                : snp_fail(err, SNP_E_UNSUPPORTED,
                           "snipara-sandbox was upgraded or removed while this daemon runs; end "

@@ -5,11 +5,11 @@
 /*
  * Warm interpreters and what is forked from them.
  *
- * A template is started when first asked for: one for each interpreter, its packages and
- * what it preloads. It hands out pending sandboxes: processes alone in new namespaces, ids mapped, in
- * their control groups, waiting for a spec. After a number of forks or a time a successor is
- * warmed and takes over, so that hash seed and address layout are not shared for ever. The
- * zygote makes one after the other: who takes a pending sandbox sends its spec at once.
+ * A template is started when first asked for: one for each interpreter, its packages and what it
+ * preloads. It hands out pending sandboxes: processes alone in new namespaces, ids mapped, in their
+ * control groups, waiting for a spec. After a number of forks or a time a successor is warmed and
+ * takes over, so that hash seed and address layout are not shared for ever. The zygote makes one
+ * after the other: who takes a pending sandbox sends its spec at once.
  */
 
 #include <stdbool.h>
@@ -45,10 +45,10 @@ struct snp_pending {
     pid_t pid;       /* as the supervisor sees it */
     uint32_t number; /* of the order it comes of */
     int pidfd;
-    pid_t keeper;   /* with keepers: who adopts what this one leaves behind ... */
-    pid_t zygote;   /* ... and its other child; -1 = gone */
-    int control_fd; /* to its control socket */
-    int slot;       /* id range, -1 = none */
+    pid_t keeper;                     /* with keepers: who adopts what this one leaves behind ... */
+    pid_t zygote;                     /* ... and its other child; -1 = gone */
+    int control_fd;                   /* to its control socket */
+    int slot;                         /* id range, -1 = none */
     char python[SNP_VERSION_MAX + 1]; /* version of the interpreter */
     bool is_thawed;                   /* its template was started from an image */
     bool has_cgroup;

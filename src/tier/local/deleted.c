@@ -116,8 +116,8 @@ static void look_at_mapping(struct deleted_scan *m, pid_t pid, const char *line)
     uint64_t number;
 
     m->n_mappings++;
-    if (name == NULL || strncmp(name, m->folder, strlen(m->folder)) != 0 ||
-        n < strlen(DELETED) || strcmp(line + n - strlen(DELETED), DELETED) != 0) {
+    if (name == NULL || strncmp(name, m->folder, strlen(m->folder)) != 0 || n < strlen(DELETED) ||
+        strcmp(line + n - strlen(DELETED), DELETED) != 0) {
         return;
     }
     (void)snprintf(range, sizeof(range), "%.*s", (int)strcspn(line, " "), line);

@@ -30,10 +30,7 @@ enum {
     SIGNAL_MAX = 64
 };
 
-static bool is_target(const struct snp_proc *p,
-                      pid_t caller,
-                      const struct snp_proc *self,
-                      pid_t to)
+static bool is_target(const struct snp_proc *p, pid_t caller, const struct snp_proc *self, pid_t to)
 {
     if (to > 0) {
         return p->pid == to;
@@ -108,8 +105,7 @@ static int read_memory(const struct snp_asked *a, uint64_t address, void *to, si
     struct iovec local = {.iov_base = to, .iov_len = n};
     struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = n};
 
-    return process_vm_readv((pid_t)a->req->pid, &local, 1, &remote, 1, 0) == (ssize_t)n ? 0
-                                                                                        : -1;
+    return process_vm_readv((pid_t)a->req->pid, &local, 1, &remote, 1, 0) == (ssize_t)n ? 0 : -1;
 }
 
 /* A text of the caller's memory, page by page, because the next may not be there. 0 or errno. */
@@ -176,8 +172,8 @@ static int open_inside(const struct snp_sandbox *s, const char *path, bool follo
         (void)snprintf(top, sizeof(top), "%s%s", s->folder, tops[i]);
         top_fd = open(top, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         *ret_fd = top_fd < 0 ? -1
-                             : (int)syscall(SYS_openat2, top_fd, *rest == '\0' ? "." : rest,
-                                            &how, sizeof(how));
+                             : (int)syscall(SYS_openat2, top_fd, *rest == '\0' ? "." : rest, &how,
+                                            sizeof(how));
         return *ret_fd >= 0 ? 0 : errno == EXDEV ? EPERM : errno;
     }
     return EPERM;
@@ -255,9 +251,9 @@ static int do_fchmodat(struct snp_asked *a)
 {
     uint64_t address = a->req->data.args[1];
 
-    return address == 0 ? EFAULT
-                        : change_mode(a, (int)a->req->data.args[0], address,
-                                      (mode_t)a->req->data.args[2]);
+    return address == 0
+               ? EFAULT
+               : change_mode(a, (int)a->req->data.args[0], address, (mode_t)a->req->data.args[2]);
 }
 
 static int do_utimensat(struct snp_asked *a)
@@ -280,11 +276,7 @@ static int do_utimensat(struct snp_asked *a)
 }
 
 const struct snp_emulated snp_local_calls[] = {
-    {"kill",      do_kill     },
-    {"tgkill",    do_tgkill   },
-    {"chmod",     do_chmod    },
-    {"fchmod",    do_fchmod   },
-    {"fchmodat",  do_fchmodat },
-    {"utimensat", do_utimensat},
-    {NULL,        NULL        },
+    {"kill", do_kill},     {"tgkill", do_tgkill},     {"chmod", do_chmod},
+    {"fchmod", do_fchmod}, {"fchmodat", do_fchmodat}, {"utimensat", do_utimensat},
+    {NULL, NULL},
 };

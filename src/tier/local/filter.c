@@ -4,8 +4,8 @@
  * covers only some calls. So:
  *
  * - no sockets but connected pairs, of kinds that cannot be sent elsewhere by address;
- * - no descriptors are sent: a removed file that is under way nobody holds, so it would not be counted;
- *   pid 1 does, with its mark;
+ * - no descriptors are sent: a removed file that is under way nobody holds, so it would not be
+ *   counted; pid 1 does, with its mark;
  * - signals are sent by the supervisor, who looks whether the target is inside (emulate.c);
  * - no descriptor that owns a signal (F_SETOWN, F_SETSIG), no pidfd of others;
  * - no file opened for neither reading nor writing: Landlock lets such an open pass, and
@@ -46,24 +46,17 @@ static const struct moded {
     unsigned arg;
     bool is_as_owner;
 } moded[] = {
-    {"creat",    1, false},
-    {"mknodat",  2, false},
-    {"chmod",    1, true },
-    {"fchmod",   1, true },
-    {"fchmodat", 2, true },
+    {"creat", 1, false}, {"mknodat", 2, false}, {"chmod", 1, true},
+    {"fchmod", 1, true}, {"fchmodat", 2, true},
 };
 
 static const struct {
     const char *name;
     int error;
 } absent[] = {
-    {"openat2",           ENOSYS    },
-    {"pidfd_open",        ENOSYS    },
-    {"pidfd_send_signal", ENOSYS    },
-    {"getxattr",          EOPNOTSUPP},
-    {"lgetxattr",         EOPNOTSUPP},
-    {"listxattr",         EOPNOTSUPP},
-    {"llistxattr",        EOPNOTSUPP},
+    {"openat2", ENOSYS},        {"pidfd_open", ENOSYS},    {"pidfd_send_signal", ENOSYS},
+    {"getxattr", EOPNOTSUPP},   {"lgetxattr", EOPNOTSUPP}, {"listxattr", EOPNOTSUPP},
+    {"llistxattr", EOPNOTSUPP},
 };
 
 static const uint64_t fcntls[] = {
@@ -113,8 +106,7 @@ static void add_session(struct snp_making *m, const void *data)
         SNP_RULE(m, SCMP_ACT_ERRNO((unsigned)absent[i].error), absent[i].name);
     }
     /* Of a connected pair neither kind takes an address; a datagram socket would. */
-    SNP_RULE(m, SCMP_ACT_ALLOW, "socketpair", SNP_LOW(0, AF_UNIX),
-             SNP_BITS(1, 0xfU, SOCK_STREAM));
+    SNP_RULE(m, SCMP_ACT_ALLOW, "socketpair", SNP_LOW(0, AF_UNIX), SNP_BITS(1, 0xfU, SOCK_STREAM));
     SNP_RULE(m, SCMP_ACT_ALLOW, "socketpair", SNP_LOW(0, AF_UNIX),
              SNP_BITS(1, 0xfU, SOCK_SEQPACKET));
     snp_filter_marked(m, "sendmsg", 2);

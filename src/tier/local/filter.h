@@ -2,7 +2,10 @@
 #ifndef SNP_TIER_LOCAL_FILTER_H
 #define SNP_TIER_LOCAL_FILTER_H
 
-/* System calls of sandboxes without namespaces: the table of tier/host/syscalls.h, less what reaches others. */
+/*
+ * System calls of sandboxes without namespaces: the table of tier/host/syscalls.h, less what
+ * reaches others.
+ */
 
 #include <stdbool.h>
 

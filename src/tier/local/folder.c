@@ -21,8 +21,8 @@
 
 enum {
     PATH_LEN = 4096,
-    DEPTH_MAX =
-        48, /* folders held open at once; deeper ones are moved up before they are removed */
+    /* folders held open at once; deeper ones are moved up before they are removed */
+    DEPTH_MAX = 48,
     COPY_DEPTH_MAX = 128,
     CHUNK = 128 << 10,
     ROUNDS_MAX = 1000000
@@ -67,10 +67,7 @@ struct folder_removal {
 
 static void empty(struct folder_removal *r, int fd, int depth);
 
-static void remove_entry(struct folder_removal *r,
-                         int fd,
-                         const struct dirent *entry,
-                         int depth)
+static void remove_entry(struct folder_removal *r, int fd, const struct dirent *entry, int depth)
 {
     char name[32];
     int below;
@@ -244,11 +241,11 @@ int snp_folder_make(const char *path, uid_t owner, bool has_copies, struct snp_e
         bool is_ours; /* as root the code may pass it, by its group, and change nothing of it */
         bool is_of_shadows;
     } parts[] = {
-        {"",               0710, true,  false},
-        {"/workspace",     0755, false, false},
-        {"/tmp",           0755, false, false},
-        {CLOSED,           0711, true,  true },
-        {CLOSED "/shadow", 0700, false, true },
+        {"", 0710, true, false},
+        {"/workspace", 0755, false, false},
+        {"/tmp", 0755, false, false},
+        {CLOSED, 0711, true, true},
+        {CLOSED "/shadow", 0700, false, true},
     };
     char part[PATH_LEN];
 
@@ -258,8 +255,7 @@ int snp_folder_make(const char *path, uid_t owner, bool has_copies, struct snp_e
         }
         (void)snprintf(part, sizeof(part), "%s%s", path, parts[i].name);
         if (mkdir(part, 0700) < 0 || chmod(part, parts[i].mode) < 0 ||
-            (owner != 0 &&
-             chown(part, parts[i].is_ours ? (uid_t)-1 : owner, (gid_t)owner) < 0)) {
+            (owner != 0 && chown(part, parts[i].is_ours ? (uid_t)-1 : owner, (gid_t)owner) < 0)) {
             return snp_fail_sys(err, errno, "make the session's folder %s", part);
         }
     }
@@ -308,12 +304,11 @@ static int too_large(const struct copying *c, struct snp_err *err)
 {
     char size[32];
 
-    (void)snp_fail_with(
-        err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "project_size", 0,
-        "the project has more than %s or %llu files, and the local tier copies it "
-        "into the workspace",
-        snp_format_bytes(c->what->max_bytes, size, sizeof(size)),
-        (unsigned long long)c->what->max_files);
+    (void)snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "project_size", 0,
+                        "the project has more than %s or %llu files, and the local tier copies it "
+                        "into the workspace",
+                        snp_format_bytes(c->what->max_bytes, size, sizeof(size)),
+                        (unsigned long long)c->what->max_files);
     snp_err_limit(err, "workspace_size", (int64_t)c->what->max_bytes);
     return SNP_E_LIMIT;
 }
@@ -322,8 +317,7 @@ static int count(struct copying *c, uint64_t bytes, uint64_t files, struct snp_e
 {
     c->bytes += bytes;
     c->files += files;
-    return c->bytes > c->what->max_bytes || c->files > c->what->max_files ? too_large(c, err)
-                                                                          : 0;
+    return c->bytes > c->what->max_bytes || c->files > c->what->max_files ? too_large(c, err) : 0;
 }
 
 static int give(const struct copying *c, int fd, const struct stat *st, struct snp_err *err)
@@ -408,8 +402,8 @@ static int copy_link(
     }
     target[n] = '\0';
     if (symlinkat(target, to_dir, name) < 0 ||
-        (c->what->owner != 0 && fchownat(to_dir, name, c->what->owner, (gid_t)c->what->owner,
-                                         AT_SYMLINK_NOFOLLOW) < 0)) {
+        (c->what->owner != 0 &&
+         fchownat(to_dir, name, c->what->owner, (gid_t)c->what->owner, AT_SYMLINK_NOFOLLOW) < 0)) {
         return snp_fail_sys(err, errno, "copy %.200s of the project", c->path);
     }
     return 0;

@@ -39,8 +39,8 @@ int snp_folders_open(const char *state_dir,
 void snp_folders_close(const char *state_dir, const char *path, int *lock_fd);
 
 /*
- * A folder that only owner (0 = ourselves) passes, with workspace/ and tmp/ of owner in it. has_shadows:
- * and closed/shadow/ for copies of the workspace.
+ * A folder that only owner (0 = ourselves) passes, with workspace/ and tmp/ of owner in it.
+ * has_shadows: and closed/shadow/ for copies of the workspace.
  */
 int snp_folder_make(const char *path, uid_t owner, bool has_copies, struct snp_err *err)
     SNP_NODISCARD;

@@ -298,7 +298,7 @@ static void measure_run(struct sandbox_job *job)
     const uint64_t *limit = job->sandbox->spec.limits.value;
     const struct snp_folder_size most[] = {
         {limit[SNP_LIMIT_WORKSPACE], limit[SNP_LIMIT_INODES]},
-        {limit[SNP_LIMIT_TMP],       limit[SNP_LIMIT_INODES]},
+        {limit[SNP_LIMIT_TMP], limit[SNP_LIMIT_INODES]},
     };
     static const char *const parts[] = {"workspace", "tmp"};
     char path[SNP_FOLDER_MAX + 16];
@@ -369,8 +369,8 @@ static void on_watch(uv_timer_t *timer)
                          &usage);
         s->supervisor->events->memory(s, usage.memory_bytes + own->mapping_bytes);
     }
-    pause_us = pause_us > DISK_SHARE * own->measure_cost_us ? pause_us
-                                                            : DISK_SHARE * own->measure_cost_us;
+    pause_us =
+        pause_us > DISK_SHARE * own->measure_cost_us ? pause_us : DISK_SHARE * own->measure_cost_us;
     if (snp_now_us() - own->measured_us >= pause_us) {
         measure(s);
     }

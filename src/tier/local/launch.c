@@ -99,14 +99,13 @@ static int change_user(uid_t uid, struct snp_err *err)
         return snp_fail_sys(err, errno, "capset");
     }
     snp_launch_bound_caps();
-    if (prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_KEEP_CAPS, 0, 0,
-              0) < 0 ||
+    if (prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_KEEP_CAPS, 0, 0, 0) <
+            0 ||
         setgroups(0, NULL) < 0 || setresgid((gid_t)uid, (gid_t)uid, (gid_t)uid) < 0 ||
         setresuid(uid, uid, uid) < 0) {
         return snp_fail_sys(err, errno, "change user");
     }
-    if (set_caps(&kept) < 0 ||
-        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SETUID, 0, 0) < 0 ||
+    if (set_caps(&kept) < 0 || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SETUID, 0, 0) < 0 ||
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SETGID, 0, 0) < 0) {
         return snp_fail_sys(err, errno, "keep the right to change user");
     }
@@ -136,35 +135,24 @@ static int step_ids(struct snp_launch *l, struct snp_err *err)
 static int step_landlock(struct snp_launch *l, struct snp_err *err)
 {
     const struct snp_landlock_rule rules[] = {
-        {"/usr",                    SNP_LANDLOCK_RUN },
-        {"/lib",                    SNP_LANDLOCK_RUN },
-        {"/lib32",                  SNP_LANDLOCK_RUN },
-        {"/lib64",                  SNP_LANDLOCK_RUN },
-        {"/bin",                    SNP_LANDLOCK_RUN },
-        {"/sbin",                   SNP_LANDLOCK_RUN },
-        {"/etc",                    SNP_LANDLOCK_READ},
-        {"/proc",                   SNP_LANDLOCK_READ},
-        {"/dev/null",               SNP_LANDLOCK_EDIT},
-        {"/dev/zero",               SNP_LANDLOCK_EDIT},
-        {"/dev/full",               SNP_LANDLOCK_EDIT},
-        {"/dev/random",             SNP_LANDLOCK_READ},
-        {"/dev/urandom",            SNP_LANDLOCK_READ},
-        {l->source[SNP_TREE_GUEST], SNP_LANDLOCK_RUN },
-        {l->folder,                 SNP_LANDLOCK_OWN },
+        {"/usr", SNP_LANDLOCK_RUN},          {"/lib", SNP_LANDLOCK_RUN},
+        {"/lib32", SNP_LANDLOCK_RUN},        {"/lib64", SNP_LANDLOCK_RUN},
+        {"/bin", SNP_LANDLOCK_RUN},          {"/sbin", SNP_LANDLOCK_RUN},
+        {"/etc", SNP_LANDLOCK_READ},         {"/proc", SNP_LANDLOCK_READ},
+        {"/dev/null", SNP_LANDLOCK_EDIT},    {"/dev/zero", SNP_LANDLOCK_EDIT},
+        {"/dev/full", SNP_LANDLOCK_EDIT},    {"/dev/random", SNP_LANDLOCK_READ},
+        {"/dev/urandom", SNP_LANDLOCK_READ}, {l->source[SNP_TREE_GUEST], SNP_LANDLOCK_RUN},
+        {l->folder, SNP_LANDLOCK_OWN},
     };
     int abi;
 
-    return snp_landlock_fence(rules, SNP_ARRAY_LEN(rules), (int)l->landlock_abi, true, &abi,
-                              err);
+    return snp_landlock_fence(rules, SNP_ARRAY_LEN(rules), (int)l->landlock_abi, true, &abi, err);
 }
 
 /* Folders before ids, which end the right to give them away; seccomp last. */
 static const struct snp_launch_step steps[] = {
-    {"rlimits",  snp_launch_rlimits},
-    {"scratch",  step_scratch      },
-    {"ids",      step_ids          },
-    {"landlock", step_landlock     },
-    {"seccomp",  snp_launch_seccomp},
+    {"rlimits", snp_launch_rlimits}, {"scratch", step_scratch},       {"ids", step_ids},
+    {"landlock", step_landlock},     {"seccomp", snp_launch_seccomp},
 };
 
 static SNP_NORETURN void exec_template(struct snp_launch *l)
@@ -186,8 +174,7 @@ static int keep_only_life(int sigchld_fd)
     int life = fcntl(SNP_LAUNCH_LIFE_FD, F_DUPFD_CLOEXEC, 64);
     int child = fcntl(sigchld_fd, F_DUPFD_CLOEXEC, 64);
 
-    if (life < 0 || child < 0 || dup3(life, 3, O_CLOEXEC) < 0 ||
-        dup3(child, 4, O_CLOEXEC) < 0) {
+    if (life < 0 || child < 0 || dup3(life, 3, O_CLOEXEC) < 0 || dup3(child, 4, O_CLOEXEC) < 0) {
         return -1;
     }
     return (int)syscall(SYS_close_range, 5, ~0U, 0);
@@ -196,10 +183,7 @@ static int keep_only_life(int sigchld_fd)
 /* Until the last process below is gone, or the supervisor: then they are killed. */
 static int keep(int sigchld_fd)
 {
-    struct pollfd polled[2] = {
-        {.fd = 3, .events = POLLIN},
-        {.fd = 4, .events = POLLIN}
-    };
+    struct pollfd polled[2] = {{.fd = 3, .events = POLLIN}, {.fd = 4, .events = POLLIN}};
 
     if (keep_only_life(sigchld_fd) < 0) {
         return SNP_LAUNCH_FAILED;
@@ -242,8 +226,7 @@ int snp_local_launch_main(int argc, char **argv)
     (void)sigemptyset(&chld);
     (void)sigaddset(&chld, SIGCHLD);
     if (setsid() < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
-        (void)dprintf(2, "template %s: cannot adopt orphans: errno %d\n", l.template_name,
-                      errno);
+        (void)dprintf(2, "template %s: cannot adopt orphans: errno %d\n", l.template_name, errno);
         return SNP_LAUNCH_FAILED;
     }
     pid = fork();

@@ -39,8 +39,8 @@ static bool has_rights(void)
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {{0}};
 
-    return geteuid() == 0 && snp_idmap_has_ranges() &&
-           syscall(SYS_capget, &header, data) == 0 && (data[0].effective & wanted) == wanted;
+    return geteuid() == 0 && snp_idmap_has_ranges() && syscall(SYS_capget, &header, data) == 0 &&
+           (data[0].effective & wanted) == wanted;
 }
 
 static int copy_file(const char *from, const char *to, struct snp_err *err)
@@ -99,8 +99,8 @@ static int copy_guest(struct snp_supervisor *supervisor, struct snp_err *err)
 
     (void)snprintf(to, sizeof(to), "%s/guest", snp_host_of(supervisor)->folder);
     r = copy_folder(snp_host_of(supervisor)->guest_dir, to, GUEST_DEPTH, err);
-    (void)snprintf(snp_host_of(supervisor)->guest_dir,
-                   sizeof(snp_host_of(supervisor)->guest_dir), "%s", to);
+    (void)snprintf(snp_host_of(supervisor)->guest_dir, sizeof(snp_host_of(supervisor)->guest_dir),
+                   "%s", to);
     return r;
 }
 
@@ -130,8 +130,7 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
     host->life_fd[0] = life[0];
     host->life_fd[1] = life[1];
     r = snp_folders_open(supervisor->state_dir, host->is_root, host->folder,
-                         sizeof(host->folder) - 64, &snp_local_of(supervisor)->folder_lock_fd,
-                         err);
+                         sizeof(host->folder) - 64, &snp_local_of(supervisor)->folder_lock_fd, err);
     if (r == 0) {
         r = copy_guest(supervisor, err);
     }
@@ -313,36 +312,36 @@ static uint32_t others(const struct snp_sandbox *s, pid_t copy)
 const struct snp_host_ops snp_local_ops = {
     .tier =
         {
-               .name = "local",
-               .about = &snp_local_about,
-               .output_prefix = "local/",
-               .start = start,
-               .probe = snp_local_probe,
-               .tick = snp_templates_watch,
-               .end_all = end_all,
-               .await = snp_forked_await,
-               .stop = snp_templates_close,
-               .is_over = snp_pending_sweep,
-               .done = done,
-               .find_python = find_python,
-               .folder = folder,
-               .limited_by = snp_local_limited_by,
-               .degraded = snp_local_degraded,
-               .check = snp_host_check,
-               .controls = snp_local_controls,
-               .make = make,
-               .unmake = unmake,
-               .open = open_sandbox,
-               .settled = snp_sandbox_opened,
-               .kill = snp_local_kill,
-               .sweep = snp_local_sweep,
-               .watch = snp_local_watch,
-               .cpu = cpu,
-               .others = others,
-               .own_memory = snp_forked_own_memory,
-               .copies_usage = snp_forked_copies_usage,
-               .limit = snp_forked_limit,
-               },
+            .name = "local",
+            .about = &snp_local_about,
+            .output_prefix = "local/",
+            .start = start,
+            .probe = snp_local_probe,
+            .tick = snp_templates_watch,
+            .end_all = end_all,
+            .await = snp_forked_await,
+            .stop = snp_templates_close,
+            .is_over = snp_pending_sweep,
+            .done = done,
+            .find_python = find_python,
+            .folder = folder,
+            .limited_by = snp_local_limited_by,
+            .degraded = snp_local_degraded,
+            .check = snp_host_check,
+            .controls = snp_local_controls,
+            .make = make,
+            .unmake = unmake,
+            .open = open_sandbox,
+            .settled = snp_sandbox_opened,
+            .kill = snp_local_kill,
+            .sweep = snp_local_sweep,
+            .watch = snp_local_watch,
+            .cpu = cpu,
+            .others = others,
+            .own_memory = snp_forked_own_memory,
+            .copies_usage = snp_forked_copies_usage,
+            .limit = snp_forked_limit,
+        },
     .zygote_order = SNP_ZYGOTE_PLAIN,
     .has_keeper = true,
     .has_slot = true,

@@ -23,26 +23,23 @@ const struct snp_about snp_local_about = {.rank = 50, .guarantees = guarantees, 
 json_t *snp_local_controls(const struct snp_sandbox *s, json_t *resources)
 {
     const struct snp_supervisor *supervisor = s->supervisor;
-    json_t *network =
-        json_pack("{s:b,s:s,s:b}", "enforced", 1, "how",
-                  "no call that makes or connects a socket, connected pairs excepted",
-                  "landlock_tcp", snp_forked_of(s)->landlock_abi >= ABI_TCP);
-    json_t *files = json_pack(
-        "{s:b,s:s,s:s,s:o,s:i,s:i}", "enforced", 1, "root",
-        "the host's, of which Landlock opens /usr and a few files only", "workspace",
-        s->spec.project == NULL ? "a folder of its own" : "a copy of the project", "masked",
-        snp_manifest_masked(s, MASKED_MAX, SIZE_MAX), "masked_total",
-        (int)json_array_size(s->masked), "landlock_abi", snp_forked_of(s)->landlock_abi);
-    json_t *calls =
-        json_pack("{s:b,s:s,s:b,s:i,s:s,s:b}", "enforced", 1, "seccomp",
-                  "allow-list, refusals recorded", "no_new_privs", 1, "capabilities", 0,
-                  "signals", "sent by the supervisor, inside the session only",
-                  "landlock_scopes", snp_forked_of(s)->landlock_abi >= ABI_SCOPES);
-    json_t *disposable =
-        json_pack("{s:b,s:s,s:b}", "enforced", 1, "how",
-                  "killed and removed from outside: descendants of one process, "
-                  "which adopts orphans",
-                  "own_ids", snp_host_of(supervisor)->is_root);
+    json_t *network = json_pack("{s:b,s:s,s:b}", "enforced", 1, "how",
+                                "no call that makes or connects a socket, connected pairs excepted",
+                                "landlock_tcp", snp_forked_of(s)->landlock_abi >= ABI_TCP);
+    json_t *files =
+        json_pack("{s:b,s:s,s:s,s:o,s:i,s:i}", "enforced", 1, "root",
+                  "the host's, of which Landlock opens /usr and a few files only", "workspace",
+                  s->spec.project == NULL ? "a folder of its own" : "a copy of the project",
+                  "masked", snp_manifest_masked(s, MASKED_MAX, SIZE_MAX), "masked_total",
+                  (int)json_array_size(s->masked), "landlock_abi", snp_forked_of(s)->landlock_abi);
+    json_t *calls = json_pack("{s:b,s:s,s:b,s:i,s:s,s:b}", "enforced", 1, "seccomp",
+                              "allow-list, refusals recorded", "no_new_privs", 1, "capabilities", 0,
+                              "signals", "sent by the supervisor, inside the session only",
+                              "landlock_scopes", snp_forked_of(s)->landlock_abi >= ABI_SCOPES);
+    json_t *disposable = json_pack("{s:b,s:s,s:b}", "enforced", 1, "how",
+                                   "killed and removed from outside: descendants of one process, "
+                                   "which adopts orphans",
+                                   "own_ids", snp_host_of(supervisor)->is_root);
 
     return json_pack("{s:o,s:o,s:o,s:o,s:o}", "network", network, "resources", resources,
                      "filesystem", files, "syscalls", calls, "disposable", disposable);
@@ -62,16 +59,14 @@ void snp_local_degraded(const struct snp_supervisor *supervisor, json_t *list)
     }
     if (!snp_host_of(supervisor)->is_root) {
         (void)json_array_append_new(
-            list,
-            json_string("user: the code runs as you; filter and Landlock alone keep it from "
-                        "your processes and files"));
+            list, json_string("user: the code runs as you; filter and Landlock alone keep it from "
+                              "your processes and files"));
     }
     if (snp_host_of(supervisor)->landlock_abi < ABI_SCOPES) {
         (void)json_array_append_new(
-            list,
-            json_sprintf("landlock: ABI %d has no fence around signals and abstract sockets; "
-                         "the filter alone refuses them",
-                         snp_host_of(supervisor)->landlock_abi));
+            list, json_sprintf("landlock: ABI %d has no fence around signals and abstract sockets; "
+                               "the filter alone refuses them",
+                               snp_host_of(supervisor)->landlock_abi));
     }
     snp_host_degraded(supervisor, list);
 }
@@ -105,18 +100,15 @@ json_t *snp_local_probe(struct snp_supervisor *supervisor)
     (void)snprintf(detail, sizeof(detail), "weaker than native; Landlock ABI %d",
                    snp_host_of(supervisor)->landlock_abi);
     (void)json_array_append_new(
-        features,
-        snp_probe_row("local tier", usable, detail, "environment local does not work",
-                      "a kernel from 5.13 on with landlock in lsm= and seccomp notify"));
+        features, snp_probe_row("local tier", usable, detail, "environment local does not work",
+                                "a kernel from 5.13 on with landlock in lsm= and seccomp notify"));
     (void)json_array_append_new(
-        features,
-        snp_probe_row("local: signal fence",
-                      snp_host_of(supervisor)->landlock_abi >= ABI_SCOPES, "Landlock",
-                      "the filter alone keeps signals inside", "a kernel from 6.12 on"));
+        features, snp_probe_row("local: signal fence",
+                                snp_host_of(supervisor)->landlock_abi >= ABI_SCOPES, "Landlock",
+                                "the filter alone keeps signals inside", "a kernel from 6.12 on"));
     (void)json_array_append_new(
-        features,
-        snp_probe_row("local: own user ids", snp_host_of(supervisor)->is_root, "",
-                      "the code runs as you; filter and Landlock keep it from your files",
-                      "run as root"));
+        features, snp_probe_row("local: own user ids", snp_host_of(supervisor)->is_root, "",
+                                "the code runs as you; filter and Landlock keep it from your files",
+                                "run as root"));
     return json_pack("{s:o,s:b}", "features", features, "usable", usable);
 }

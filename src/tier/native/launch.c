@@ -59,32 +59,29 @@ static const char *const root_links[] = {"bin", "sbin", "lib", "lib32", "lib64",
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
 
-static const char *const dev_links[][2] = {
-    {"/proc/self/fd",   "dev/fd"    },
-    {"/proc/self/fd/0", "dev/stdin" },
-    {"/proc/self/fd/1", "dev/stdout"},
-    {"/proc/self/fd/2", "dev/stderr"}
-};
+static const char *const dev_links[][2] = {{"/proc/self/fd", "dev/fd"},
+                                           {"/proc/self/fd/0", "dev/stdin"},
+                                           {"/proc/self/fd/1", "dev/stdout"},
+                                           {"/proc/self/fd/2", "dev/stderr"}};
 
 /* Of the host's /etc: what the dynamic linker, fonts, time zones and alternatives need. */
 static const char *const etc_shared[] = {
-    "alternatives", "ld.so.cache",     "ld.so.conf", "ld.so.conf.d", "fonts",
-    "matplotlibrc", "mime.types",      "localtime",  "timezone",     "magic",
-    "services",     "protocols",       "python3",    "python3.11",   "inputrc",
-    "terminfo",     "ssl/openssl.cnf", "gai.conf",
+    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts",           "matplotlibrc",
+    "mime.types",   "localtime",   "timezone",   "magic",        "services",        "protocols",
+    "python3",      "python3.11",  "inputrc",    "terminfo",     "ssl/openssl.cnf", "gai.conf",
 };
 
 static const struct {
     const char *name;
     const char *text;
 } etc_made[] = {
-    {"passwd",        "root:x:0:0::/nonexistent:/usr/sbin/nologin\nsandbox:x:1000:1000::/workspace:/"
+    {"passwd", "root:x:0:0::/nonexistent:/usr/sbin/nologin\nsandbox:x:1000:1000::/workspace:/"
                "bin/sh\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"},
-    {"group",         "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"                       },
-    {"hosts",         "127.0.0.1 localhost\n::1 localhost\n"                                 },
+    {"group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
+    {"hosts", "127.0.0.1 localhost\n::1 localhost\n"},
     {"nsswitch.conf",
-     "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"        },
-    {"hostname",      "sandbox\n"                                                            },
+     "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"},
+    {"hostname", "sandbox\n"},
 };
 
 /*
@@ -194,9 +191,8 @@ static int link_path(const char *path, const char *target, struct snp_err *err)
         }
         *slash = '/';
     }
-    return symlink(target, link) < 0 && errno != EEXIST
-               ? snp_fail_sys(err, errno, "link %s", path)
-               : 0;
+    return symlink(target, link) < 0 && errno != EEXIST ? snp_fail_sys(err, errno, "link %s", path)
+                                                        : 0;
 }
 
 /* What the interpreter needs besides /usr. */
@@ -205,8 +201,7 @@ static int step_python(struct snp_launch *l, struct snp_err *err)
     int r = 0;
 
     for (int i = 0; r == 0 && i < SNP_TREE_N; i++) {
-        r = l->tree[i] < 0 ? 0
-                           : show_folder(l->tree[i], tree_places[i], i == SNP_TREE_GUEST, err);
+        r = l->tree[i] < 0 ? 0 : show_folder(l->tree[i], tree_places[i], i == SNP_TREE_GUEST, err);
     }
     if (r == 0 && l->source[SNP_TREE_PREFIX] != NULL) {
         r = link_path(l->source[SNP_TREE_PREFIX], "/run/python", err);
@@ -258,8 +253,8 @@ static int step_links(struct snp_launch *l, struct snp_err *err)
             link[n < 0 ? 0 : n] = '\0';
             if (n > 0 && l->rootfs != NULL && !leads_to_usr(link)) {
                 return snp_fail(err, SNP_E_DENIED,
-                                "/%s of the file system is a link to %.100s, not into /usr",
-                                name, link);
+                                "/%s of the file system is a link to %.100s, not into /usr", name,
+                                link);
             }
             if (n <= 0 || symlink(link, target) < 0) {
                 return snp_fail_sys(err, errno, "link /%s", name);
@@ -405,8 +400,8 @@ static int step_pivot(struct snp_launch *l, struct snp_err *err)
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 
     (void)l;
-    if (chdir(ROOT) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
-        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) {
+    if (chdir(ROOT) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+        chdir("/") < 0) {
         return snp_fail_sys(err, errno, "pivot");
     }
     if (syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof(attr)) < 0) {
@@ -425,8 +420,8 @@ static int step_ids(struct snp_launch *l, struct snp_err *err)
         return snp_fail_sys(err, errno, "securebits");
     }
     snp_launch_bound_caps();
-    if (l->host_id != 0 && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
-                            setresuid(uid, uid, uid) < 0)) {
+    if (l->host_id != 0 &&
+        (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)) {
         return snp_fail_sys(err, errno, "change user");
     }
     return 0;
@@ -446,35 +441,27 @@ static int step_capabilities(struct snp_launch *l, struct snp_err *err)
 
 /* In the keeper, with all rights of the supervisor's namespace. */
 static const struct snp_launch_step root_steps[] = {
-    {"root",   step_root  },
-    {"links",  step_links },
-    {"dev",    step_dev   },
-    {"etc",    step_etc   },
-    {"proc",   step_proc  },
-    {"tmp",    step_tmp   },
-    {"python", step_python},
-    {"pivot",  step_pivot },
+    {"root", step_root}, {"links", step_links}, {"dev", step_dev},       {"etc", step_etc},
+    {"proc", step_proc}, {"tmp", step_tmp},     {"python", step_python}, {"pivot", step_pivot},
 };
 
 /* In the template. Ids before capabilities, seccomp last. */
 static const struct snp_launch_step drop_steps[] = {
-    {"rlimits",      snp_launch_rlimits},
-    {"ids",          step_ids          },
-    {"capabilities", step_capabilities },
-    {"seccomp",      snp_launch_seccomp},
+    {"rlimits", snp_launch_rlimits},
+    {"ids", step_ids},
+    {"capabilities", step_capabilities},
+    {"seccomp", snp_launch_seccomp},
 };
 
 static SNP_NORETURN void exec_template(struct snp_launch *l)
 {
-    const char *core =
-        getenv("OPENBLAS_CORETYPE"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    const char *core = getenv("OPENBLAS_CORETYPE"); /* NOLINT(concurrency-mt-unsafe): one thread */
     char core_type[64];
 
     (void)snprintf(core_type, sizeof(core_type), "OPENBLAS_CORETYPE=%.40s",
                    core == NULL ? "" : core);
     snp_launch_steps(l, drop_steps, SNP_ARRAY_LEN(drop_steps));
-    snp_launch_exec(l, "/run/guest/driver.py", "HOME=/tmp/.home",
-                    core == NULL ? NULL : core_type);
+    snp_launch_exec(l, "/run/guest/driver.py", "HOME=/tmp/.home", core == NULL ? NULL : core_type);
 }
 
 /* Pid 1 of the template's namespace: builds the root, then outlives every sandbox. */
@@ -488,8 +475,7 @@ static SNP_NORETURN void keeper(struct snp_launch *l)
     if (pid == 0) {
         exec_template(l);
     }
-    (void)syscall(SYS_close_range, 3, ~0U,
-                  0); /* the control socket must end with the template */
+    (void)syscall(SYS_close_range, 3, ~0U, 0); /* the control socket must end with the template */
     (void)prctl(PR_SET_NAME, "snp-keeper", 0, 0, 0);
     while (pid > 0 && (SNP_RETRY(waitpid(-1, &status, 0))) > 0) {
     }
@@ -504,8 +490,8 @@ static int step_pid_namespace(struct snp_launch *l, struct snp_err *err)
 
 /* Before there is a keeper. */
 static const struct snp_launch_step first_steps[] = {
-    {"packages",      step_hash         },
-    {"namespaces",    step_namespaces   },
+    {"packages", step_hash},
+    {"namespaces", step_namespaces},
     {"pid namespace", step_pid_namespace},
 };
 

@@ -50,17 +50,16 @@ static json_t *network(void)
 
 static json_t *filesystem(const struct snp_sandbox *s)
 {
-    return json_pack("{s:b,s:s,s:s,s:o,s:i,s:i}", "enforced", 1, "root",
-                     s->spec.python.rootfs == NULL
-                         ? "read-only: /usr, a minimal /etc and /dev"
-                         : "read-only: another file system's /usr, a minimal /etc and /dev",
-                     "workspace",
-                     s->spec.project == NULL
-                         ? "empty scratch"
-                         : "overlay: the project is read-only below, writes go to scratch",
-                     "masked", snp_manifest_masked(s, MASKED_MAX, MASKED_BYTES_MAX),
-                     "masked_total", (int)json_array_size(s->masked), "landlock_abi",
-                     snp_forked_of(s)->landlock_abi);
+    return json_pack(
+        "{s:b,s:s,s:s,s:o,s:i,s:i}", "enforced", 1, "root",
+        s->spec.python.rootfs == NULL
+            ? "read-only: /usr, a minimal /etc and /dev"
+            : "read-only: another file system's /usr, a minimal /etc and /dev",
+        "workspace",
+        s->spec.project == NULL ? "empty scratch"
+                                : "overlay: the project is read-only below, writes go to scratch",
+        "masked", snp_manifest_masked(s, MASKED_MAX, MASKED_BYTES_MAX), "masked_total",
+        (int)json_array_size(s->masked), "landlock_abi", snp_forked_of(s)->landlock_abi);
 }
 
 static json_t *syscalls(const struct snp_sandbox *s)

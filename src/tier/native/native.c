@@ -70,14 +70,13 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
         &snp_syscalls_parts[snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY)
                                 ? SNP_FILTER_SESSION
                                 : SNP_FILTER_SESSION_UNCOUNTED],
-        &snp_syscalls_parts[SNP_FILTER_ZYGOTE], &host->session_filter_fd,
-        &host->zygote_filter_fd, err);
+        &snp_syscalls_parts[SNP_FILTER_ZYGOTE], &host->session_filter_fd, &host->zygote_filter_fd,
+        err);
     if (r < 0) {
         return r;
     }
     snp_probe_namespaces(supervisor, become_zero(supervisor));
-    if (host->is_root && supervisor->can_run &&
-        snp_idmap_open_locks(&host->locks_fd, err) < 0) {
+    if (host->is_root && supervisor->can_run && snp_idmap_open_locks(&host->locks_fd, err) < 0) {
         supervisor->can_run = false; /* ids that another supervisor uses are not its own */
         (void)snprintf(supervisor->why, sizeof(supervisor->why),
                        "%.200s; make one of them writable for root, or run as an ordinary user",
@@ -135,8 +134,8 @@ static void watch(struct snp_sandbox *s, bool is_running)
         .processes = is_running && !has_pids ? (uint32_t)value[SNP_LIMIT_PROCESSES] : 0};
 
     if (!has_memory || !has_pids) {
-        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WATCH, &raw, sizeof(raw), -1),
-                             snp_sandbox_ignore, NULL);
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WATCH, &raw, sizeof(raw), -1), snp_sandbox_ignore,
+                             NULL);
     }
 }
 
@@ -164,36 +163,36 @@ static bool is_unwritten(struct snp_sandbox *s, uint64_t *ret_bytes)
 const struct snp_host_ops snp_native_ops = {
     .tier =
         {
-               .name = "native",
-               .about = &snp_native_about,
-               .output_prefix = "",
-               .can_pool = true,
-               .shows_project = true,
-               .bounds_workspace = true,
-               .holds_files_in_memory = true,
-               .start = start,
-               .probe = snp_probe_json,
-               .tick = snp_templates_watch,
-               .await = snp_forked_await,
-               .stop = snp_templates_close,
-               .is_over = snp_pending_sweep,
-               .find_python = snp_python_find,
-               .limited_by = snp_native_limited_by,
-               .degraded = snp_native_degraded,
-               .check = snp_host_check,
-               .controls = snp_native_controls,
-               .make = make,
-               .unmake = snp_forked_unmake,
-               .open = snp_forked_open,
-               .keep_template = keep_template,
-               .kill = kill_sandbox,
-               .sweep = sweep,
-               .watch = watch,
-               .is_unwritten = is_unwritten,
-               .own_memory = snp_forked_own_memory,
-               .copies_usage = snp_forked_copies_usage,
-               .limit = snp_forked_limit,
-               },
+            .name = "native",
+            .about = &snp_native_about,
+            .output_prefix = "",
+            .can_pool = true,
+            .shows_project = true,
+            .bounds_workspace = true,
+            .holds_files_in_memory = true,
+            .start = start,
+            .probe = snp_probe_json,
+            .tick = snp_templates_watch,
+            .await = snp_forked_await,
+            .stop = snp_templates_close,
+            .is_over = snp_pending_sweep,
+            .find_python = snp_python_find,
+            .limited_by = snp_native_limited_by,
+            .degraded = snp_native_degraded,
+            .check = snp_host_check,
+            .controls = snp_native_controls,
+            .make = make,
+            .unmake = snp_forked_unmake,
+            .open = snp_forked_open,
+            .keep_template = keep_template,
+            .kill = kill_sandbox,
+            .sweep = sweep,
+            .watch = watch,
+            .is_unwritten = is_unwritten,
+            .own_memory = snp_forked_own_memory,
+            .copies_usage = snp_forked_copies_usage,
+            .limit = snp_forked_limit,
+        },
     .zygote_order = SNP_ZYGOTE_FORK,
     .has_images = true,
     .map_ids = map_ids,

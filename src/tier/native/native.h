@@ -16,8 +16,8 @@ extern const struct snp_about snp_native_about;
 extern const struct snp_host_ops snp_native_ops;
 
 /*
- * signals.c: signals of the code, which asks for each. They reach all of its own processes, but not the
- * copies its session may have to go back to.
+ * signals.c: signals of the code, which asks for each. They reach all of its own processes, but not
+ * the copies its session may have to go back to.
  */
 extern const struct snp_emulated snp_native_calls[];
 
@@ -27,8 +27,7 @@ static inline struct snp_native *snp_native_of(const struct snp_supervisor *supe
 }
 
 /* manifest.c: what is enforced; see struct snp_tier_ops. */
-const char *snp_native_limited_by(const struct snp_supervisor *supervisor,
-                                  enum snp_limit limit);
+const char *snp_native_limited_by(const struct snp_supervisor *supervisor, enum snp_limit limit);
 void snp_native_degraded(const struct snp_supervisor *supervisor, json_t *list);
 json_t *snp_native_controls(const struct snp_sandbox *s, json_t *resources);
 

@@ -47,17 +47,14 @@ static void unescape(char *path)
 /* As it is, with what is mounted in it, which would show what it covers. */
 int snp_overlay_bind(int fd, const char *path)
 {
-    struct mount_attr attr = {.attr_set =
-                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     snp_autoclose int tree = (int)syscall(SYS_open_tree, fd, "",
                                           OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
                                               (unsigned)AT_RECURSIVE | (unsigned)AT_EMPTY_PATH);
 
     return tree < 0 ||
-                   syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) <
-                       0 ||
-                   syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &attr,
-                           sizeof(attr)) < 0
+                   syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
+                   syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &attr, sizeof(attr)) < 0
                ? -1
                : 0;
 }
@@ -99,8 +96,7 @@ static int find_inner(int fd, struct inner *list, int n)
 
     (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
     len = readlink(self, top, sizeof(top) - 1);
-    if (len <= 0 ||
-        snp_file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &text, NULL, &err) < 0) {
+    if (len <= 0 || snp_file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &text, NULL, &err) < 0) {
         return -1;
     }
     top[len] = '/';

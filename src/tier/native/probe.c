@@ -40,10 +40,10 @@ static const struct {
 } userns_settings[] = {
     {"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
      "the AppArmor profile that 'sudo make install' sets up (docs/security/controls.md), or "
-     "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"                                               },
-    {"/proc/sys/kernel/unprivileged_userns_clone",             "0",
-     "sudo sysctl kernel.unprivileged_userns_clone=1"                                                           },
-    {"/proc/sys/user/max_user_namespaces",                     "0", "sudo sysctl user.max_user_namespaces=15000"},
+     "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"},
+    {"/proc/sys/kernel/unprivileged_userns_clone", "0",
+     "sudo sysctl kernel.unprivileged_userns_clone=1"},
+    {"/proc/sys/user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=15000"},
 };
 
 static bool setting_is(const char *path, const char *value)
@@ -131,8 +131,7 @@ static int try_proc(void)
     }
     pid = fork();
     if (pid == 0) {
-        _exit(mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0 ? 0
-                                                                                          : 1);
+        _exit(mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0 ? 0 : 1);
     }
     return pid > 0 && SNP_RETRY(waitpid(pid, &status, 0)) == pid && status == 0 ? 0 : -1;
 }
@@ -187,23 +186,24 @@ struct probe_row {
 };
 
 static const struct probe_row rows[] = {
-    {"user namespaces",  try_namespaces,           true,  false, true,  "the native tier cannot run",
-     "see the settings named by 'exec', or run as root"                                                                                                                                                 },
-    {"own /proc",        try_proc,                 true,  false, true,  "the native tier cannot run",
+    {"user namespaces", try_namespaces, true, false, true, "the native tier cannot run",
+     "see the settings named by 'exec', or run as root"},
+    {"own /proc", try_proc, true, false, true, "the native tier cannot run",
      "in a container: docker --security-opt systempaths=unconfined, podman --security-opt "
-     "unmask=ALL, Kubernetes procMount: Unmasked"                                                                                                                                                       },
-    {"clone3",           try_clone3,               false, false, false, "none: clone is used",
-     "a kernel from 5.3 on; in a container allow the call"                                                                                                                                              },
-    {"openat2",          try_openat2,              false, false, true,  "files of a session cannot be read or written",
-     "a kernel from 5.6 on"                                                                                                                                                                             },
-    {"overlay",          try_overlay,              true,  false, false, "projects cannot be shown",
-     "a kernel from 5.11 on with overlayfs"                                                                                                                                                             },
-    {"overlay of /usr",  snp_overlay_try,          true,  false, false,
-     "sockets of the host in its system folders can be reached",                                                        "a kernel from 5.13 on with overlayfs; as an ordinary user no mounts below /usr"},
-    {"id-mapped mounts", try_idmap,                true,  true,  false, "projects cannot be shown as root",
-     "a kernel from 5.19 on and a file system that has them"                                                                                                                                            },
-    {"seccomp notify",   snp_probe_seccomp_notify, false, false, true,
-     "refused calls cannot be recorded",                                                                                "a kernel from 5.5 on"                                                          },
+     "unmask=ALL, Kubernetes procMount: Unmasked"},
+    {"clone3", try_clone3, false, false, false, "none: clone is used",
+     "a kernel from 5.3 on; in a container allow the call"},
+    {"openat2", try_openat2, false, false, true, "files of a session cannot be read or written",
+     "a kernel from 5.6 on"},
+    {"overlay", try_overlay, true, false, false, "projects cannot be shown",
+     "a kernel from 5.11 on with overlayfs"},
+    {"overlay of /usr", snp_overlay_try, true, false, false,
+     "sockets of the host in its system folders can be reached",
+     "a kernel from 5.13 on with overlayfs; as an ordinary user no mounts below /usr"},
+    {"id-mapped mounts", try_idmap, true, true, false, "projects cannot be shown as root",
+     "a kernel from 5.19 on and a file system that has them"},
+    {"seccomp notify", snp_probe_seccomp_notify, false, false, true,
+     "refused calls cannot be recorded", "a kernel from 5.5 on"},
 };
 
 static void add_cgroups(const struct snp_supervisor *supervisor, json_t *features)
@@ -214,14 +214,13 @@ static void add_cgroups(const struct snp_supervisor *supervisor, json_t *feature
         const char *cost;
     } cgroup_rows[] = {
         {SNP_CGROUP_MEMORY, "cgroup memory",
-         "the memory limit is approximate (RLIMIT_DATA and sampling)"             },
-        {SNP_CGROUP_PIDS,   "cgroup pids",   "none: RLIMIT_NPROC limits processes"},
-        {SNP_CGROUP_CPU,    "cgroup cpu",    "CPUs are limited to whole ones"     },
+         "the memory limit is approximate (RLIMIT_DATA and sampling)"},
+        {SNP_CGROUP_PIDS, "cgroup pids", "none: RLIMIT_NPROC limits processes"},
+        {SNP_CGROUP_CPU, "cgroup cpu", "CPUs are limited to whole ones"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(cgroup_rows); i++) {
-        const struct snp_cgroup_slot *slot =
-            &supervisor->cgroups.slot[cgroup_rows[i].controller];
+        const struct snp_cgroup_slot *slot = &supervisor->cgroups.slot[cgroup_rows[i].controller];
         char detail[SNP_CGROUP_WHY_MAX];
         if (slot->version == 0) {
             (void)snprintf(detail, sizeof(detail), "%s", slot->why);
@@ -263,10 +262,9 @@ static void add_templates(const struct snp_supervisor *supervisor, json_t *featu
                                 "numpy, pandas", "template data does not work",
                                 "apt-get install -y python3-numpy python3-pandas"));
     (void)json_array_append_new(
-        features,
-        snp_probe_row("template plot", has_module("matplotlib") && has_module("pandas"),
-                      "matplotlib", "template plot does not work",
-                      "apt-get install -y python3-matplotlib python3-pandas"));
+        features, snp_probe_row("template plot", has_module("matplotlib") && has_module("pandas"),
+                                "matplotlib", "template plot does not work",
+                                "apt-get install -y python3-matplotlib python3-pandas"));
 }
 
 /* It was decided when the daemon started, or found out since. */
@@ -288,23 +286,20 @@ static void add_images(const struct snp_supervisor *supervisor, json_t *features
                       "the first command of a daemon waits for imports",
                       is_on ? "the daemon's log says more"
                             : "unset SNIPARA_SANDBOX_TEMPLATE_IMAGES and restart the daemon"));
-    (void)snprintf(detail, sizeof(detail), "only until the daemon or the template ends: %s",
-                   why);
+    (void)snprintf(detail, sizeof(detail), "only until the daemon or the template ends: %s", why);
     (void)json_array_append_new(
         features,
-        snp_probe_row(
-            "session images", ok,
-            ok ? "forks, steps of runs and woken sessions continue from a memory image"
-               : detail,
-            "then variables are restored, without generators, locks and the like",
-            "as of template images"));
+        snp_probe_row("session images", ok,
+                      ok ? "forks, steps of runs and woken sessions continue from a memory image"
+                         : detail,
+                      "then variables are restored, without generators, locks and the like",
+                      "as of template images"));
 }
 
 static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
                                          "disposable", "namespaces", NULL};
 static const char *const verbs[] = {"rootfs", "images", NULL};
-const struct snp_about snp_native_about = {
-    .rank = 200, .guarantees = guarantees, .verbs = verbs};
+const struct snp_about snp_native_about = {.rank = 200, .guarantees = guarantees, .verbs = verbs};
 
 json_t *snp_probe_json(struct snp_supervisor *supervisor)
 {
@@ -318,8 +313,7 @@ json_t *snp_probe_json(struct snp_supervisor *supervisor)
                    snp_host_of(supervisor)->is_root ? "as root" : "as an ordinary user");
     (void)json_array_append_new(features, snp_probe_row("kernel", true, detail, "", ""));
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        bool ok =
-            (supervisor->can_run || !rows[i].in_namespace) && snp_probe_works(rows[i].run);
+        bool ok = (supervisor->can_run || !rows[i].in_namespace) && snp_probe_works(rows[i].run);
         /* Without namespaces the rest that is tried in one would only repeat that. */
         if ((rows[i].root_only && !snp_host_of(supervisor)->is_root) ||
             (rows[i].in_namespace && !rows[i].is_needed && !supervisor->can_run)) {
@@ -327,18 +321,17 @@ json_t *snp_probe_json(struct snp_supervisor *supervisor)
         }
         usable = usable && (ok || !rows[i].is_needed);
         (void)json_array_append_new(
-            features, snp_probe_row(rows[i].name, ok,
-                                    rows[i].run == try_namespaces ? supervisor->why : "",
-                                    rows[i].cost, rows[i].fix));
+            features,
+            snp_probe_row(rows[i].name, ok, rows[i].run == try_namespaces ? supervisor->why : "",
+                          rows[i].cost, rows[i].fix));
     }
     (void)snprintf(detail, sizeof(detail), "ABI %d", snp_host_of(supervisor)->landlock_abi);
-    (void)json_array_append_new(
-        features, snp_probe_row("landlock", snp_host_of(supervisor)->landlock_abi > 0, detail,
-                                "files are confined by mounts alone",
-                                "a kernel from 5.13 on with landlock in lsm="));
-    (void)snprintf(
-        detail, sizeof(detail), "%u calls allowed",
-        snp_syscalls_count(snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY)));
+    (void)json_array_append_new(features,
+                                snp_probe_row("landlock", snp_host_of(supervisor)->landlock_abi > 0,
+                                              detail, "files are confined by mounts alone",
+                                              "a kernel from 5.13 on with landlock in lsm="));
+    (void)snprintf(detail, sizeof(detail), "%u calls allowed",
+                   snp_syscalls_count(snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY)));
     (void)json_array_append_new(features, snp_probe_row("seccomp", true, detail, "", ""));
     add_cgroups(supervisor, features);
     add_templates(supervisor, features);

@@ -68,8 +68,7 @@ static int do_kill(struct snp_asked *a)
 
 static int do_tgkill(struct snp_asked *a)
 {
-    if (is_spared(a, (pid_t)a->req->data.args[0]) ||
-        is_spared(a, (pid_t)a->req->data.args[1])) {
+    if (is_spared(a, (pid_t)a->req->data.args[0]) || is_spared(a, (pid_t)a->req->data.args[1])) {
         return EPERM;
     }
     a->goes_on = true;
@@ -109,14 +108,13 @@ static int do_pidfd_send_signal(struct snp_asked *a)
         return 0; /* from inside the kernel would not let it reach pid 1; from us it would */
     }
     /* What else the call could pass along (siginfo) only tells the receiver where from. */
-    return syscall(SYS_pidfd_send_signal, target, (int)a->req->data.args[1], NULL, 0) < 0
-               ? errno
-               : 0;
+    return syscall(SYS_pidfd_send_signal, target, (int)a->req->data.args[1], NULL, 0) < 0 ? errno
+                                                                                          : 0;
 }
 
 const struct snp_emulated snp_native_calls[] = {
-    {"kill",              do_kill             },
-    {"tgkill",            do_tgkill           },
+    {"kill", do_kill},
+    {"tgkill", do_tgkill},
     {"pidfd_send_signal", do_pidfd_send_signal},
-    {NULL,                NULL                },
+    {NULL, NULL},
 };

@@ -53,10 +53,12 @@
 
 enum {
     GRACE_MS = 1000,
-    FRESH_BYTES =
-        16 << 20, /* a fresh interpreter's share of its template, which is not the user's */
-    /* Pid 1 may have to share a busy processor with all processes of a fork bomb, and what is given up
-     * on is lost: more than its own patience. */
+    /* a fresh interpreter's share of its template, which is not the user's */
+    FRESH_BYTES = 16 << 20,
+    /*
+     * Pid 1 may have to share a busy processor with all processes of a fork bomb, and what is given
+     * up on is lost: more than its own patience.
+     */
     SWEEP_MS = 15000,
     FINISH_MS = 20000,
     DISPLAYS_MAX = 64,
@@ -143,8 +145,8 @@ static const char *stream_name(int stream)
 static void show_bytes(void *data, const char *bytes, size_t n)
 {
     const struct show *show = data;
-    json_t *head = snp_record_write(
-        show->stream == 0 ? &snp_event_stdout_form : &snp_event_stderr_form, NULL);
+    json_t *head =
+        snp_record_write(show->stream == 0 ? &snp_event_stdout_form : &snp_event_stderr_form, NULL);
 
     snp_answer_event(show->cell->sandbox->supervisor, show->cell->id, head, bytes, n);
     json_decref(head);
@@ -289,8 +291,8 @@ static bool can_return(const struct snp_tier_cell *c)
 }
 
 /*
- * Going back ends the interpreter. A command has done nothing to it: where no copy would take its place, what
- * the command did to files stays, rather than that all variables are lost.
+ * Going back ends the interpreter. A command has done nothing to it: where no copy would take its
+ * place, what the command did to files stays, rather than that all variables are lost.
  */
 static bool may_return(struct snp_tier_cell *c)
 {
@@ -340,13 +342,12 @@ static void sweep(struct snp_tier_cell *c)
 
 static void signal_code(struct snp_tier_cell *c, uint32_t number)
 {
-    const struct snp_init_signal raw = {.target = c->is_command ? SNP_INIT_COMMAND_TARGET
-                                                                : SNP_INIT_INTERPRETER,
-                                        .number = number};
+    const struct snp_init_signal raw = {
+        .target = c->is_command ? SNP_INIT_COMMAND_TARGET : SNP_INIT_INTERPRETER, .number = number};
 
-    snp_sandbox_ask_init(
-        c->sandbox, SNP_ASK(SNP_INIT_SIGNAL, &raw, offsetof(struct snp_init_signal, pid), -1),
-        snp_sandbox_ignore, NULL);
+    snp_sandbox_ask_init(c->sandbox,
+                         SNP_ASK(SNP_INIT_SIGNAL, &raw, offsetof(struct snp_init_signal, pid), -1),
+                         snp_sandbox_ignore, NULL);
 }
 
 static void stop(struct snp_tier_cell *c, enum snp_cell_end why)
@@ -503,13 +504,12 @@ static int send_command(struct snp_tier_cell *c,
     }
     if (r < 0 || add_list(&raw, envc) < 0 || snp_buf_add(&raw, spec->env, spec->env_len) < 0 ||
         snp_buf_add(&raw, workspace, strlen(workspace) + 1) < 0 ||
-        snp_buf_add(&raw, &has_stdin, 1) < 0 ||
-        snp_buf_add(&raw, rq->input, rq->input_len) < 0) {
+        snp_buf_add(&raw, &has_stdin, 1) < 0 || snp_buf_add(&raw, rq->input, rq->input_len) < 0) {
         return snp_fail(err, SNP_E_LIMIT, "command and input are larger than %d MiB",
                         SNP_FRAME_BODY_MAX >> 20);
     }
-    snp_sandbox_ask_init(
-        c->sandbox, SNP_ASK(SNP_INIT_COMMAND, snp_buf_bytes(&raw), raw.len, -1), on_command, c);
+    snp_sandbox_ask_init(c->sandbox, SNP_ASK(SNP_INIT_COMMAND, snp_buf_bytes(&raw), raw.len, -1),
+                         on_command, c);
     return 0;
 }
 
@@ -587,17 +587,14 @@ static int take_guarantee(struct snp_tier_cell *c, struct snp_err *err)
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "atomic: the cell was not started, because its effects could not be "
                         "undone here: %.300s",
-                        !c->is_transactional
-                            ? "transactions are off, or the session has no name"
-                        : why == NULL ? "the session cannot be copied"
-                                      : why);
+                        !c->is_transactional ? "transactions are off, or the session has no name"
+                        : why == NULL        ? "the session cannot be copied"
+                                             : why);
     }
     return 0;
 }
 
-static int cell_run(struct snp_tier_cell *c,
-                    const struct snp_cell_request *rq,
-                    struct snp_err *err)
+static int cell_run(struct snp_tier_cell *c, const struct snp_cell_request *rq, struct snp_err *err)
 {
     struct snp_sandbox *s = c->sandbox;
     int r = take_guarantee(c, err);
@@ -625,7 +622,10 @@ static int cell_run(struct snp_tier_cell *c,
     }
     /* A command that pid 1 could not even be asked for has been answered, and is gone. */
     if (s->cell == c && c->phase == SNP_CELL_RUNNING) {
-        /* The loop's time is of when it woke, in whole milliseconds: no cell gets less than its limit. */
+        /*
+         * The loop's time is of when it woke, in whole milliseconds: no cell gets less than
+         * its limit.
+         */
         uv_update_time(s->supervisor->loop);
         (void)uv_timer_start(c->timer, on_timer, rq->wall_ms + 1, 0);
     }
@@ -688,9 +688,7 @@ static int check_start(const struct snp_sandbox *s,
     return 0;
 }
 
-int snp_cell_start(struct snp_sandbox *s,
-                   const struct snp_cell_request *rq,
-                   struct snp_err *err)
+int snp_cell_start(struct snp_sandbox *s, const struct snp_cell_request *rq, struct snp_err *err)
 {
     struct snp_tier_cell *c;
     int r = check_start(s, rq, err);
@@ -724,8 +722,7 @@ int snp_cell_start(struct snp_sandbox *s,
 /* The interpreter is lost. The cell that it ran, if any: one that waited was not yet its own. */
 static struct snp_tier_cell *lose_under_cell(struct snp_sandbox *s)
 {
-    bool is_its_own =
-        s->cell != NULL && !s->cell->is_command && s->cell->phase != SNP_CELL_WAITING;
+    bool is_its_own = s->cell != NULL && !s->cell->is_command && s->cell->phase != SNP_CELL_WAITING;
 
     lose_interpreter(s); /* may begin or end the cell that waits */
     if (s->cell == NULL) {
@@ -796,14 +793,13 @@ static void guest_display(struct snp_sandbox *s, const json_t *head, const struc
     }
     c->display_bytes += f->raw_len;
     if (c->n_displays++ >= DISPLAYS_MAX || c->display_bytes > DISPLAY_BYTES_MAX) {
-        snp_denials_add(
-            &c->denials,
-            &(struct snp_denial){.source = "limit",
-                                 .control = "resources",
-                                 .operation = "display",
-                                 .object = "",
-                                 .rule = "64 displays, 24 MiB in a cell",
-                                 .hint = "show fewer displays, or write them to files"});
+        snp_denials_add(&c->denials, &(struct snp_denial){
+                                         .source = "limit",
+                                         .control = "resources",
+                                         .operation = "display",
+                                         .object = "",
+                                         .rule = "64 displays, 24 MiB in a cell",
+                                         .hint = "show fewer displays, or write them to files"});
         return;
     }
     event = SNP_WRITE(snp_event_display, .mime = mimes);
@@ -815,8 +811,8 @@ static void guest_denial(struct snp_sandbox *s, const json_t *head)
 {
     static const char *const controls[] = {"network", "resources", "filesystem", "syscalls"};
     bool is_known = false;
-    bool
-        is_true; /* where there is a network it was not refused, whatever the interpreter takes it for */
+    /* where there is a network it was not refused, whatever the interpreter takes it for */
+    bool is_true;
     const struct snp_denial d = {
         .source = "guest",
         .control = snp_json_str(head, "control", ""),
@@ -842,8 +838,7 @@ static void guest_done(struct snp_sandbox *s, const json_t *head, const struct s
     const char *status = snp_json_str(head, "status", "");
 
     if (c == NULL || c->is_command || c->phase == SNP_CELL_WAITING ||
-        f->id != (uint32_t)c->number ||
-        (!snp_streq(status, "ok") && !snp_streq(status, "error"))) {
+        f->id != (uint32_t)c->number || (!snp_streq(status, "ok") && !snp_streq(status, "error"))) {
         broke_protocol(s, "an end was reported for a cell that does not run");
         return;
     }
@@ -876,9 +871,8 @@ bool snp_cell_answer(struct snp_sandbox *s, const struct snp_cell_answer *answer
 {
     struct snp_tier_cell *c = s->cell;
 
-    if (c == NULL || c->number != answer->cell || !c->has_open_call ||
-        c->n_calls != answer->call || c->phase == SNP_CELL_WAITING ||
-        c->phase > SNP_CELL_STOPPING) {
+    if (c == NULL || c->number != answer->cell || !c->has_open_call || c->n_calls != answer->call ||
+        c->phase == SNP_CELL_WAITING || c->phase > SNP_CELL_STOPPING) {
         return false;
     }
     answer_send(c, answer);
@@ -902,9 +896,8 @@ static void guest_call(struct snp_sandbox *s, const json_t *head, const struct s
     c->n_calls++;
     c->has_open_call = true;
     if (c->n_calls > CALLS_MAX) {
-        answer_send(c, &(struct snp_cell_answer){.call = c->n_calls,
-                                                 .raw = too_many,
-                                                 .raw_len = sizeof(too_many) - 1});
+        answer_send(c, &(struct snp_cell_answer){
+                           .call = c->n_calls, .raw = too_many, .raw_len = sizeof(too_many) - 1});
         return;
     }
     if (c->phase != SNP_CELL_RUNNING) {

@@ -48,8 +48,7 @@ static const char *const attested[] = {
     "restarted", "epoch",  "transaction", "restored", "checkpoint", "not_applied",
 };
 
-static const char *const claimed[] = {"stdout", "stderr",   "value",
-                                      "result", "displays", "error"};
+static const char *const claimed[] = {"stdout", "stderr", "value", "result", "displays", "error"};
 
 /* A string member of the driver's report, cut at max characters; null when it is none. */
 static json_t *text_of(const json_t *object, const char *key, size_t max)
@@ -85,8 +84,7 @@ static bool is_module(const char *name)
                                 "0123456789_";
     size_t n = name == NULL ? 0 : strnlen(name, MODULE_MAX + 1);
 
-    return n > 0 && n <= MODULE_MAX && strspn(name, bytes) == n &&
-           (name[0] < '0' || name[0] > '9');
+    return n > 0 && n <= MODULE_MAX && strspn(name, bytes) == n && (name[0] < '0' || name[0] > '9');
 }
 
 /* Which template has the module, or the command that makes one. Null: no import failed. */
@@ -121,10 +119,9 @@ static json_t *error_of(const struct snp_tier_cell *c)
     module = module_of(c, e);
     return json_pack(
         "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX), "message",
-        claim_of(e, "message", TEXT_MAX), "traceback", text_of(e, "traceback", TEXT_MAX),
-        "line", line > 0 ? json_integer(line) : json_null(), "hint",
-        text_of(e, "hint", SHORT_MAX), "cause", cause_of(c, e), "path",
-        text_of(e, "path", SHORT_MAX), "module", module);
+        claim_of(e, "message", TEXT_MAX), "traceback", text_of(e, "traceback", TEXT_MAX), "line",
+        line > 0 ? json_integer(line) : json_null(), "hint", text_of(e, "hint", SHORT_MAX), "cause",
+        cause_of(c, e), "path", text_of(e, "path", SHORT_MAX), "module", module);
 }
 
 /*
@@ -139,17 +136,17 @@ static const char *missed_rule(const struct snp_tier_cell *c, bool is_ok)
         const char *text;
         const char *rule;
     } signs[] = {
-        {"externally-managed-environment",       packages},
-        {"No module named pip",                  packages},
-        {"pip: not found",                       packages},
-        {"pip: command not found",               packages},
+        {"externally-managed-environment", packages},
+        {"No module named pip", packages},
+        {"pip: not found", packages},
+        {"pip: command not found", packages},
         {"Could not install packages due to an", packages},
-        {"No matching distribution found for",   packages},
-        {"Temporary failure in name resolution", network },
-        {"Could not resolve host",               network },
-        {"unable to resolve host address",       network },
-        {"Network is unreachable",               network },
-        {"getaddrinfo EAI_AGAIN",                network },
+        {"No matching distribution found for", packages},
+        {"Temporary failure in name resolution", network},
+        {"Could not resolve host", network},
+        {"unable to resolve host address", network},
+        {"Network is unreachable", network},
+        {"getaddrinfo EAI_AGAIN", network},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(signs); i++) {
@@ -307,11 +304,10 @@ static void add_limit_denials(struct snp_tier_cell *c)
         const char *operation;
         const char *object;
     } full[] = {
-        {SNP_CHANGES_WORKSPACE_FULL, snp_sandbox_room(c->sandbox, &room),      "write",
-         "/workspace"},
-        {SNP_CHANGES_INODES_FULL,                          SNP_LIMIT_INODES,                               "create", "/workspace"},
-        {SNP_CHANGES_TMP_FULL,                          SNP_LIMIT_TMP,                                  "write",       "/tmp"    },
-        {SNP_CHANGES_SHM_FULL,                          SNP_LIMIT_TMP,                                  "write",       "/dev/shm"},
+        {SNP_CHANGES_WORKSPACE_FULL, snp_sandbox_room(c->sandbox, &room), "write", "/workspace"},
+        {SNP_CHANGES_INODES_FULL, SNP_LIMIT_INODES, "create", "/workspace"},
+        {SNP_CHANGES_TMP_FULL, SNP_LIMIT_TMP, "write", "/tmp"},
+        {SNP_CHANGES_SHM_FULL, SNP_LIMIT_TMP, "write", "/dev/shm"},
     };
 
     if (c->usage.pids_denied > c->sandbox->last_usage.pids_denied) {
@@ -458,7 +454,10 @@ bool snp_result_is_lost(const struct snp_tier_cell *c)
     if (c->is_rolled_back) {
         return false;
     }
-    /* Where nobody killed the cell the interpreter ended after it: that is told with what comes next. */
+    /*
+     * Where nobody killed the cell the interpreter ended after it: that is told with what
+     * comes next.
+     */
     return c->is_session_over || (!s->has_interpreter && (c->was_swept || !s->spec.is_lasting));
 }
 
@@ -500,8 +499,8 @@ json_t *snp_result_json(struct snp_tier_cell *c)
     (void)json_object_set_new(result, "limit", limit_of(c, status));
     (void)json_object_set_new(result, "usage", usage_of(c));
     (void)json_object_set_new(result, "output", output_of(c));
-    (void)json_object_set_new(
-        result, "files", c->files != NULL ? json_incref(c->files) : snp_result_no_files(true));
+    (void)json_object_set_new(result, "files",
+                              c->files != NULL ? json_incref(c->files) : snp_result_no_files(true));
     (void)json_object_set_new(result, "sources", sources(c));
     return result;
 }

@@ -31,12 +31,12 @@ json_t *snp_result_no_files(bool truncated);
  * Read a CHANGES reply (after its errno) into docs/result.md's `files`; NULL if it is malformed.
  * project_fd: the project's folder, -1 = none. New reference.
  */
-json_t *snp_result_files(const char *at,
-                         size_t n,
-                         int project_fd,
-                         struct snp_changes_head *ret);
+json_t *snp_result_files(const char *at, size_t n, int project_fd, struct snp_changes_head *ret);
 
-/* Read an LS reply (after its errno) into docs/wire.md's answer to `ls`, bounded to one frame. New reference. */
+/*
+ * Read an LS reply (after its errno) into docs/wire.md's answer to `ls`, bounded to one frame.
+ * New reference.
+ */
 json_t *snp_result_entries(const char *at, size_t n);
 
 #endif

@@ -53,8 +53,8 @@ struct snp_tier_cell {
     bool was_restarted;   /* it began in a new interpreter */
     bool has_exit;
     int exit_status; /* wait status of interpreter or command */
-    uint32_t
-        quiet_exits; /* bits: exit statuses of a command that mean that it missed the network */
+    /* bits: exit statuses of a command that mean that it missed the network */
+    uint32_t quiet_exits;
     int start_errno; /* a command that could not be started */
     enum snp_cell_phase phase;
     enum snp_cell_end ended_by;

@@ -11,9 +11,9 @@
  * leads to the supervisor, and to nothing once that has closed its end.
  *
  * The copy that writes is the session's code, as in a save (state.c), and what it writes may be
- * anything: it goes into an interpreter that is confined as the copy is, and nowhere else. Memory counts
- * where it is: what is on its way is in the socket. One after the other for each session that is copied, and
- * not while pid 1 writes its files for a save.
+ * anything: it goes into an interpreter that is confined as the copy is, and nowhere else. Memory
+ * counts where it is: what is on its way is in the socket. One after the other for each session
+ * that is copied, and not while pid 1 writes its files for a save.
  */
 #include "tier/engine/snapshot/clone.h"
 
@@ -96,7 +96,7 @@ struct snp_cloning {
 
 static void clone_begin(struct snp_cloning *v);
 
-/* Ways ------------------------------------------------------------------------------------------- */
+/* Ways ----------------------------------------------------------------------------------------- */
 
 /* The reader meets the end of its stream, and the writer has no reader. */
 static void way_end(struct way *way)
@@ -111,8 +111,8 @@ static void way_close(struct way *way, int null_fd)
 {
     way_end(way);
     if (way->read_fd >= 0) {
-        (void)splice(way->read_fd, NULL, null_fd, NULL,
-                     (size_t)fcntl(way->read_fd, F_GETPIPE_SZ), SPLICE_F_NONBLOCK);
+        (void)splice(way->read_fd, NULL, null_fd, NULL, (size_t)fcntl(way->read_fd, F_GETPIPE_SZ),
+                     SPLICE_F_NONBLOCK);
     }
     snp_closep(&way->read_fd);
 }
@@ -214,7 +214,7 @@ static void ways_close(struct snp_cloning *v)
     way_close(&v->files, v->null_fd);
 }
 
-/* The end --------------------------------------------------------------------------------------- */
+/* The end -------------------------------------------------------------------------------------- */
 
 /* Not from a callback of the link in it: that is why the timer's end counts too. */
 static void cloning_unref(struct snp_cloning *v)
@@ -326,12 +326,11 @@ static void on_timeout(uv_timer_t *timer)
 {
     struct snp_cloning *v = timer->data;
 
-    v->has_changed =
-        v->has_changed || v->step == CLONE_THAWING; /* it hears nothing meanwhile */
+    v->has_changed = v->has_changed || v->step == CLONE_THAWING; /* it hears nothing meanwhile */
     cloning_fail(v, "the image took more than 30 s");
 }
 
-/* Becoming -------------------------------------------------------------------------------------- */
+/* Becoming ------------------------------------------------------------------------------------- */
 
 static void ask_guest(struct snp_cloning *v, const char *step, int fd)
 {
@@ -383,12 +382,12 @@ static void copy_files(struct snp_cloning *v)
     v->step = CLONE_COPYING;
     v->n_copying = 2;
     v->n_pending += 2;
-    snp_sandbox_ask_init(
-        v->origin, SNP_ASK(SNP_INIT_PACK, &v->number, sizeof(v->number), out_fd), on_copied, v);
+    snp_sandbox_ask_init(v->origin, SNP_ASK(SNP_INIT_PACK, &v->number, sizeof(v->number), out_fd),
+                         on_copied, v);
     snp_sandbox_ask_init(v->sandbox, SNP_ASK(SNP_INIT_UNPACK, NULL, 0, in_fd), on_copied, v);
 }
 
-/* Writing ---------------------------------------------------------------------------------------- */
+/* Writing -------------------------------------------------------------------------------------- */
 
 static void on_late(uv_timer_t *timer)
 {
@@ -421,8 +420,7 @@ static void on_writer_frame(struct snp_link *link, const struct snp_frame *f)
         return; /* what it writes shows what it is worth */
     }
     if (*snp_json_str(head, "error", "") != '\0') {
-        (void)snprintf(v->why, sizeof(v->why), "%.*s", WHY_MAX,
-                       snp_json_str(head, "error", ""));
+        (void)snprintf(v->why, sizeof(v->why), "%.*s", WHY_MAX, snp_json_str(head, "error", ""));
     }
     v->is_written = true;
     refuse(v);
@@ -464,10 +462,7 @@ static void on_writer_woken(void *data, int eno, const char *bytes, size_t n)
 }
 
 /* A stream to the writer; who has its other end ends with it. */
-static int open_writer(struct snp_cloning *v,
-                       int socket_fd,
-                       int *ret_theirs,
-                       struct snp_err *err)
+static int open_writer(struct snp_cloning *v, int socket_fd, int *ret_theirs, struct snp_err *err)
 {
     const struct snp_frame frame = {.type = SNP_GUEST_SAVE, .id = v->id};
     int pair[2];
@@ -479,8 +474,8 @@ static int open_writer(struct snp_cloning *v,
     *ret_theirs = pair[1];
     r = snp_link_open(&v->guest, v->origin->supervisor->loop, pair[0], &writer_ops, v, err);
     if (r == 0 && snp_guest_send(&v->guest, &frame,
-                                 SNP_WRITE(snp_guest_save, .final = true,
-                                           .budget_ms = BUDGET_MS, .image = true),
+                                 SNP_WRITE(snp_guest_save, .final = true, .budget_ms = BUDGET_MS,
+                                           .image = true),
                                  socket_fd) < 0) {
         r = snp_fail(err, SNP_E_PEER, "the process that writes the image cannot be reached");
     }
@@ -562,9 +557,7 @@ static const char *why_not(const struct snp_sandbox *s, const struct snp_sandbox
     return snp_sandbox_why_no_image(s);
 }
 
-int snp_method_clone(struct snp_sandbox *s,
-                     const struct snp_clone_request *rq,
-                     struct snp_err *err)
+int snp_method_clone(struct snp_sandbox *s, const struct snp_clone_request *rq, struct snp_err *err)
 {
     struct snp_sandbox *o = snp_sandbox_find(s->supervisor, rq->from);
     const struct way no_way = {.in_fd = -1, .out_fd = -1, .read_fd = -1};
@@ -581,19 +574,17 @@ int snp_method_clone(struct snp_sandbox *s,
     }
     v = calloc(1, sizeof(*v));
     SNP_TRY_MEMORY(v, err);
-    *v = (struct snp_cloning){
-        .sandbox = s,
-        .origin = o,
-        .id = rq->id,
-        .epoch = rq->epoch,
-        .cell = rq->cell,
-        .image = no_way,
-        .answer = no_way,
-        .files = no_way,
-        .null_fd = -1,
-        .guest = {.fd = -1, .passed_fd = -1},
-        .start_us = snp_now_us()
-    };
+    *v = (struct snp_cloning){.sandbox = s,
+                              .origin = o,
+                              .id = rq->id,
+                              .epoch = rq->epoch,
+                              .cell = rq->cell,
+                              .image = no_way,
+                              .answer = no_way,
+                              .files = no_way,
+                              .null_fd = -1,
+                              .guest = {.fd = -1, .passed_fd = -1},
+                              .start_us = snp_now_us()};
     v->timer = snp_timer_new(s->supervisor->loop, v);
     if (v->timer == NULL) {
         free(v);
@@ -612,7 +603,7 @@ int snp_method_clone(struct snp_sandbox *s,
     return 0;
 }
 
-/* From the sandboxes ---------------------------------------------------------------------------- */
+/* From the sandboxes --------------------------------------------------------------------------- */
 
 /* It has become the other, or has all that was open. */
 static void become_next(struct snp_cloning *v)

@@ -23,8 +23,8 @@ struct snp_clone_request {
 };
 
 /*
- * Answers later unless it fails. SNP_E_UNSUPPORTED: nothing has changed in the sandbox, which can be
- * loaded instead, and the message says why there is no image; else it ends.
+ * Answers later unless it fails. SNP_E_UNSUPPORTED: nothing has changed in the sandbox, which can
+ * be loaded instead, and the message says why there is no image; else it ends.
  */
 int snp_method_clone(struct snp_sandbox *s,
                      const struct snp_clone_request *rq,

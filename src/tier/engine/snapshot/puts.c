@@ -63,8 +63,7 @@ static void on_put(void *data, int eno, const char *bytes, size_t n)
         snp_log(SNP_LOG_ERROR, "put-again", "session=%s error=%s", s->spec.id,
                 strerrordesc_np(eno));
         snp_cell_note(
-            s,
-            "a file put while the cell ran could not be put again after the cell was undone");
+            s, "a file put while the cell ran could not be put again after the cell was undone");
     }
     snp_puts_again(s, s->puts_cb);
 }
@@ -76,8 +75,7 @@ void snp_puts_again(struct snp_sandbox *s, snp_puts_cb cb)
     s->puts_cb = cb;
     if (puts->at < puts->n) {
         const struct snp_buf *put = &puts->frame[puts->at++];
-        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_PUT, snp_buf_bytes(put), put->len, -1), on_put,
-                             s);
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_PUT, snp_buf_bytes(put), put->len, -1), on_put, s);
     } else {
         cb(s);
     }

@@ -178,8 +178,7 @@ static void wake_returned(struct snp_sandbox *s)
 {
     struct snp_err err;
 
-    if (!s->returning.has_interpreter ||
-        wake(s, s->returning.number, on_return_woken, &err) < 0) {
+    if (!s->returning.has_interpreter || wake(s, s->returning.number, on_return_woken, &err) < 0) {
         returned(s, false);
     }
 }
@@ -219,8 +218,8 @@ void snp_return_to(struct snp_sandbox *s, uint32_t number, snp_return_cb cb, voi
         snp_puts_forget(s); /* somebody wants what was before them */
     }
     if (s->returning.has_files) {
-        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_RESTORE, &number, sizeof(number), -1),
-                             on_restored, s);
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_RESTORE, &number, sizeof(number), -1), on_restored,
+                             s);
     } else {
         on_restored(s, 0, NULL, 0);
     }
@@ -301,10 +300,9 @@ int snp_method_snapshot(struct snp_sandbox *s, uint32_t id, struct snp_err *err)
                         "the session ends with its call; only named sessions have snapshots");
     }
     if (n_permanent(s) > SNP_SNAPSHOTS_MAX) { /* the pristine copy is one of them */
-        return snp_fail(
-            err, SNP_E_LIMIT,
-            "the session has reached its limit of %d snapshots in memory; remove one",
-            SNP_SNAPSHOTS_MAX);
+        return snp_fail(err, SNP_E_LIMIT,
+                        "the session has reached its limit of %d snapshots in memory; remove one",
+                        SNP_SNAPSHOTS_MAX);
     }
     wanted = malloc(sizeof(*wanted));
     if (wanted == NULL) {
@@ -392,8 +390,8 @@ int snp_method_rollback(
     if (s->rollback.id != 0) {
         return snp_fail(err, SNP_E_LIMIT, "the session is being rolled back");
     }
-    s->rollback = (struct snp_rollback){
-        .id = id, .number = number, .epoch = epoch, .start_us = snp_now_us()};
+    s->rollback =
+        (struct snp_rollback){.id = id, .number = number, .epoch = epoch, .start_us = snp_now_us()};
     if (s->returning.is_on) {
         return 0; /* a cell is on its way back, and begins this when it has ended */
     }

@@ -26,14 +26,15 @@ void snp_return_sweep(struct snp_sandbox *s, snp_swept_cb cb);
 void snp_return_to(struct snp_sandbox *s, uint32_t number, snp_return_cb cb, void *data);
 
 /*
- * As after a kill: wake what stands by, else the pristine copy. SNP_E_NOT_FOUND: nothing stands by, and the one
- * that has ended held what nobody was told of; then the sandbox ends.
+ * As after a kill: wake what stands by, else the pristine copy. SNP_E_NOT_FOUND: nothing stands by,
+ * and the one that has ended held what nobody was told of; then the sandbox ends.
  */
 int snp_return_restart(struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
 
 /*
  * The interpreter has ended and no cell is there to say so. If what it held is lost, or nobody has
- * had it yet (a pooled sandbox), the sandbox ends too: its session is never gone on with from nothing.
+ * had it yet (a pooled sandbox), the sandbox ends too: its session is never gone on with
+ * from nothing.
  */
 void snp_return_check(struct snp_sandbox *s);
 

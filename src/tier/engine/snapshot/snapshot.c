@@ -58,7 +58,7 @@ static bool is_wanted(const struct snp_sandbox *s)
     return s->spec.is_lasting && s->wants_snapshot;
 }
 
-/* Guarantee ------------------------------------------------------------------------------------- */
+/* Guarantee ------------------------------------------------------------------------------------ */
 
 static json_t *names_text(const json_t *names)
 {
@@ -75,23 +75,20 @@ static json_t *names_text(const json_t *names)
     return snp_json_bytes(snp_buf_bytes(&text), text.len);
 }
 
-static void note_interpreter(struct snp_guarantee *guarantee,
-                             const struct snp_snapshot_making *m)
+static void note_interpreter(struct snp_guarantee *guarantee, const struct snp_snapshot_making *m)
 {
     if (m->others > 0) {
         snp_guarantee_add(
-            guarantee,
-            json_sprintf("%u processes run in the background: they end if the cell is "
-                         "killed, and do not come back",
-                         (unsigned)m->others));
+            guarantee, json_sprintf("%u processes run in the background: they end if the cell is "
+                                    "killed, and do not come back",
+                                    (unsigned)m->others));
     }
     if (json_array_size(m->written) > 0) {
         snp_autojson json_t *names = names_text(m->written);
         snp_guarantee_add(
             guarantee,
-            json_sprintf(
-                "files are open for writing: what the cell writes to them may stay (%s)",
-                json_string_value(names)));
+            json_sprintf("files are open for writing: what the cell writes to them may stay (%s)",
+                         json_string_value(names)));
     }
 }
 
@@ -100,8 +97,7 @@ static void note_files(struct snp_guarantee *guarantee, const struct snp_snapsho
     if ((m->files_flags & SNP_KEEP_LOST) != 0) {
         snp_guarantee_add(
             guarantee,
-            json_string(
-                "sockets, FIFOs and unreadable files in the workspace are not restored"));
+            json_string("sockets, FIFOs and unreadable files in the workspace are not restored"));
     }
     if (m->files_ok) {
         return;
@@ -261,8 +257,7 @@ void snp_snapshot_release(struct snp_sandbox *s, uint32_t number)
 static void drop_standby(struct snp_sandbox *s)
 {
     struct snp_tier_snapshots *bs = of(s);
-    const struct snp_tier_snapshot *b =
-        bs->has_standby ? snp_snapshot_find(s, bs->standby) : NULL;
+    const struct snp_tier_snapshot *b = bs->has_standby ? snp_snapshot_find(s, bs->standby) : NULL;
     bool is_permanent = b != NULL && (b->is_permanent || b->n_users > 0);
 
     bs->has_standby = false;
@@ -300,11 +295,10 @@ void snp_snapshot_on_gone(struct snp_sandbox *s, uint32_t number)
     if (s->state != SNP_SANDBOX_READY) {
         return;
     }
-    snp_log(SNP_LOG_WARN, "snapshot-gone", "session=%s snapshot=%u", s->spec.id,
-            (unsigned)number);
+    snp_log(SNP_LOG_WARN, "snapshot-gone", "session=%s snapshot=%u", s->spec.id, (unsigned)number);
 }
 
-/* Waiting --------------------------------------------------------------------------------------- */
+/* Waiting -------------------------------------------------------------------------------------- */
 
 static void run_waits(struct snp_sandbox *s)
 {
@@ -351,7 +345,7 @@ void snp_snapshot_forget(struct snp_sandbox *s, const void *data)
     }
 }
 
-/* Making ---------------------------------------------------------------------------------------- */
+/* Making --------------------------------------------------------------------------------------- */
 
 /* Whether there is a place for one more. */
 static bool has_place(const struct snp_tier_snapshots *bs)
@@ -375,8 +369,8 @@ static void guarantee_made(struct snp_sandbox *s,
         note_interpreter(guarantee, m);
     } else {
         snp_autojson json_t *why = snp_json_bytes(m->why, strlen(m->why));
-        snp_guarantee_add(
-            guarantee, json_sprintf("no copy of the interpreter: %s", json_string_value(why)));
+        snp_guarantee_add(guarantee,
+                          json_sprintf("no copy of the interpreter: %s", json_string_value(why)));
     }
     note_files(guarantee, m);
 }
@@ -587,8 +581,8 @@ static void send_hold(struct snp_sandbox *s, uint32_t number)
     if (!has_pair || snp_link_send_fd(&s->guest, &frame, pair[1]) < 0) {
         on_copied(s, ECHILD, NULL, 0);
     } else {
-        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_HOLD, &number, sizeof(number), pair[0]),
-                             on_copied, s);
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_HOLD, &number, sizeof(number), pair[0]), on_copied,
+                             s);
     }
     snp_closep(&pair[0]);
     snp_closep(&pair[1]);
@@ -780,8 +774,7 @@ static void on_leave(uv_timer_t *timer)
 static void set_aside(struct snp_sandbox *s)
 {
     struct snp_tier_snapshots *bs = of(s);
-    const struct snp_tier_snapshot *b =
-        bs->has_standby ? snp_snapshot_find(s, bs->standby) : NULL;
+    const struct snp_tier_snapshot *b = bs->has_standby ? snp_snapshot_find(s, bs->standby) : NULL;
     uv_timer_t *timer = timer_of(s);
 
     see_off(s);
@@ -810,11 +803,11 @@ void snp_snapshot_set_standby(struct snp_sandbox *s, uint32_t number)
     snp_guarantee_done(&bs->guarantee);
     bs->guarantee.interpreter =
         b != NULL && b->pid >= 0 ? SNP_GUARANTEE_STANDBY : SNP_GUARANTEE_UNAVAILABLE;
-    bs->guarantee.workspace = b != NULL && b->has_files ? SNP_GUARANTEE_FILES_COPIED
-                                                        : SNP_GUARANTEE_FILES_UNAVAILABLE;
+    bs->guarantee.workspace =
+        b != NULL && b->has_files ? SNP_GUARANTEE_FILES_COPIED : SNP_GUARANTEE_FILES_UNAVAILABLE;
 }
 
-/* Memory ---------------------------------------------------------------------------------------- */
+/* Memory --------------------------------------------------------------------------------------- */
 
 /* The one to give up: what stands by, else the oldest. */
 static struct snp_tier_snapshot *least_wanted(struct snp_sandbox *s)
@@ -840,8 +833,8 @@ static void give_up(struct snp_sandbox *s, struct snp_tier_snapshot *b)
     struct snp_tier_snapshots *bs = of(s);
     uint32_t number = b->number;
 
-    snp_log(SNP_LOG_INFO, "snapshot-dropped", "session=%s snapshot=%u reason=memory",
-            s->spec.id, (unsigned)number);
+    snp_log(SNP_LOG_INFO, "snapshot-dropped", "session=%s snapshot=%u reason=memory", s->spec.id,
+            (unsigned)number);
     if (bs->has_standby && bs->standby == number) {
         bs->has_standby = false;
         bs->guarantee.interpreter = SNP_GUARANTEE_DROPPED;
@@ -899,7 +892,7 @@ void snp_snapshot_watch(struct snp_sandbox *s, bool is_running)
     }
 }
 
-/* The end --------------------------------------------------------------------------------------- */
+/* The end -------------------------------------------------------------------------------------- */
 
 void snp_snapshot_sandbox_ended(struct snp_sandbox *s)
 {

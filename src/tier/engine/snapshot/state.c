@@ -4,14 +4,15 @@
  *          one has written, then the other
  *   load:  LOAD (read) -> UNPACK by pid 1 -> LOAD (restore)
  *
- * The copy, the saver, is the session's code as it was, so nothing of it is trusted: it writes into a
- * relay, never into the daemon's pipe, has a time and a size, and is killed before what pid 1
+ * The copy, the saver, is the session's code as it was, so nothing of it is trusted: it writes into
+ * a relay, never into the daemon's pipe, has a time and a size, and is killed before what pid 1
  * writes is passed on. When the session goes back it is killed with all else, and the daemon asks
  * again. What pid 1 writes waits in a pipe of its own meanwhile; only where pid 1 takes the
- * workspace as it is, which the saver might change, does it begin afterwards. Where there is no copy
- * (threads run) the interpreter itself forks the saver, and where there is none of the files pid 1
- * takes the workspace as it is; both between cells only, and no cell begins meanwhile. Who becomes a copy of
- * the session (clone.c) and a save wait for one another, but not once pid 1 has written.
+ * workspace as it is, which the saver might change, does it begin afterwards. Where there is no
+ * copy (threads run) the interpreter itself forks the saver, and where there is none of the files
+ * pid 1 takes the workspace as it is; both between cells only, and no cell begins meanwhile. Who
+ * becomes a copy of the session (clone.c) and a save wait for one another, but not once pid 1
+ * has written.
  */
 #include "tier/engine/snapshot/state.h"
 
@@ -321,9 +322,8 @@ static void on_passed(void *data, enum snp_relay_end end)
         files_step(v);
     } else {
         saving_fail(v, end == SNP_RELAY_STALLED ? SNP_E_TIMEOUT : SNP_E_PEER,
-                    end == SNP_RELAY_STALLED
-                        ? "the workspace could not be saved in four minutes"
-                        : "the reader of the saved data has gone");
+                    end == SNP_RELAY_STALLED ? "the workspace could not be saved in four minutes"
+                                             : "the reader of the saved data has gone");
     }
 }
 
@@ -394,9 +394,8 @@ static void on_relay_end(void *data, enum snp_relay_end end)
                     "the variables could not be saved: nothing was written for 18 s");
         break;
     case SNP_RELAY_TOO_MUCH:
-        saving_fail(
-            v, SNP_E_LIMIT,
-            "the variables could not be saved: they are larger than the session's memory");
+        saving_fail(v, SNP_E_LIMIT,
+                    "the variables could not be saved: they are larger than the session's memory");
         break;
     case SNP_RELAY_GONE:
     default:
@@ -462,8 +461,10 @@ static const struct snp_link_ops saver_ops = {.body_max = HEAD_MAX,
                                               .on_frame = on_saver_frame,
                                               .on_end = on_saver_end};
 
-/* Why its memory is not saved, or NULL. An image holds the interpreter only, not other processes, and only a fork of the
- * same template can be woken from it. */
+/*
+ * Why its memory is not saved, or NULL. An image holds the interpreter only, not other processes,
+ * and only a fork of the same template can be woken from it.
+ */
 static const char *why_not_kept(const struct snp_saving *v, const struct snp_tier_snapshot *b)
 {
     const char *why = v->sandbox->snapshots.making.why;
@@ -560,8 +561,7 @@ static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
     }
     v->n_pending++;
     v->is_waking = true;
-    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WAKE, &raw, sizeof(raw), theirs), on_saver_woken,
-                         v);
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WAKE, &raw, sizeof(raw), theirs), on_saver_woken, v);
     return 0;
 }
 
@@ -646,7 +646,10 @@ static void on_again(uv_timer_t *timer)
     vars_open(v);
 }
 
-/* Whether all of it fits twice, and as much anew: what a cell changes is there once more while a copy is saved. */
+/*
+ * Whether all of it fits twice, and as much anew: what a cell changes is there once more while a
+ * copy is saved.
+ */
 static bool has_room_for_copy(struct snp_sandbox *s)
 {
     const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
@@ -660,8 +663,7 @@ static bool has_room_for_copy(struct snp_sandbox *s)
 /* What is saved lies aside: cells and files may come. */
 static void tell_taken(const struct snp_saving *v)
 {
-    snp_autojson json_t *event =
-        has_room_for_copy(v->sandbox) ? SNP_WRITE(snp_event_taken) : NULL;
+    snp_autojson json_t *event = has_room_for_copy(v->sandbox) ? SNP_WRITE(snp_event_taken) : NULL;
 
     if (event != NULL) {
         snp_answer_event(v->sandbox->supervisor, v->id, event, NULL, 0);
@@ -723,8 +725,7 @@ int snp_method_save(struct snp_sandbox *s,
     if (r < 0) {
         return r;
     }
-    if (s->transfer.saving != NULL || s->transfer.loading != NULL ||
-        s->transfer.cloning != NULL) {
+    if (s->transfer.saving != NULL || s->transfer.loading != NULL || s->transfer.cloning != NULL) {
         return snp_fail(err, SNP_E_LIMIT, "the session is already being saved or loaded");
     }
     if (rq->known_len > SNP_KNOWN_MAX) {
@@ -735,18 +736,16 @@ int snp_method_save(struct snp_sandbox *s,
     if (v == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    *v = (struct snp_saving){
-        .sandbox = s,
-        .id = rq->id,
-        .wants_snapshot = rq->has_snapshot,
-        .wants_image = rq->wants_image,
-        .cell = rq->cell,
-        .number = rq->snapshot,
-        .files_fd = -1,
-        .out_fd = -1,
-        .guest = {.fd = -1, .passed_fd = -1},
-        .start_us = snp_now_us()
-    };
+    *v = (struct snp_saving){.sandbox = s,
+                             .id = rq->id,
+                             .wants_snapshot = rq->has_snapshot,
+                             .wants_image = rq->wants_image,
+                             .cell = rq->cell,
+                             .number = rq->snapshot,
+                             .files_fd = -1,
+                             .out_fd = -1,
+                             .guest = {.fd = -1, .passed_fd = -1},
+                             .start_us = snp_now_us()};
     snp_buf_init(&v->known, SNP_KNOWN_MAX);
     v->timer = timer_new(s, on_saving_timeout, v);
     if (v->timer == NULL || snp_buf_add(&v->known, rq->known, rq->known_len) < 0) {
@@ -901,8 +900,7 @@ static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
 
     if (f->head_len > HEAD_MAX || snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
         loading_fail(v, SNP_E_LIMIT, "the interpreter broke the protocol");
-    } else if (!snp_json_bool(head, "ok", false) && v->effort == EFFORT_IMAGE &&
-               !v->is_restoring) {
+    } else if (!snp_json_bool(head, "ok", false) && v->effort == EFFORT_IMAGE && !v->is_restoring) {
         (void)snp_fail(&err, SNP_E_UNSUPPORTED, "%.*s", WHY_MAX,
                        snp_json_str(head, "error", "no reason was given"));
         loading_end(v, NULL, &err);
@@ -914,17 +912,16 @@ static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
     } else if (!v->is_unpacking) {
         v->is_unpacking = true;
         v->n_pending++;
-        snp_sandbox_ask_init(v->sandbox, SNP_ASK(SNP_INIT_UNPACK, NULL, 0, v->in_fd),
-                             on_unpacked, v);
+        snp_sandbox_ask_init(v->sandbox, SNP_ASK(SNP_INIT_UNPACK, NULL, 0, v->in_fd), on_unpacked,
+                             v);
     }
 }
 
 static void load_start(void *data)
 {
     struct snp_loading *v = data;
-    json_t *head =
-        SNP_WRITE(snp_guest_load, .step = v->effort == EFFORT_IMAGE ? "wake" : "read",
-                  .room = room_of(v));
+    json_t *head = SNP_WRITE(snp_guest_load, .step = v->effort == EFFORT_IMAGE ? "wake" : "read",
+                             .room = room_of(v));
 
     if (v->sandbox->state == SNP_SANDBOX_READY && send_load(v, head, v->in_fd) < 0) {
         loading_fail(v, SNP_E_PEER, "the interpreter cannot be reached");
@@ -1012,8 +1009,7 @@ void snp_state_sandbox_ended(struct snp_sandbox *s)
     }
     if (s->transfer.loading != NULL) {
         struct snp_loading *v = s->transfer.loading;
-        v->is_unpacking = v->is_restoring = v->is_gone =
-            false; /* it is on its way out already */
+        v->is_unpacking = v->is_restoring = v->is_gone = false; /* it is on its way out already */
         loading_fail(v, SNP_E_LIMIT, "the session ended meanwhile");
     }
 }

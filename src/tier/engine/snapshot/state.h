@@ -31,9 +31,9 @@ struct snp_save_request {
 };
 
 /*
- * Both answer later unless they fail, and take *fd then (it becomes -1). SNP_E_LIMIT: the
- * session is busy with another, or runs a cell and has no copy of the state before it. SNP_E_DENIED:
- * a later cell than that of the request has ended.
+ * Both answer later unless they fail, and take *fd then (it becomes -1). SNP_E_LIMIT: the session
+ * is busy with another, or runs a cell and has no copy of the state before it. SNP_E_DENIED: a
+ * later cell than that of the request has ended.
  */
 int snp_method_save(struct snp_sandbox *s,
                     const struct snp_save_request *rq,
@@ -47,8 +47,8 @@ bool snp_state_lets_clone(const struct snp_sandbox *s);
 struct snp_load_request {
     uint32_t id;
     uint64_t epoch;
-    unsigned
-        effort; /* 0 = all of it, 1 = variables as far as there is memory, 2 = no variables, 3 = its image */
+    /* 0 = all of it, 1 = variables as far as there is memory, 2 = no variables, 3 = its image */
+    unsigned effort;
 };
 int snp_method_load(struct snp_sandbox *s,
                     const struct snp_load_request *rq,
@@ -61,7 +61,9 @@ bool snp_state_on_guest(struct snp_sandbox *s, const struct snp_frame *f);
 /* The interpreter has gone. */
 void snp_state_on_guest_end(struct snp_sandbox *s);
 
-/* Whether a copy is being saved beside which cells may run; and its end, for the memory it takes. */
+/*
+ * Whether a copy is being saved beside which cells may run; and its end, for the memory it takes.
+ */
 bool snp_state_is_aside(const struct snp_sandbox *s);
 void snp_state_give_up(struct snp_sandbox *s);
 

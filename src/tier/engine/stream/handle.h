@@ -2,7 +2,9 @@
 #ifndef SNP_TIER_ENGINE_STREAM_HANDLE_H
 #define SNP_TIER_ENGINE_STREAM_HANDLE_H
 
-/* Handles of the loop that are allocated apart, because they outlive their owner by one turn of it. */
+/*
+ * Handles of the loop that are allocated apart, because they outlive their owner by one turn of it.
+ */
 
 #include <uv.h>
 
@@ -12,7 +14,9 @@ uv_timer_t *snp_timer_new(uv_loop_t *loop, void *data);
 /* What watches fd, not started; NULL: out of memory, or fd cannot be watched. */
 uv_poll_t *snp_poll_new(uv_loop_t *loop, int fd, void *data);
 
-/* handle: address of a pointer to one, which becomes NULL; NULL there is fine. No callback follows. */
+/*
+ * handle: address of a pointer to one, which becomes NULL; NULL there is fine. No callback follows.
+ */
 void snp_handle_close(void *handle);
 
 #endif

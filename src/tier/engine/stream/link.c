@@ -30,8 +30,8 @@ static void end(struct snp_link *link, const struct snp_err *err)
 static int flush(struct snp_link *link)
 {
     while (link->out.len > 0) {
-        ssize_t n = SNP_RETRY(send(link->fd, snp_buf_bytes(&link->out), link->out.len,
-                                   MSG_NOSIGNAL | MSG_DONTWAIT));
+        ssize_t n = SNP_RETRY(
+            send(link->fd, snp_buf_bytes(&link->out), link->out.len, MSG_NOSIGNAL | MSG_DONTWAIT));
         if (n < 0) {
             return errno == EAGAIN ? 0 : -1;
         }

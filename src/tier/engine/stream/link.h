@@ -58,15 +58,15 @@ static inline bool snp_link_is_open(const struct snp_link *link)
 /* Whether the other side has closed it, or died; perhaps before on_end came to tell. */
 bool snp_link_has_ended(const struct snp_link *link);
 
-/* Queue a frame; a full queue or a dead peer closes the link and calls on_end later, from the loop. */
+/*
+ * Queue a frame; a full queue or a dead peer closes the link and calls on_end later, from the loop.
+ */
 void snp_link_send(struct snp_link *link, const struct snp_frame *frame);
 
 /*
  * The same with a descriptor, which stays the caller's. -1 if there is no link, or what was
  * queued before still waits: then nothing was sent.
  */
-int snp_link_send_fd(struct snp_link *link,
-                     const struct snp_frame *frame,
-                     int fd) SNP_NODISCARD;
+int snp_link_send_fd(struct snp_link *link, const struct snp_frame *frame, int fd) SNP_NODISCARD;
 
 #endif

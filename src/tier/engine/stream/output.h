@@ -27,8 +27,8 @@ typedef void (*snp_output_sink)(void *data, const char *bytes, size_t n);
 
 struct snp_output {
     uint64_t limit_chars;
-    uint64_t bytes; /* all that was written */
-    uint64_t chars; /* code points of it; what is no UTF-8 counts as at least one per 4 bytes */
+    uint64_t bytes;  /* all that was written */
+    uint64_t chars;  /* code points of it; what is no UTF-8 counts as at least one per 4 bytes */
     uint8_t pending; /* continuation bytes that still belong to the last character */
     uint64_t head_chars;
     struct snp_buf head; /* what was passed on, until a spool has it */
@@ -48,7 +48,9 @@ void snp_output_done(struct snp_output *out);
 void snp_output_feed(
     struct snp_output *out, const char *bytes, size_t n, snp_output_sink sink, void *data);
 
-/* The end: sink gets the kept end. Returns the characters left out before it (0 = all was shown). */
+/*
+ * The end: sink gets the kept end. Returns the characters left out before it (0 = all was shown).
+ */
 uint64_t snp_output_finish(struct snp_output *out,
                            snp_output_sink sink,
                            void *data,

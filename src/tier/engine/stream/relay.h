@@ -27,7 +27,7 @@ typedef void (*snp_relay_cb)(void *data, enum snp_relay_end end);
 
 struct snp_relay_spec {
     uv_loop_t *loop;
-    int in_fd; /* a pipe's end to read from, from now on the relay's; -1 = a new pipe is made */
+    int in_fd;  /* a pipe's end to read from, from now on the relay's; -1 = a new pipe is made */
     int out_fd; /* stays the caller's, open until the relay is freed; becomes non-blocking */
     uint64_t stall_ms; /* without a byte, while the reader has room */
     uint64_t bytes_max;

@@ -102,10 +102,7 @@ static struct share share_of(const struct snp_spools *spools, const char *owner)
     return share;
 }
 
-static void path_of(const struct snp_spools *spools,
-                    const char *name,
-                    char *out,
-                    size_t out_len)
+static void path_of(const struct snp_spools *spools, const char *name, char *out, size_t out_len)
 {
     (void)snprintf(out, out_len, "%s/%s", spools->folder, name);
 }
@@ -157,9 +154,8 @@ static size_t make_room(struct snp_spools *spools, const char *owner, unsigned f
     struct snp_spool *victim;
     unsigned all_files = files;
 
-    while (
-        (own.bytes + n > spools->session_max || own.files + files > SNP_SPOOL_SESSION_FILES) &&
-        own.oldest != NULL) {
+    while ((own.bytes + n > spools->session_max || own.files + files > SNP_SPOOL_SESSION_FILES) &&
+           own.oldest != NULL) {
         evict(spools, own.oldest);
         own = share_of(spools, owner);
     }
@@ -217,10 +213,7 @@ static bool has_disk(int fd)
            (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize > SNP_SPOOL_DISK_FREE;
 }
 
-void snp_spool_add(struct snp_spools *spools,
-                   struct snp_spool *spool,
-                   const char *bytes,
-                   size_t n)
+void snp_spool_add(struct snp_spools *spools, struct snp_spool *spool, const char *bytes, size_t n)
 {
     size_t most = (size_t)(spools->stream_max - spool->bytes);
     size_t given = n;

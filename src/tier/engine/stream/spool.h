@@ -3,8 +3,9 @@
 #define SNP_TIER_ENGINE_STREAM_SPOOL_H
 
 /*
- * Full outputs of cells whose text was cut, by handle: one file per stream, in the folder
- * `out` of the state folder, until others need the room, their session is destroyed or cleared, or the tier ends.
+ * Full outputs of cells whose text was cut, by handle: one file per stream, in the folder `out` of
+ * the state folder, until others need the room, their session is destroyed or cleared, or the
+ * tier ends.
  *
  * Room is bounded at every write: of a stream, of a session, and of all. What a session
  * writes replaces its own older outputs first; when all room is taken the session with the
@@ -68,10 +69,7 @@ struct snp_spool *snp_spool_new(struct snp_spools *spools,
                                 const char *stream);
 
 /* Add what fits. */
-void snp_spool_add(struct snp_spools *spools,
-                   struct snp_spool *spool,
-                   const char *bytes,
-                   size_t n);
+void snp_spool_add(struct snp_spools *spools, struct snp_spool *spool, const char *bytes, size_t n);
 
 /* Whether nothing of it is kept; NULL is fine. */
 bool snp_spool_is_empty(const struct snp_spool *spool);
@@ -79,7 +77,10 @@ bool snp_spool_is_empty(const struct snp_spool *spool);
 /* It is complete, and from now on the list's; NULL is fine. */
 void snp_spool_done(struct snp_spool *spool);
 
-/* Read a part of a stream ("stdout", "stderr"). SNP_E_INVALID: no handle; SNP_E_NOT_FOUND: not kept. */
+/*
+ * Read a part of a stream ("stdout", "stderr"). SNP_E_INVALID: no handle; SNP_E_NOT_FOUND:
+ * not kept.
+ */
 int snp_spool_read(const struct snp_spools *spools,
                    const char *handle,
                    const char *stream,
