@@ -41,7 +41,7 @@ fuzz:
 	@tools/fuzz $(B) $(HOURS)
 
 format:
-	@find src include tests examples tools -name '*.[ch]' -exec clang-format -i {} +
+	@find src agent include tests examples tools -name '*.[ch]' -exec clang-format -i {} +
 
 install: all
 	@tools/install install $(B)

@@ -34,9 +34,9 @@ PYTHON = "/usr/bin/python3"
 # Without an entry in /etc/passwd, so nothing else runs as it; another one for each worker of pytest,
 # since some limits count all processes of a user.
 USER_ID = 23456 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "tier-docker", "mcp-http", "snp-init",
-            "snp-files", "guest", "libsnipara-sandbox.so.0", "example-hello", "example-state", "example-loop",
-            "library-probe")
+PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "tier-docker", "mcp-http", "agent",
+            "agent.json", "context", "visualize", "snp-init", "snp-files", "guest", "libsnipara-sandbox.so.0",
+            "example-hello", "example-state", "example-loop", "library-probe")
 HEADER = struct.Struct("<IIIB3x")
 REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
 Json = dict[str, Any]  # an object of JSON: heads of messages, results, rows

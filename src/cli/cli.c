@@ -15,10 +15,10 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/need.h"
-#include "cli/run/caller.h"
 #include "cli/show/remedy.h"
 #include "cli/show/term.h"
 #include "cli/show/unsaved.h"
+#include "cli/spawn.h"
 #include "client/client.h"
 #include "text/escape.h"
 
@@ -147,8 +147,8 @@ int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err)
     struct snp_err shown = *err;
 
     own_words(cli, shown.msg);
-    if (cli->caller != NULL) {
-        snp_caller_fail(cli->caller, &shown);
+    if (cli->listener != NULL) {
+        cli->listener->fail(cli->listener->ctx, &shown);
         return snp_code_exit(err->code);
     }
     note_error(&shown);
@@ -161,8 +161,8 @@ int snp_cli_end(const struct snp_cli *cli, int r, const struct snp_err *err, con
     if (r < 0) {
         return snp_cli_fail(cli, err);
     }
-    if (cli->caller != NULL) {
-        snp_caller_end(cli->caller, answer);
+    if (cli->listener != NULL) {
+        cli->listener->end(cli->listener->ctx, answer);
         return SNP_EXIT_OK;
     }
     return snp_cli_print_json(answer);
@@ -173,8 +173,8 @@ static int usage_error(const struct snp_cli *cli, const char *message)
     struct snp_err err;
 
     (void)snp_fail(&err, SNP_E_INVALID, "%s", message);
-    if (cli->caller != NULL) {
-        snp_caller_fail(cli->caller, &err);
+    if (cli->listener != NULL) {
+        cli->listener->fail(cli->listener->ctx, &err);
         return SNP_EXIT_USAGE;
     }
     note_error(&err);
@@ -201,8 +201,8 @@ void snp_cli_warn(const struct snp_cli *cli, const char *fmt, ...)
     int n = snprintf(message, sizeof(message), "warning: ");
     (void)vsnprintf(message + n, sizeof(message) - (size_t)n, fmt, args);
     va_end(args);
-    if (cli->caller != NULL) {
-        snp_caller_event(cli->caller, SNP_WRITE(snp_event_note), message + n, strlen(message + n));
+    if (cli->listener != NULL) {
+        cli->listener->warn(cli->listener->ctx, message + n);
         return;
     }
     (void)fflush(stdout);
@@ -288,8 +288,8 @@ int snp_cli_done_list(
 static const char *title_of(const char *verb)
 {
     static const char *const titles[][2] = {
-        {"exec", "Run code"}, {"sessions", "Sessions"}, {"put", "Files"},
-        {"run", "Models"},    {"init", "Setup"},
+        {"exec", "Run code"},  {"sessions", "Sessions"}, {"put", "Files"},
+        {"check", "Projects"}, {"run", "Models"},        {"init", "Setup"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(titles); i++) {
@@ -448,6 +448,12 @@ static int run_below(struct snp_cli *cli,
     const struct snp_verb *verb = find_verb(verbs, argv[0]);
     if (verb == NULL) {
         return unknown_verb(cli, verbs, argv[0]);
+    }
+    if (verb->program != NULL) {
+        struct snp_err err;
+
+        (void)!snp_become(verb->program, cli->argv, &err);
+        return snp_cli_fail(cli, &err);
     }
     size_t used = strlen(cli->command);
     (void)snprintf(cli->command + used, sizeof(cli->command) - used, " %s", verb->name);

@@ -22,8 +22,15 @@ enum {
 };
 
 struct snp_client;
-struct snp_caller;
 struct snp_verb;
+
+/* Who reads errors, warnings and answers in place of a terminal. */
+struct snp_cli_listener {
+    void (*fail)(void *ctx, const struct snp_err *err);
+    void (*warn)(void *ctx, const char *text);
+    void (*end)(void *ctx, const json_t *answer);
+    void *ctx;
+};
 
 /* A key of the configuration that wins over options, too. */
 struct snp_cli_setting {
@@ -45,8 +52,8 @@ struct snp_cli {
     struct snp_config *config; /* owned; NULL = not loaded yet */
     struct snp_client *client; /* owned; NULL = nothing was asked of the daemon yet */
     json_t *unsaved;           /* owned: why the session of the last call is unsaved; or NULL */
-    struct snp_caller *caller; /* the program that this runs for; NULL = who typed the command */
-    const struct snp_cli_setting *settings; /* NULL = none */
+    const struct snp_cli_listener *listener; /* borrowed; NULL = the terminal */
+    const struct snp_cli_setting *settings;  /* NULL = none */
 };
 
 struct snp_verb {
@@ -61,24 +68,21 @@ struct snp_verb {
     const struct snp_verb *const *verbs;
     const struct snp_verb *fallback; /* of those: run when none of them is named; NULL = help */
     int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
+    const char *program; /* that runs it, by exec: one of ours beside this; NULL = this one */
 };
 
-/* All verbs, in the order of --help; cli.c has the group titles. */
+/* The verbs of the runtime, in the order of --help; cli.c has the group titles. */
 /* clang-format off */
 #define SNP_VERBS(F) \
-    F(exec) F(rerun) F(output) F(check) \
+    F(exec) F(rerun) F(output) \
     F(sessions) F(history) F(show) F(snapshot) F(snapshots) F(rollback) F(fork) F(checkpoint) \
     F(hibernate) F(export) F(import) F(gc) \
-    F(put) F(get) F(ls) F(diff) F(verify) F(apply) F(stats) F(context) \
-    F(run) F(agent) F(resume) F(runs) F(logs) F(visualize) F(back) F(replay) F(eval) F(models) \
-    F(mcp_install) F(mcp_serve) F(mcp) \
-    F(init) F(trust) F(config) F(template) F(doctor) F(daemon) F(version) F(completion) F(man)
+    F(put) F(get) F(ls) F(diff) \
+    F(init) F(mcp_install) F(mcp_serve) F(trust) F(config) F(template) F(doctor) F(daemon) \
+    F(version) F(completion) F(man)
 /* clang-format on */
 #define SNP_VERB_DECLARE(name) extern const struct snp_verb snp_verb_##name;
 SNP_VERBS(SNP_VERB_DECLARE)
-
-/* What the library starts (src/library/run.c); no command of a user, so in no list. */
-SNP_VERB_DECLARE(serve_run)
 
 /* The exit code of a command that ends with status; after a signal, 128 + its number. */
 int snp_cli_exit(const struct snp_cli *cli, int status);
@@ -121,8 +125,8 @@ bool snp_cli_can_ask(void);
 int snp_version_print(void);
 /*
  * The lists that verbs show without a word, and a line of how to go on: `next` is a command without
- * the program's name. session: NULL = snapshots of all. resumable: only runs that `resume` takes.
- * They return the exit status.
+ * the program's name. session: NULL = snapshots of all. They return the exit
+ * status.
  */
 int snp_sessions_tell(struct snp_cli *cli, const char *next);
 /* Print the sessions of exec below a list of runs; nothing if no daemon runs. */
@@ -146,10 +150,6 @@ int snp_history_read(struct snp_cli *cli,
                      void *ctx,
                      struct snp_err *err) SNP_NODISCARD;
 int snp_snapshots_tell(struct snp_cli *cli, const char *session, const char *next);
-int snp_runs_tell(struct snp_cli *cli,
-                  const struct snp_opts *opts,
-                  bool resumable,
-                  const char *next);
 /* Names of sessions for the completion of shells, one a line; no daemon is started. */
 int snp_sessions_names(struct snp_cli *cli);
 /* That line, on stderr. */

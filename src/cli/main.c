@@ -1,19 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* snipara-sandbox: the table of verbs, and the state a process needs before any of them. */
+/* snipara-sandbox: the tables of verbs, and the state a process needs before any of them. */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "base/str.h"
+#include "cli/suite.h"
+
+enum {
+    VERBS_MAX = 64,
+};
 
 #define VERB_ADDRESS(name) &snp_verb_##name,
-static const struct snp_verb *const verbs[] = {SNP_VERBS(VERB_ADDRESS) NULL};
-static const struct snp_verb *const inner[] = {&snp_verb_serve_run, NULL};
+static const struct snp_verb *const runtime[] = {SNP_VERBS(VERB_ADDRESS) NULL};
+
+/* The process of a run that a program began with the library (src/library/run.c): in no list. */
+static const struct snp_verb serve_run = {.name = "serve-run", .program = "agent"};
+static const struct snp_verb *const inner[] = {&serve_run, NULL};
+
+/* Verbs of the runtime and of the suite in the order of --help: setup comes last. */
+static const struct snp_verb *all[VERBS_MAX];
+
+static const struct snp_verb *const *add_verbs(const struct snp_verb *const *verbs,
+                                               const struct snp_verb *end,
+                                               size_t *n)
+{
+    for (; *verbs != end; verbs++) {
+        SNP_ASSERT(*n + 1 < VERBS_MAX);
+        all[(*n)++] = *verbs;
+    }
+    return verbs;
+}
+
+static const struct snp_verb *const *all_verbs(void)
+{
+    size_t n = 0;
+    const struct snp_verb *const *setup = add_verbs(runtime, &snp_verb_init, &n);
+
+    (void)add_verbs(snp_suite_verbs(), NULL, &n);
+    (void)add_verbs(setup, NULL, &n);
+    return all;
+}
+
+/* The tables that a command line needs; those of the suite are a file. */
+static const struct snp_verb *const *verbs_for(int argc, char *const *argv)
+{
+    const char *word = argc < 2 ? "" : argv[1];
+
+    if (snp_streq(word, serve_run.name) && argc == 2) {
+        return inner;
+    }
+    for (size_t i = 0; runtime[i] != NULL; i++) {
+        if (snp_streq(runtime[i]->name, word) && runtime[i] != &snp_verb_man &&
+            runtime[i] != &snp_verb_completion) {
+            return runtime;
+        }
+    }
+    return all_verbs();
+}
 
 /* Descriptors 0 to 2 are open, so that no file is ever opened in their place. */
 static int open_standard_fds(void)
@@ -36,6 +84,5 @@ int main(int argc, char **argv)
     if (open_standard_fds() < 0 || sigaction(SIGPIPE, &ignore, NULL) < 0) {
         return SNP_EXIT_FAILED;
     }
-    return snp_cli_run(argc == 2 && strcmp(argv[1], snp_verb_serve_run.name) == 0 ? inner : verbs,
-                       argc, argv);
+    return snp_cli_run(verbs_for(argc, argv), argc, argv);
 }

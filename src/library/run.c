@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs and commands: each is a process (src/cli/run/serve.c) that speaks the client protocol with
+ * Runs and commands: each is a process (agent/cli/run/serve.c) that speaks the client protocol with
  * the methods of wire/run.h.
  */
 #include "wire/run.h"

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "src", "ground"))
+sys.path.insert(0, os.path.join(ROOT, "agent", "ground"))
 
 from script_tree import Node, Unread, decode  # noqa: E402
 

@@ -73,7 +73,7 @@ def test_no_arguments_and_help_list_every_verb() -> None:
         assert f"\n  {verb} " in bare.stdout
     assert "\nStart with: snipara-sandbox exec 'print(6 * 7)'\n\nRun code:\n  exec " in bare.stdout
     titles = [line for line in bare.stdout.splitlines() if re.fullmatch("[A-Z][a-z ]+:", line)]
-    assert titles == ["Run code:", "Sessions:", "Files:", "Models:", "Setup:", "Options:"]
+    assert titles == ["Run code:", "Sessions:", "Files:", "Projects:", "Models:", "Setup:", "Options:"]
 
 
 @pytest.mark.skipif("SNP_TEST_SANITIZE" in os.environ, reason="the sanitizers' runtime needs more")

@@ -13,13 +13,13 @@ import pytest
 
 import lib
 
-SOURCES = os.path.join(lib.HERE, "..", "src")
+FOLDERS = [os.path.join(lib.HERE, "..", name) for name in ("src", "agent")]
 
 
 def points() -> set[Any]:
     """The names given to SNP_FAULT and SNP_FAULT_FAILS in all sources."""
     found = set()
-    for path in glob.glob(os.path.join(SOURCES, "**", "*.c"), recursive=True):
+    for path in (path for folder in FOLDERS for path in glob.glob(os.path.join(folder, "**", "*.c"), recursive=True)):
         with open(path) as source:
             found.update(re.findall(r"SNP_FAULT(?:_FAILS)?\(\s*\"([^\"]+)\"", source.read()))
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of risk of src/repair/risk.rules, and what they ask for."""
+"""The classes of risk of agent/repair/risk.rules, and what they ask for."""
 
 import base64
 import importlib
@@ -13,7 +13,7 @@ import pytest
 
 import lib
 
-REPAIR = os.path.join(lib.HERE, "../src/repair")
+REPAIR = os.path.join(lib.HERE, "../agent/repair")
 PURE = "def f(x):\n    return [y * 2 for y in x]\n"
 # Files of each class: "PATH" or "PATH: TEXT".
 FILES = {

@@ -361,7 +361,7 @@ def test_a_cheat_is_not_ready(box: Sandbox, cheat: str) -> None:
 
 def test_a_test_that_is_cut_short_has_not_passed(tmp_path: Path) -> None:
     """Its setup passed, then pytest crashed."""
-    shutil.copy(os.path.join(lib.HERE, "../src/repair/report.py"), tmp_path / "snp_report.py")
+    shutil.copy(os.path.join(lib.HERE, "../agent/repair/report.py"), tmp_path / "snp_report.py")
     (tmp_path / "conftest.py").write_text(
         "def pytest_runtest_makereport(item, call):\n    assert call.when != 'call'\n")
     (tmp_path / "test_one.py").write_text("def test_one():\n    pass\n")
@@ -487,7 +487,7 @@ BOX = ("import sys\n\n\ndef get(x, y):\n    '''\n    >>> 1\n    1\n    '''\n    
 
 def read(tmp_path: Path, *changes: tuple[str, str]) -> list[list[str]]:
     """What is found in each; several scripts are read at once, each in a folder of its own."""
-    sys.path.insert(0, os.path.join(lib.HERE, "../src/repair"))
+    sys.path.insert(0, os.path.join(lib.HERE, "../agent/repair"))
     judge, findings = importlib.import_module("judge"), importlib.import_module("findings")
     del sys.path[0]
     for each in (judge, findings):

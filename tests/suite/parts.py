@@ -90,18 +90,18 @@ def run_crash_tests(lane: Lane, folder: str) -> None:
 def tidy(share: int, shares: int) -> Part:
     """The analyzer of clang-tidy on a share of all files."""
     name = f"tidy {share}/{shares}"
-    return Part(name, 4, ("src/", "tests/unit/", "tests/fuzz/"),
+    return Part(name, 4, ("src/", "agent/", "tests/unit/", "tests/fuzz/"),
                 lambda lane, folder: lane.gate(name, ["tools/check-tidy", ".", folder, f"{share}/{shares}"]))
 
 
 TIER = ("src/tier/", "src/guest/", "src/init/", "src/policy/")
 STATE = ("src/store/", "src/daemon/", "src/guest/", "src/tier/engine/")
-SUITE = ("src/run/", "src/repair/", "src/model/", "src/cli/run/", "src/context/", "src/ground/")
+SUITE = ("agent/",)
 
 NAMED = [
-    Part("asan unit", 4, ("src/", "tests/unit/", "tests/fuzz/"), sanitized(run_unit_tests)),
+    Part("asan unit", 4, ("src/", "agent/", "tests/unit/", "tests/fuzz/"), sanitized(run_unit_tests)),
     Part("crash", 2, ("src/store/", "src/daemon/", "tests/crash/"), run_crash_tests),
-    Part("asan", 3, ("src/",), sanitized(run_sanitized_tests)),
+    Part("asan", 3, ("src/", "agent/"), sanitized(run_sanitized_tests)),
     Part("aarch64", 5, ("src/base/", "src/policy/", "src/init/", "src/guest/"),
          lambda lane, folder: lane.gate("aarch64", ["tools/check-aarch64", folder])),
     *(tidy(share, 4) for share in range(1, 5)),
@@ -113,7 +113,7 @@ NAMED = [
     *rest("docker images", 3, ("src/tier/docker/",), integration("docker_images")),
     *rest("packages", 5, ("dist/", "tools/", "meson.build", "bindings/"), integration("packages", "release")),
     *rest("judges", 3, ("src/mcp/", "bindings/"), integration("mcp_judges", "mcpb", "models_peers", "typescript")),
-    *rest("pages", 3, ("src/cli/", "src/trajectory/"), integration("visualize_page", "demo")),
+    *rest("pages", 3, ("src/cli/", "agent/cli/", "agent/trajectory/"), integration("visualize_page", "demo")),
     *rest("programs", 3, SUITE, integration("humaneval", "eval", "image_programs")),
     *rest("state", 3, STATE, integration("soak", "state_model", "durable_tiers", "tier_state", "bench")),
 ]
@@ -124,7 +124,7 @@ def others() -> list[Part]:
     named = {test.split("::")[0] for part in NAMED for test in part.rest_of}
     found = {os.path.relpath(path, ROOT) for folder in ("integration", "escape")
              for path in glob.glob(os.path.join(ROOT, "tests", folder, "test_*.py"))}
-    return rest("others", 4, ("src/", "tests/"), sorted(found - named))
+    return rest("others", 4, ("src/", "agent/", "tests/"), sorted(found - named))
 
 
 PARTS = [*NAMED, *others()]

@@ -8,7 +8,7 @@
  */
 
 #include "cli/cli.h"
-#include "repair/patch.h"
+#include "patch/patch.h"
 #include "wire/snapshot.h"
 
 struct snp_session_changes {

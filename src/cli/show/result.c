@@ -23,7 +23,7 @@
 #include "cli/show/human.h"
 #include "cli/show/nearby.h"
 #include "cli/show/term.h"
-#include "repair/place.h"
+#include "patch/place.h"
 #include "text/hint.h"
 #include "text/summary.h"
 #include "wire/result.h"

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_CHECK_STANDARDS_H
+#define SNP_CLI_CHECK_STANDARDS_H
+
+/* What a patch makes of the team's standards. */
+
+#include "cli/verify/box.h"
+#include "standard/standard.h"
+
+/*
+ * *ret: the caller's, {"documents": [{"id", "title", "category", "is_mandatory", "status", "why",
+ * "rules": [{"kind", "text", "status", "why", "findings": [{"file", "line"}], "output"}]}], and the
+ * number of each status}; NULL: the project has none. Reasons are added for those that
+ * are mandatory.
+ */
+int snp_standards_patch(const struct snp_box_spec *spec,
+                        json_t **ret,
+                        json_t *reasons,
+                        struct snp_err *err) SNP_NODISCARD;
+
+/* For a person, in Markdown; nothing of NULL. */
+void snp_standards_write(const json_t *standards, struct snp_buf *out);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_LOGS_PAGE_H
+#define SNP_CLI_LOGS_PAGE_H
+
+/*
+ * The page of runs and of sessions of `exec`: one HTML file that needs nothing else. Records are in
+ * it as JSON that no parser of HTML finds markup in; the page's own script shows them, and its
+ * policy lets nothing else run.
+ */
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+enum {
+    SNP_PAGE_MAX = 256 << 20,       /* bytes of a page; init buffers with it */
+    SNP_PAGE_POLICY_MAX = 512,      /* bytes of its policy, with the NUL */
+    SNP_PAGE_RUNS_MAX = 1000,       /* runs that a page lists */
+    SNP_PAGE_FOLDER_MAX = 64 << 20, /* bytes of runs beyond the one shown */
+};
+
+/* The sessions of a page; ctx is the page's. */
+struct snp_page_sessions {
+    /*
+     * What the list says of each, with its "id", the newest first; asked: id of one that must be
+     * among them, or NULL.
+     */
+    json_t *(*list)(void *ctx, const char *asked);
+    /* Call record for each record of the session. */
+    int (*read)(void *ctx,
+                const char *id,
+                int (*record)(void *record_ctx, json_t *record, struct snp_err *err),
+                void *record_ctx,
+                struct snp_err *err);
+};
+
+struct snp_page {
+    const char *dir; /* of the records; borrowed; NULL: only what path or session names */
+    /* of the run that is shown, which must be in dir if that is given; NULL = newest */
+    const char *path;
+    const char *session; /* id of the session that is shown in place of a run; borrowed */
+    /* how many runs are listed, the newest, and how many sessions; 1 to SNP_PAGE_RUNS_MAX */
+    size_t tail;
+    bool is_served; /* other runs are links; else all that fit are in the page */
+    const struct snp_page_sessions *sessions; /* borrowed; NULL = none are listed */
+    /* What to say of files that cannot be read, or only in part; may be NULL. */
+    void (*warn)(void *ctx, const char *text);
+    void *ctx;
+};
+
+/* What became of it. */
+struct snp_page_made {
+    size_t n_listed;
+    size_t n_runs;     /* with their records */
+    size_t n_sessions; /* the same */
+};
+
+/* Append the page to out. SNP_E_LIMIT: the run is larger than a page may be. */
+int snp_page_make(const struct snp_page *page,
+                  struct snp_buf *out,
+                  struct snp_page_made *ret,
+                  struct snp_err *err) SNP_NODISCARD;
+
+/* The page's Content-Security-Policy. 0 or -1. */
+int snp_page_policy(char out[SNP_PAGE_POLICY_MAX]) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_RUN_RUNS_H
+#define SNP_CLI_RUN_RUNS_H
+
+/* The folder of records, as the verbs that read it name it and what is in it. */
+
+#include "cli/cli.h"
+
+#define SNP_RUNS_OPT_DIR(letter)                                                         \
+    {                                                                                    \
+        "dir", letter, SNP_OPT_STRING, "DIR", "folder of the records (default: ./logs)", \
+            SNP_KEY_LOG_DIR                                                              \
+    }
+
+/* The folder; the caller frees. */
+int snp_runs_folder(struct snp_cli *cli,
+                    const struct snp_opts *opts,
+                    char **ret,
+                    struct snp_err *err) SNP_NODISCARD;
+/* The path of the record in it that the verb's i-th argument names; the caller frees. */
+int snp_runs_find(struct snp_cli *cli,
+                  const struct snp_opts *opts,
+                  size_t i,
+                  char **ret,
+                  struct snp_err *err) SNP_NODISCARD;
+/*
+ * Print the list of runs, and a line of how to go on, as snp_sessions_tell() does. resumable: only
+ * runs that `resume` takes. Returns the exit status.
+ */
+int snp_runs_tell(struct snp_cli *cli,
+                  const struct snp_opts *opts,
+                  bool resumable,
+                  const char *next);
+/* For snp_trajectory_read: append each record to the array ctx. */
+int snp_runs_collect(void *ctx, json_t *record, struct snp_err *err) SNP_NODISCARD;
+
+#endif

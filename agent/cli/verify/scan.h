@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_VERIFY_SCAN_H
+#define SNP_CLI_VERIFY_SCAN_H
+
+/* What speaks against a patch before and beside its tests. Each appends its reasons. */
+
+#include "cli/verify/box.h"
+#include "cli/verify/verify.h"
+
+/*
+ * Read it in a box, where nothing of it runs. *look: the caller's: findings, hunks, tests,
+ * unexecuted, risk.
+ */
+int snp_scan_read(const struct snp_box_spec *spec,
+                  json_t **look,
+                  json_t *reasons,
+                  struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Its paths and contents: outside the scope, where hidden files are put, secrets; files with new
+ * ones of these.
+ */
+size_t snp_scan_patch(const struct snp_verify *asked,
+                      const struct snp_patch *patch,
+                      json_t *reasons);
+
+/* Tests that stand where no name says so: the runner has reported them from a changed file. */
+void snp_scan_tests(const struct snp_patch *patch,
+                    const json_t *look,
+                    const json_t *base,
+                    json_t *reasons);
+
+/*
+ * Linters and type checkers, where the project configures them. *checks: the caller's: {TOOL:
+ * {"before", "after"}}.
+ */
+int snp_scan_lint(const struct snp_box_spec *spec,
+                  json_t **checks,
+                  json_t *reasons,
+                  struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * What commands print of sample data, before and after the patch, against what they should print;
+ * both lists: appended to. A sample is {"command", "expect", "expected_sha256", "clean": {"status",
+ * "exit_code", "sha256", "output"}, "patched", "is_as_expected", "changes": {"expected", "clean"}}.
+ */
+int snp_samples_run(const struct snp_verify *asked,
+                    const struct snp_box_spec *spec,
+                    const json_t *look,
+                    json_t *samples,
+                    json_t *reasons,
+                    struct snp_err *err) SNP_NODISCARD;
+
+#endif

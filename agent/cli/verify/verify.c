@@ -1,0 +1,952 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `verify`: what tests prove of what a session changed.
+ *
+ * Nothing of the session itself is used but its patch. Each command runs in a fresh session of the
+ * clean project, into which the patch was written without its tests, and pid 1 starts it. One more
+ * session reads the patch and runs nothing of it. The commands run on the clean project, on the
+ * patched one, and once for each hunk without that hunk.
+ */
+#include "cli/verify/verify.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/check/ground.h"
+#include "cli/check/standards.h"
+#include "cli/need.h"
+#include "cli/remote.h"
+#include "cli/session/files.h"
+#include "cli/show/term.h"
+#include "cli/verify/applied.h"
+#include "cli/verify/box.h"
+#include "cli/verify/evidence.h"
+#include "cli/verify/scan.h"
+#include "main/verbs.h"
+#include "policy/limits.h"
+#include "repair/embedded.h"
+#include "repair/measures.h"
+#include "repair/tap.h"
+#include "repair/verdict.h"
+
+enum {
+    HUNKS_MAX = 20,
+    REPEATS = 3, /* runs of a candidate that would be ready, after the first; one is for coverage */
+    TOLD_MAX = 4 << 10,    /* bytes of numbers of lines in a reason */
+    OUTPUT_KEPT = 6 << 10, /* bytes of a command's output: the last ones */
+    MS = 1000,
+};
+
+static const char *const kinds[] = {"test", "regress", "hidden"};
+
+struct verifying {
+    const struct snp_verify *asked;
+    struct snp_session_changes changes;
+    struct snp_box_spec spec; /* owned: limits and patch_fd */
+    json_t *runs;    /* owned: on the clean project, and on the patched one, one after the other */
+    json_t *base;    /* owned: the former alone */
+    json_t *reasons; /* owned */
+    json_t *look;    /* owned: what reading the patch found */
+    json_t *checks;  /* owned: findings of linters before and after */
+    /* owned: names and calls of the patch that do not exist; NULL = nothing is looked up */
+    json_t *grounding;
+    json_t *standards; /* owned: what the team asks of the change; NULL = nothing */
+    json_t *samples;   /* owned: what commands printed, and should have printed */
+    json_t *new_tests; /* owned: a run of those that the patch has; NULL = none */
+    json_t *unproven;  /* owned: hunks without which all passes as well */
+    json_t *altered;   /* owned: runs of altered tests */
+    json_t *uncovered; /* owned: lines of the change that no command ran; NULL = not measured */
+    size_t n_secrets;  /* files with new ones */
+};
+
+static void verifying_done(struct verifying *v)
+{
+    snp_changes_done(&v->changes);
+    snp_closep(&v->spec.patch_fd);
+    json_decref(v->spec.limits);
+    json_decref(v->runs);
+    json_decref(v->base);
+    json_decref(v->reasons);
+    json_decref(v->look);
+    json_decref(v->checks);
+    json_decref(v->grounding);
+    json_decref(v->standards);
+    json_decref(v->unproven);
+    json_decref(v->samples);
+    json_decref(v->new_tests);
+    json_decref(v->altered);
+    json_decref(v->uncovered);
+}
+
+/* Reading ------------------------------------------------------------------------------------ */
+
+static int patch_keep(struct verifying *v, struct snp_err *err)
+{
+    snp_autojson json_t *json = snp_need(snp_patch_to_json(&v->changes.patch, true));
+    snp_autofree char *text = snp_need(snp_json_text(json));
+
+    v->spec.patch_fd = memfd_create("snipara-patch", MFD_CLOEXEC);
+    return v->spec.patch_fd < 0 || snp_write_all(v->spec.patch_fd, text, strlen(text)) < 0
+               ? snp_fail_sys(err, errno, "keep the patch in memory")
+               : 0;
+}
+
+static void progress(const struct verifying *v, const char *text)
+{
+    if (v->asked->progress != NULL) {
+        v->asked->progress(v->asked->ctx, text);
+    }
+}
+
+/* Running ------------------------------------------------------------------------------------ */
+
+/* Hidden files, in a box of a hidden test. */
+static int hidden_put(const struct verifying *v,
+                      struct snp_patch_session *box,
+                      enum snp_verify_kind kind,
+                      struct snp_err *err)
+{
+    const char *files = kind == SNP_VERIFY_HIDDEN ? v->asked->hidden_files : NULL;
+    const char *slash = files == NULL ? NULL : strrchr(files, '/');
+    struct snp_moved moved = {0};
+
+    if (files != NULL) {
+        snp_autofree char *path =
+            snp_need_format("/workspace/%s", slash == NULL ? files : slash + 1);
+        const struct snp_remote_file to = {
+            .cli = v->asked->cli, .session = box->name, .path = path};
+
+        return snp_tree_put(&to, files, &moved, err);
+    }
+    return 0;
+}
+
+/* One command, of the table of all. */
+struct verify_command {
+    enum snp_verify_kind kind;
+    const char *command;
+    bool has_patch;
+    bool has_tests;                      /* those of the patch */
+    const json_t *hunk;                  /* that the patch is without; NULL = none */
+    const struct snp_verdict_form *form; /* of the tests; NULL = as they are */
+    const json_t *passed;                /* tests to alter */
+    unsigned seed;                       /* of Python's hashes; 0 = random */
+    const json_t *cover;                 /* lines to look for; NULL = none */
+};
+
+/*
+ * How a runner finds our half of it, $N being the nonce: what goes before its command, and what its
+ * words become.
+ */
+struct runner {
+    const char *name;
+    const char *before;
+    const char *words;
+    const char *own;
+};
+
+static const struct runner runners[] = {
+    {"pytest",
+     "export PYTHONPATH=/tmp/$N${PYTHONPATH:+:$PYTHONPATH} PYTEST_ADDOPTS=\"-p "
+     "no:cacheprovider -p snp_$N\"\n",
+     NULL, NULL},
+    {"unittest", "", "-m unittest", "/tmp/$N/snp_$N.py"},
+    {"node", "", "node --test",
+     "node --test-reporter=spec --test-reporter-destination=stdout "
+     "--test-reporter=/tmp/$N/snp_$N.mjs --test-reporter-destination=/dev/null --test"},
+};
+
+/* The shell line. */
+static char *line_make(const struct snp_patch_session *box,
+                       const char *command,
+                       const char *runner,
+                       const struct verify_command *job)
+{
+    char start[256] = "export PYTHONDONTWRITEBYTECODE=1";
+
+    if (job->seed != 0) {
+        (void)snprintf(start + strlen(start), sizeof(start) - strlen(start), " PYTHONHASHSEED=%u",
+                       job->seed);
+    }
+    if (job->cover != NULL) {
+        (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
+                       " PYTHONPATH=/tmp/%s${PYTHONPATH:+:$PYTHONPATH} NODE_V8_COVERAGE=/tmp/%s",
+                       box->nonce, box->nonce);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(runners); i++) {
+        const struct runner *one = &runners[i];
+        const char *at = one->words == NULL ? NULL : strstr(command, one->words);
+
+        if (strcmp(runner, one->name) == 0 && (one->words == NULL || at != NULL)) {
+            size_t head = at == NULL ? strlen(command) : (size_t)(at - command);
+
+            return snp_need_format("%s\nN=%s\n%s%.*s%s%s", start, box->nonce, one->before,
+                                   (int)head, command, at == NULL ? "" : one->own,
+                                   at == NULL ? "" : at + strlen(one->words));
+        }
+    }
+    return snp_need_format("%s\n%s", start, command);
+}
+
+/* Write the tests in the form asked for. *ret: alter.py's answer, the caller's. */
+static int tests_alter(struct snp_patch_session *box,
+                       const struct verify_command *job,
+                       json_t **ret,
+                       struct snp_err *err)
+{
+    snp_autojson json_t *answer = NULL;
+    snp_autojson json_t *how = snp_need(json_pack("{s:s, s:s, s:s, s:O}", "form", job->form->name,
+                                                  "runner", snp_verdict_runner(job->command),
+                                                  "command", job->command, "tests", job->passed));
+    snp_autofree char *text = snp_need(snp_json_text(how));
+    snp_autofree char *code = snp_need_format(
+        "exec(open('/tmp/%s/alter.py').read())\nalter('/tmp/%s')", box->nonce, box->nonce);
+
+    SNP_TRY(snp_box_put(box, text, strlen(text), "alter.json", err));
+    SNP_TRY(snp_box_put(box, snp_alter_py, snp_alter_py_len, "alter.py", err));
+    SNP_TRY(snp_box_put(box, snp_alter_js, snp_alter_js_len, "alter.js", err));
+    SNP_TRY(snp_box_python(box, code, err));
+    SNP_TRY(snp_box_get(box, "altered.json", &answer, err));
+    if (!json_is_array(json_object_get(answer, "tests"))) {
+        return snp_fail(err, SNP_E_PEER, "the session that alters tests gave no valid answer");
+    }
+    *ret = json_incref(answer);
+    return 0;
+}
+
+/* Report tests that were renamed by the names that they have in the project. */
+static void names_restore(json_t *report, const json_t *names)
+{
+    json_t *tests = json_object_get(report, "tests");
+    const char *now;
+    json_t *was;
+
+    json_object_foreach((json_t *)(uintptr_t)names, now, was)
+    {
+        json_t *outcome = json_object_get(tests, now);
+
+        if (outcome != NULL && strcmp(now, json_string_value(was)) != 0) {
+            (void)json_object_set(tests, json_string_value(was), outcome);
+            (void)json_object_del(tests, now);
+        }
+    }
+}
+
+/* The n-th command of all kinds; false: there are no more. */
+static bool job_nth(const struct snp_verify *asked, size_t n, struct verify_command *ret)
+{
+    for (int kind = 0; kind < SNP_VERIFY_KINDS; kind++) {
+        if (n < asked->n_commands[kind]) {
+            ret->kind = (enum snp_verify_kind)kind;
+            ret->command = asked->commands[kind][n];
+            return true;
+        }
+        n -= asked->n_commands[kind];
+    }
+    return false;
+}
+
+/* Before a command: what notes the lines that it runs. */
+static int cover_begin(struct snp_patch_session *box, const json_t *lines, struct snp_err *err)
+{
+    snp_autofree char *text = snp_need(snp_json_text(lines));
+
+    SNP_TRY(snp_box_put(box, snp_cover_py, snp_cover_py_len, "sitecustomize.py", err));
+    return snp_box_put(box, text, strlen(text), "cover.json", err);
+}
+
+/* After it: the lines that it did not run, the caller's. */
+static int cover_end(struct snp_patch_session *box, json_t **ret, struct snp_err *err)
+{
+    snp_autofree char *code = snp_need_format("%s\nuncovered('/tmp/%s')", snp_cover_py, box->nonce);
+
+    SNP_TRY(snp_box_python(box, code, err));
+    SNP_TRY(snp_box_get(box, "uncovered.json", ret, err));
+    return *ret != NULL ? 0
+                        : snp_fail(err, SNP_E_PEER,
+                                   "the session that records executed lines gave no valid answer");
+}
+
+/* A run as verdict.h has it, without what the tests reported. New reference. */
+static json_t *run_make(const struct verify_command *job,
+                        const char *runner,
+                        const json_t *result,
+                        const struct snp_buf *out)
+{
+    size_t left_out = out->len > OUTPUT_KEPT ? out->len - OUTPUT_KEPT : 0;
+
+    return snp_need(json_pack(
+        "{s:s, s:s, s:s, s:s?, s:b, s:s, s:O?, s:o}", "kind", kinds[job->kind], "command",
+        job->command, "runner", runner, "form", job->form == NULL ? NULL : job->form->name,
+        "patched", job->has_patch, "status", snp_json_str(result, "status", "?"), "exit_code",
+        json_object_get(result, "exit_code"), "output",
+        snp_json_bytes(out->len == 0 ? "" : snp_buf_bytes(out) + left_out, out->len - left_out)));
+}
+
+/*
+ * The box of a command, ready to run it. *altered: what alter.py did, the caller's; NULL = nothing.
+ * It sees no file of the patch: what other files say of a test decides how it is altered.
+ */
+static int job_prepare(const struct verifying *v,
+                       const struct verify_command *job,
+                       struct snp_patch_session *box,
+                       json_t **altered,
+                       struct snp_err *err)
+{
+    const struct snp_box_part part = {json_object_get(v->look, "unexecuted"), job->hunk,
+                                      job->has_tests};
+    snp_autofree char *code = NULL;
+
+    SNP_TRY(snp_box_open(&v->spec, box, err));
+    SNP_TRY(hidden_put(v, box, job->kind, err));
+    if (job->form != NULL) {
+        SNP_TRY(tests_alter(box, job, altered, err));
+    }
+    if (job->has_patch) {
+        SNP_TRY(snp_box_apply(box, &part, err));
+    }
+    code = snp_need_format("clean('/tmp/%s')", box->nonce);
+    SNP_TRY(snp_box_python(box, code, err));
+    return job->cover == NULL ? 0 : cover_begin(box, job->cover, err);
+}
+
+/* *ret: NULL if there is nothing to alter in the tests, else the run, the caller's. */
+static int job_run(const struct verifying *v,
+                   const struct verify_command *job,
+                   json_t **ret,
+                   struct snp_err *err)
+{
+    snp_autobox struct snp_patch_session box = {0};
+    snp_autobuf struct snp_buf out = SNP_BUF(SNP_BOX_OUTPUT_MAX);
+    const char *runner = snp_verdict_runner(job->command);
+    snp_autofree char *line = NULL;
+    snp_autojson json_t *argv = NULL;
+    snp_autojson json_t *result = NULL;
+    snp_autojson json_t *altered = NULL;
+    snp_autojson json_t *uncovered = NULL;
+    json_t *report = NULL;
+    json_t *tests;
+
+    SNP_TRY(job_prepare(v, job, &box, &altered, err));
+    tests = json_object_get(altered, "tests");
+    if (job->form != NULL && json_array_size(tests) == 0) { /* the form changes nothing in them */
+        return 0;
+    }
+    line = line_make(&box, snp_json_str(altered, "command", job->command), runner, job);
+    argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
+    if (argv == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "a test command is not UTF-8");
+    }
+    SNP_TRY(snp_box_exec(&box, argv, NULL, &out, &result, err));
+    if (job->cover != NULL) {
+        SNP_TRY(cover_end(&box, &uncovered, err));
+    }
+    SNP_TRY(snp_box_get(&box, "report.json", &report, err));
+    if (report == NULL && !job->has_patch) {
+        SNP_TRY(snp_box_get(&box, "begun.json", &report, err));
+    }
+    if (report == NULL && strcmp(runner, "other") == 0 &&
+        (report = snp_tap_read(snp_buf_bytes(&out), out.len)) != NULL) {
+        runner = "tap";
+    }
+    names_restore(report, json_object_get(altered, "names"));
+    *ret = run_make(job, runner, result, &out);
+    (void)json_object_set_new(*ret, "report", report == NULL ? json_null() : report);
+    (void)json_object_set(*ret, "altered", tests == NULL ? json_null() : tests);
+    (void)json_object_set(*ret, "uncovered", uncovered == NULL ? json_null() : uncovered);
+    return 0;
+}
+
+static int commands_run(struct verifying *v, bool has_patch, struct snp_err *err)
+{
+    struct verify_command job = {.has_patch = has_patch};
+
+    for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
+        json_t *run = NULL;
+
+        progress(v, job.kind == SNP_VERIFY_HIDDEN ? "a hidden test" : job.command);
+        SNP_TRY(job_run(v, &job, &run, err));
+        (void)json_array_append_new(v->runs, run);
+        if (has_patch) {
+            snp_verdict_compare(json_array_get(v->base, n), run, v->reasons);
+        } else {
+            (void)json_array_append(v->base, run);
+        }
+    }
+    return 0;
+}
+
+/* Tests of a report with this outcome. New reference. */
+static json_t *tests_of(const json_t *run, const char *outcome)
+{
+    json_t *found = snp_need(json_array());
+    const char *id;
+    json_t *value;
+
+    json_object_foreach(json_object_get(json_object_get(run, "report"), "tests"), id, value)
+    {
+        if (snp_streq(json_string_value(value), outcome)) {
+            (void)json_array_append_new(found, json_string(id));
+        }
+    }
+    return found;
+}
+
+/*
+ * Tests that pass in the clean project, and in this form do there the same wrong: the form does not
+ * fit them.
+ */
+static int unfit_drop(const struct verifying *v,
+                      size_t n,
+                      struct verify_command job,
+                      json_t *wrong,
+                      struct snp_err *err)
+{
+    snp_autojson json_t *passed = tests_of(json_array_get(v->base, n), "passed");
+    snp_autojson json_t *run = NULL;
+    snp_autojson json_t *unfit = NULL;
+
+    job.has_patch = false;
+    job.passed = passed;
+    SNP_TRY(job_run(v, &job, &run, err));
+    unfit = snp_need(snp_verdict_wrong(job.form, json_object_get(run, "altered"),
+                                       json_object_get(run, "report")));
+    for (size_t i = json_array_size(wrong); i > 0; i--) {
+        for (size_t u = 0; u < json_array_size(unfit); u++) {
+            if (json_equal(json_array_get(wrong, i - 1), json_array_get(unfit, u))) {
+                (void)json_array_remove(wrong, i - 1);
+                break;
+            }
+        }
+    }
+    return 0;
+}
+
+/* The tests of one command that passed, in one form. */
+static int form_run(struct verifying *v, size_t n, struct verify_command job, struct snp_err *err)
+{
+    const json_t *plain = json_array_get(v->runs, json_array_size(v->base) + n);
+    snp_autojson json_t *passed = tests_of(plain, "passed");
+    snp_autojson json_t *wrong = NULL;
+    json_t *run = NULL;
+
+    job.passed = passed;
+    SNP_TRY(job_run(v, &job, &run, err));
+    if (run == NULL) {
+        return 0;
+    }
+    (void)json_array_append_new(v->altered, run);
+    wrong = snp_need(snp_verdict_wrong(job.form, json_object_get(run, "altered"),
+                                       json_object_get(run, "report")));
+    if (json_array_size(wrong) > 0) {
+        SNP_TRY(unfit_drop(v, n, job, wrong, err));
+    }
+    (void)json_object_set(run, "wrong", wrong);
+    snp_verdict_wrong_tell(job.form, wrong, run, v->reasons);
+    return 0;
+}
+
+static int forms_run(struct verifying *v, struct snp_err *err)
+{
+    struct verify_command job = {.has_patch = true};
+
+    progress(v, "the tests in altered forms");
+    for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
+        for (size_t f = 0; f < SNP_VERDICT_FORMS && job.kind != SNP_VERIFY_REGRESS; f++) {
+            int r;
+
+            job.form = &snp_verdict_forms[f];
+            r = form_run(v, n, job, err);
+            if (r < 0) {
+                return r;
+            }
+        }
+    }
+    return 0;
+}
+
+/* A line, or a part of one (cover.py), as text. */
+static const char *place_text(const json_t *place, char number[static 24])
+{
+    (void)snprintf(number, 24, "%lld", (long long)json_integer_value(place));
+    return json_is_string(place) ? json_string_value(place) : number;
+}
+
+/* The function that a line stands in; "": none. */
+static const char *function_of(const struct verifying *v, const char *path, const json_t *place)
+{
+    char number[24];
+    char key[24];
+    const char *text = place_text(place, number);
+
+    (void)snprintf(key, sizeof(key), "%.*s", (int)strcspn(text, ":"), text);
+    return snp_json_str(json_object_get(json_object_get(v->look, "functions"), path), key, "");
+}
+
+/* Lines of one function, from the n-th on; returns where the next begin. */
+static size_t lines_tell(const struct verifying *v, const char *path, const json_t *lines, size_t n)
+{
+    const char *name = function_of(v, path, json_array_get(lines, n));
+    struct snp_buf text = SNP_BUF(TOLD_MAX);
+    const char *told;
+
+    for (size_t first = n; n < json_array_size(lines) &&
+                           strcmp(function_of(v, path, json_array_get(lines, n)), name) == 0;
+         n++) {
+        char number[24];
+
+        (void)!snp_buf_addf(&text, "%s%s", n == first ? "" : ", ",
+                            place_text(json_array_get(lines, n), number));
+    }
+    told = snp_buf_cstr(&text);
+    snp_verdict_add(
+        v->reasons, v->asked->allows_uncovered ? snp_verdict_ready : snp_verdict_unproven,
+        "no test command runs %.200s:%.200s%s%.80s%s%s", path, told == NULL ? "?" : told,
+        name[0] == '\0' ? "" : " (function ", name, name[0] == '\0' ? "" : ")",
+        v->asked->allows_uncovered ? "" : " (--allow-uncovered)");
+    snp_verdict_for_user(v->reasons, true);
+    snp_buf_done(&text);
+    return n;
+}
+
+/*
+ * Of the clean project: assertions of tests that failed (report.py), {PATH: [LINE]}. New reference.
+ */
+static json_t *asserted_of(const struct verifying *v)
+{
+    json_t *found = snp_need(json_object());
+
+    for (size_t n = 0; n < json_array_size(v->base); n++) {
+        const json_t *run = json_array_get(v->base, n);
+        const json_t *lines = json_object_get(json_object_get(run, "report"), "asserted");
+
+        if (strcmp(snp_json_str(run, "kind", ""), "test") == 0) {
+            (void)json_object_update_missing(found, (json_t *)(uintptr_t)lines);
+        }
+    }
+    return found;
+}
+
+/* A test that passes since an assertion of it is not reached any more proves nothing. */
+static void unreached_tell(const struct verifying *v, const char *path, const json_t *lines)
+{
+    for (size_t n = 0; n < json_array_size(lines); n++) {
+        json_t *line = json_array_get(lines, n);
+
+        if (json_is_integer(line)) {
+            snp_verdict_add(v->reasons, snp_verdict_unproven,
+                            "the assertion at %.200s:%lld failed without the change, and no test "
+                            "reaches it now",
+                            path, (long long)json_integer_value(line));
+        }
+    }
+}
+
+static void uncovered_tell(const struct verifying *v, const json_t *asserted)
+{
+    const char *path;
+    json_t *lines;
+
+    json_object_foreach(v->uncovered, path, lines)
+    {
+        if (json_object_get(asserted, path) != NULL) {
+            unreached_tell(v, path, lines);
+            continue;
+        }
+        for (size_t n = 0; n < json_array_size(lines);) {
+            n = lines_tell(v, path, lines, n);
+        }
+    }
+}
+
+/* One command again. Recording lines makes it slow, so that run is not compared. */
+static int repeat_run(struct verifying *v,
+                      size_t n,
+                      const struct verify_command *job,
+                      struct snp_err *err)
+{
+    snp_autojson json_t *run = NULL;
+
+    SNP_TRY(job_run(v, job, &run, err));
+    if (job->cover == NULL) {
+        snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run, v->reasons);
+    } else { /* the next command looks for what is left */
+        json_decref(v->uncovered);
+        v->uncovered = json_incref(json_object_get(run, "uncovered"));
+    }
+    return 0;
+}
+
+/* A test that passes by chance proves nothing. The first repeat records which changed lines run. */
+static int repeats_run(struct verifying *v, struct snp_err *err)
+{
+    struct verify_command job = {.has_patch = true};
+    snp_autojson json_t *asserted = asserted_of(v);
+    int r = 0;
+
+    progress(v, "the tests again");
+    v->uncovered = snp_need(json_copy(json_object_get(v->look, "changed")));
+    (void)json_object_update_missing(v->uncovered, asserted);
+    for (job.seed = 1; job.seed <= REPEATS; job.seed++) {
+        for (size_t n = 0; r == 0 && job_nth(v->asked, n, &job); n++) {
+            job.cover = job.seed == 1 ? v->uncovered : NULL;
+            r = repeat_run(v, n, &job, err);
+        }
+    }
+    if (r == 0) {
+        uncovered_tell(v, asserted);
+    }
+    return r;
+}
+
+/* Whether a command fails without the hunk. */
+static int hunk_is_needed(const struct verifying *v,
+                          const json_t *hunk,
+                          bool *ret,
+                          struct snp_err *err)
+{
+    struct verify_command job = {.has_patch = true, .hunk = hunk};
+
+    *ret = false;
+    for (size_t n = 0; !*ret && job_nth(v->asked, n, &job); n++) {
+        snp_autojson json_t *run = NULL;
+        snp_autojson json_t *reasons = snp_need(json_array());
+
+        SNP_TRY(job_run(v, &job, &run, err));
+        snp_verdict_compare(json_array_get(v->base, n), run, reasons);
+        *ret = strcmp(snp_verdict_word(reasons), snp_verdict_failed) == 0;
+    }
+    return 0;
+}
+
+static int hunks_run(struct verifying *v, struct snp_err *err)
+{
+    const json_t *hunks = json_object_get(v->look, "hunks");
+    size_t n = json_array_size(hunks);
+
+    if (n > HUNKS_MAX) {
+        snp_verdict_add(v->reasons, snp_verdict_unproven,
+                        "%zu hunks are more than can be left out one by one (%d)", n, HUNKS_MAX);
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        json_t *hunk = json_array_get(hunks, i);
+        const char *names = snp_json_str(hunk, "functions", "");
+        bool is_needed = false;
+
+        progress(v, "the tests without one hunk");
+        SNP_TRY(hunk_is_needed(v, hunk, &is_needed, err));
+        if (!is_needed) {
+            (void)json_array_append(v->unproven, hunk);
+            snp_verdict_add(
+                v->reasons, snp_verdict_unproven,
+                "no test fails without the change at %.200s:%lld%s%.80s%s",
+                snp_json_str(hunk, "path", "?"), (long long)snp_json_int(hunk, "line", 0),
+                names[0] == '\0' ? "" : " (function ", names, names[0] == '\0' ? "" : ")");
+        }
+    }
+    return 0;
+}
+
+/* Never a proof: who made the patch made them. */
+static int new_tests_run(struct verifying *v, struct snp_err *err)
+{
+    const char *runner = snp_verdict_runner(v->asked->commands[SNP_VERIFY_TEST][0]);
+    const json_t *commands = json_object_get(v->look, "own_tests");
+    const struct verify_command job = {
+        .command = snp_json_str(commands, runner, NULL), .has_patch = true, .has_tests = true};
+
+    if (job.command == NULL) {
+        return 0;
+    }
+    progress(v, job.command);
+    return job_run(v, &job, &v->new_tests, err);
+}
+
+static int is_unmoved(const struct verifying *v, struct snp_err *err)
+{
+    snp_autochanges struct snp_session_changes now = {.project_fd = -1};
+
+    SNP_TRY(snp_changes_read(v->asked->cli, v->changes.session, NULL, 0, &now, err));
+    return strcmp(now.patch.hash, v->changes.patch.hash) == 0
+               ? 0
+               : snp_fail(err, SNP_E_DENIED,
+                          "the session or its project changed meanwhile; verify again");
+}
+
+/* Names and calls that do not exist, in files of the patch. */
+static int ground(struct verifying *v, struct snp_err *err)
+{
+    SNP_TRY(snp_ground_patch(&v->spec, &v->changes.patch, &v->grounding, v->reasons, err));
+    if (v->grounding != NULL) {
+        size_t n = json_array_size(json_object_get(v->grounding, "findings"));
+
+        (void)json_object_set_new(json_object_get(v->look, "measures"), "hallucinated_call_rate",
+                                  json_boolean(n > 0));
+    }
+    return 0;
+}
+
+static bool is_word(const struct verifying *v, const char *word)
+{
+    return strcmp(snp_verdict_word(v->reasons), word) == 0;
+}
+
+/* What costs many runs, while the verdict can still be good. */
+static int proofs_run(struct verifying *v, struct snp_err *err)
+{
+    int r = 0;
+
+    if (!is_word(v, snp_verdict_failed)) {
+        r = forms_run(v, err);
+    }
+    if (r == 0 && !is_word(v, snp_verdict_failed)) {
+        r = hunks_run(v, err);
+    }
+    /* Also if a reason of the user's is left: then all of them are reported at once. */
+    if (r == 0 && strcmp(snp_verdict_word_of_change(v->reasons, true), snp_verdict_ready) == 0) {
+        r = repeats_run(v, err);
+    }
+    return r;
+}
+
+static int verify(struct verifying *v, struct snp_err *err)
+{
+    SNP_TRY(patch_keep(v, err));
+    SNP_TRY(snp_scan_read(&v->spec, &v->look, v->reasons, err));
+    SNP_TRY(ground(v, err));
+    SNP_TRY(snp_standards_patch(&v->spec, &v->standards, v->reasons, err));
+    v->n_secrets = snp_scan_patch(v->asked, &v->changes.patch, v->reasons);
+    SNP_TRY(commands_run(v, false, err));
+    snp_scan_tests(&v->changes.patch, v->look, v->base, v->reasons);
+    SNP_TRY(commands_run(v, true, err));
+    SNP_TRY(snp_samples_run(v->asked, &v->spec, v->look, v->samples, v->reasons, err));
+    SNP_TRY(new_tests_run(v, err));
+    SNP_TRY(snp_scan_lint(&v->spec, &v->checks, v->reasons, err));
+    SNP_TRY(proofs_run(v, err));
+    return is_unmoved(v, err);
+}
+
+static int limits_set(struct verifying *v, struct snp_err *err)
+{
+    struct snp_limits limits;
+
+    snp_limits_default(&limits);
+    SNP_TRY(snp_limits_from_json(v->changes.limits, &limits, err));
+    limits.value[SNP_LIMIT_WALL] = v->asked->wall_ms;
+    v->spec.limits = snp_need(snp_limits_to_json(&limits));
+    return 0;
+}
+
+/* An agent counts its attempts itself: each has a session of its own. */
+static json_t *measures_make(const struct verifying *v, const struct snp_applied *applied)
+{
+    const char *word = snp_verdict_word(v->reasons);
+    struct snp_measured of = {
+        .is_ready = strcmp(word, snp_verdict_ready) == 0,
+        .base = v->base,
+        .runs = v->runs,
+        .look = v->look,
+        .checks = v->checks,
+        .n_secrets = v->n_secrets,
+        .attempt = v->asked->attempt,
+    };
+    int64_t n = snp_json_int(of.attempt, "attempt", 0);
+
+    of.n_before = n > 0 ? (size_t)n - 1
+                        : snp_applied_before(applied, v->changes.patch.hash, &of.was_first_ready);
+    return snp_need(snp_measures_make(&of));
+}
+
+int snp_verify_begin(const struct snp_verify *asked, const json_t *exec, struct snp_err *err)
+{
+    struct snp_verify tests = *asked;
+    snp_cleanup(verifying_done) struct verifying v = {
+        .asked = &tests,
+        .changes = {.project = snp_need_copy(snp_json_str(exec, "project", "")), .project_fd = -1},
+        .runs = snp_need(json_array()),
+        .base = snp_need(json_array()),
+    };
+
+    v.spec = (struct snp_box_spec){
+        .cli = asked->cli,
+        .changes = &v.changes,
+        .limits = snp_need(json_pack("{s:I}", "timeout_ms", (json_int_t)asked->wall_ms)),
+        .defaults = json_object_get(exec, "defaults"),
+        .patch_fd = -1,
+    };
+    tests.n_commands[SNP_VERIFY_REGRESS] = 0;
+    tests.n_commands[SNP_VERIFY_HIDDEN] = 0;
+    SNP_TRY(patch_keep(&v, err));
+    SNP_TRY(commands_run(&v, false, err));
+    for (size_t n = 0; n < json_array_size(v.base); n++) {
+        const json_t *run = json_array_get(v.base, n);
+        const json_t *report = json_object_get(run, "report");
+
+        if (json_is_object(report) && !snp_verdict_has_failures(report)) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "`%.140s` fails no test of the project as it is, so it proves no "
+                            "change; give --test a command that fails until the change is made",
+                            snp_json_str(run, "command", ""));
+        }
+    }
+    return 0;
+}
+
+int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err *err)
+{
+    snp_cleanup(verifying_done) struct verifying v = {
+        .asked = asked,
+        .changes = {.project_fd = -1},
+        .spec = {.cli = asked->cli, .patch_fd = -1},
+        .runs = snp_need(json_array()),
+        .base = snp_need(json_array()),
+        .reasons = snp_need(json_array()),
+        .unproven = snp_need(json_array()),
+        .samples = snp_need(json_array()),
+        .altered = snp_need(json_array()),
+    };
+    snp_cleanup(snp_applied_freep) struct snp_applied *applied = NULL;
+    snp_autojson json_t *evidence = NULL;
+    uint64_t began_us = snp_now_us();
+
+    v.spec.changes = &v.changes;
+    SNP_TRY(snp_changes_read(asked->cli, asked->session, NULL, 0, &v.changes, err));
+    if (!snp_streq(v.changes.tier, "native") && !snp_streq(v.changes.tier, "docker")) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "session %.80s is of tier %.20s, where tests see the host; a verdict "
+                        "needs tier native or docker",
+                        v.changes.name, v.changes.tier);
+    }
+    SNP_TRY(limits_set(&v, err));
+    SNP_TRY(snp_applied_open(&v.changes, &applied, err));
+    if (v.changes.patch.n == 0) {
+        snp_verdict_add(v.reasons, snp_verdict_failed, "the session changed nothing");
+    } else {
+        SNP_TRY(verify(&v, err));
+    }
+    evidence = snp_need(json_pack(
+        "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:O?, s:O?, s:O, "
+        "s:O?, s:O, s:O?, s:O?, s:o, "
+        "s:I, s:s}",
+        "verdict", snp_verdict_word(v.reasons), "reasons", v.reasons, "session", v.changes.session,
+        "session_name", v.changes.name, "project", snp_cli_path_json(v.changes.project), "sha256",
+        v.changes.patch.hash, "template", v.changes.template, "limits", v.spec.limits, "runs",
+        v.runs, "unproven_hunks", v.unproven, "risk", json_object_get(v.look, "risk"), "checks",
+        v.checks, "grounding", v.grounding, "standards", v.standards, "samples", v.samples,
+        "new_tests", v.new_tests, "altered", v.altered, "uncovered", v.uncovered, "findings",
+        json_object_get(v.look, "findings"), "measures", measures_make(&v, applied), "duration_ms",
+        (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
+    (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
+    SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
+    *ret = SNP_TAKE_PTR(evidence);
+    return 0;
+}
+
+/* The verb ----------------------------------------------------------------------------------- */
+
+int snp_verify_proof_options(const struct snp_opts *opts,
+                             struct snp_verify *ret,
+                             struct snp_err *err)
+{
+    ret->allows_uncovered = snp_opts_flag(opts, "allow-uncovered", false);
+    ret->n_samples = snp_opts_list(opts, "sample", &ret->samples);
+    if (snp_opts_list(opts, "expect", &ret->expected) != ret->n_samples) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "each --sample CMD needs an --expect FILE, in the same order");
+    }
+    for (size_t i = 0; i < ret->n_samples; i++) {
+        if (access(ret->expected[i], R_OK) < 0) {
+            return snp_fail(err, SNP_E_NOT_FOUND, "--expect: cannot read %.150s: %s",
+                            ret->expected[i], strerror(errno));
+        }
+    }
+    return 0;
+}
+
+int snp_verify_options(const struct snp_opts *opts, struct snp_verify *ret, struct snp_err *err)
+{
+    static const char *const names[] = {"test", "regress", "hidden-test"};
+    int64_t seconds = snp_opts_int(opts, "test-timeout", 300);
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
+        ret->n_commands[i] = snp_opts_list(opts, names[i], &ret->commands[i]);
+    }
+    ret->n_scope = snp_opts_list(opts, "scope", &ret->scope);
+    ret->hidden_files = snp_opts_str(opts, "hidden-files");
+    SNP_TRY(snp_verify_proof_options(opts, ret, err));
+    if (seconds < 1 || seconds > 600) {
+        return snp_fail(err, SNP_E_INVALID, "--test-timeout is 1 to 600 seconds");
+    }
+    ret->wall_ms = (uint64_t)seconds * MS;
+    return 0;
+}
+
+static void on_progress(void *ctx, const char *text)
+{
+    (void)ctx;
+    snp_term_printf(stderr, "Running %.100s\n", text);
+}
+
+static int run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    struct snp_verify asked = {.cli = cli};
+    snp_autojson json_t *evidence = NULL;
+    snp_autofree char *session = NULL;
+    snp_autofree char *summary = NULL;
+    struct snp_err err;
+    bool is_ready;
+    int r = snp_verify_options(opts, &asked, &err);
+
+    if (r == 0 && asked.n_commands[SNP_VERIFY_TEST] == 0) {
+        return snp_cli_usage(cli, "give the tests that the change is to make pass: --test CMD");
+    }
+    cli->takes_signals = true; /* the sessions of the verdict end with it */
+    r = r < 0 ? r : snp_remote_session_of(cli, opts, &session, &err);
+    SNP_THEN(r, snp_remote_run_session(cli, &session, &err));
+    asked.session = session;
+    asked.progress = cli->is_json ? NULL : on_progress;
+    r = r < 0 ? r : snp_verify_run(&asked, &evidence, &err);
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    is_ready = strcmp(snp_json_str(evidence, "verdict", ""), snp_verdict_ready) == 0;
+    if (cli->is_json) {
+        r = snp_cli_print_json(evidence);
+        return r != SNP_EXIT_OK || is_ready ? r : SNP_EXIT_FAILED;
+    }
+    summary = snp_evidence_summary(evidence);
+    snp_term_text(stdout, summary, strlen(summary), 0);
+    (void)putchar('\n');
+    (void)fprintf(stderr, "Evidence: %s\n", snp_json_str(evidence, "folder", ""));
+    return is_ready ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+}
+
+static const struct snp_opt options[] = {SNP_VERIFY_OPTS, SNP_CLI_OPT_SESSION, SNP_CLI_OPT_JSON};
+static const struct snp_opt_arg args[] = {SNP_CLI_ARG_SESSION};
+
+const struct snp_verb snp_verb_verify = {
+    .name = "verify",
+    .summary = "test a session's changes to its project",
+    .description =
+        "Run the test commands in fresh sessions: with the changes but without their "
+        "tests, on the clean project, and without each hunk. The verdict is \"ready for "
+        "human review\" only if every test of the clean project is reported, those of "
+        "--test failed before and pass now, nothing else broke, no hunk can be left "
+        "out, every changed line runs, and no finding in the code blocks it. pytest, unittest "
+        "and node --test report test by test; with other commands the best verdict is "
+        "\"tests passed\".",
+    .spec = SNP_SPEC(options, args),
+    .examples = "verify work --test 'pytest -q tests/test_parse.py' --regress 'pytest -q'\n"
+                "verify work --test 'python3 -m unittest' --scope src",
+    .exit_codes = "0  ready for human review\n1  anything else\n2  usage error; nothing was done",
+    .run = run,
+};

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_VERIFY_VERIFY_H
+#define SNP_CLI_VERIFY_VERIFY_H
+
+/* What tests prove of a session's changes to its project. */
+
+#include "cli/cli.h"
+
+/* Kinds of commands, as they are run. */
+enum snp_verify_kind {
+    SNP_VERIFY_TEST = 0,
+    SNP_VERIFY_REGRESS,
+    SNP_VERIFY_HIDDEN,
+    SNP_VERIFY_KINDS,
+};
+
+/* All borrowed. */
+struct snp_verify {
+    struct snp_cli *cli;
+    const char *session;
+    const char *const *commands[SNP_VERIFY_KINDS];
+    size_t n_commands[SNP_VERIFY_KINDS];
+    const char *const *scope; /* prefixes that changed paths must have; none: all are allowed */
+    size_t n_scope;
+    const char *hidden_files;    /* folder that only the sessions of the verdict get; NULL = none */
+    const char *const *samples;  /* commands that print what they make of sample data */
+    const char *const *expected; /* of each, a file of what it is to print */
+    size_t n_samples;
+    bool allows_uncovered; /* lines of the change that no command runs */
+    uint64_t wall_ms;      /* of one command */
+    const json_t *attempt; /* more members of the evidence: how it was made; NULL = none */
+    void (*progress)(void *ctx, const char *text); /* NULL = none */
+    void *ctx;
+};
+
+/* Options of a verb that verifies or evaluates, and what they say. */
+#define SNP_VERIFY_OPTS_PROOF                                               \
+    {                                                                       \
+        "sample",                                                           \
+        0,                                                                  \
+        SNP_OPT_LIST,                                                       \
+        "CMD",                                                              \
+        "prints what the code makes of sample data; may be repeated",       \
+        0},                                                                 \
+        {"expect",                                                          \
+         0,                                                                 \
+         SNP_OPT_LIST,                                                      \
+         "FILE",                                                            \
+         "what the --sample must print; one for each, in the same order",   \
+         0},                                                                \
+    {                                                                       \
+        "allow-uncovered", 0, SNP_OPT_FLAG, NULL,                           \
+            "lines of the change may be there that no test command runs", 0 \
+    }
+int snp_verify_proof_options(const struct snp_opts *opts,
+                             struct snp_verify *ret,
+                             struct snp_err *err) SNP_NODISCARD;
+
+/* Options of a verb that verifies. */
+#define SNP_VERIFY_OPTS                                                                          \
+    {"test", 0, SNP_OPT_LIST, "CMD", "tests that failed and must pass now; may be repeated", 0}, \
+        {"regress",                                                                              \
+         0,                                                                                      \
+         SNP_OPT_LIST,                                                                           \
+         "CMD",                                                                                  \
+         "tests that passed and must still pass; may be repeated",                               \
+         0},                                                                                     \
+        {"hidden-test",                                                                          \
+         0,                                                                                      \
+         SNP_OPT_LIST,                                                                           \
+         "CMD",                                                                                  \
+         "tests whose names and output stay out of the model's sight; may be repeated",          \
+         0},                                                                                     \
+        {"hidden-files",                                                                         \
+         0,                                                                                      \
+         SNP_OPT_STRING,                                                                         \
+         "DIR",                                                                                  \
+         "folder of hidden tests, at /workspace/NAME where they run, and nowhere else",          \
+         0},                                                                                     \
+        SNP_VERIFY_OPTS_PROOF,                                                                   \
+        {"scope",                                                                                \
+         0,                                                                                      \
+         SNP_OPT_LIST,                                                                           \
+         "PREFIX",                                                                               \
+         "only files below these may change (default: all); may be repeated",                    \
+         0},                                                                                     \
+    {                                                                                            \
+        "test-timeout", 0, SNP_OPT_INT, "S",                                                     \
+            "wall clock of one command in seconds: 1 to 600 (default 300)", 0                    \
+    }
+int snp_verify_options(const struct snp_opts *opts,
+                       struct snp_verify *ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Run the tests on the clean project alone, before there is a change. exec: of its sessions,
+ * {"project", "defaults"}. SNP_E_INVALID: a command fails no test, so it proves no change.
+ */
+int snp_verify_begin(const struct snp_verify *asked,
+                     const json_t *exec,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Verify, write the evidence, and put the verdict on record. *ret: the evidence, the caller's, with
+ * members verdict, reasons, folder. SNP_E_DENIED: session or project changed meanwhile.
+ */
+int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err *err) SNP_NODISCARD;
+
+#endif

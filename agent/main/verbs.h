@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_MAIN_VERBS_H
+#define SNP_MAIN_VERBS_H
+
+/* The verbs of the suite. */
+
+#include "cli/cli.h"
+
+/* In the order of --help; src/cli/cli.c has the group titles. */
+/* clang-format off */
+#define SNP_SUITE_VERBS(F) \
+    F(check) F(verify) F(apply) F(stats) F(context) \
+    F(run) F(agent) F(resume) F(runs) F(logs) F(visualize) F(back) F(replay) F(eval) F(models) \
+    F(mcp)
+/* clang-format on */
+SNP_SUITE_VERBS(SNP_VERB_DECLARE)
+
+/* What a program with the library starts; in no list. */
+SNP_VERB_DECLARE(serve_run)
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * visualize: `snipara-sandbox visualize` becomes it, by exec, to serve pages: only it loads the
+ * HTTP library.
+ */
+
+#include "cli/logs/visualize.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+#include "main/verbs.h"
+
+int main(int argc, char **argv)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct snp_verb visualize = snp_verb_visualize;
+    const struct snp_verb *const verbs[] = {&visualize, NULL};
+
+    visualize.run = snp_visualize_http_verb;
+    return sigaction(SIGPIPE, &ignore, NULL) < 0 ? SNP_EXIT_FAILED : snp_cli_run(verbs, argc, argv);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_SUITE_H
+#define SNP_CLI_SUITE_H
+
+/*
+ * The verbs of the suite, the program `agent`. It writes their tables to the file agent.json when
+ * it is built. snipara-sandbox reads them from there for help, completion and the manual page, and
+ * to find the program that runs a verb.
+ */
+
+#include "cli/cli.h"
+
+/* Print the tables as JSON to standard output. Returns the exit status. */
+int snp_suite_print(const struct snp_verb *const *verbs);
+
+/*
+ * Read agent.json beside the program. NULL-terminated; only NULL if the suite is not installed, or
+ * is of another version. It is read once, and lives until the process ends.
+ */
+const struct snp_verb *const *snp_suite_verbs(void);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_PATCH_PLACE_H
+#define SNP_PATCH_PLACE_H
+
+/* What a patch may touch in a project, by path and kind. Pure decisions: nothing is looked at. */
+
+#include "patch/patch.h"
+
+/* Whether a path is plain: not absolute, no empty part, no "." or "..", not too long. */
+bool snp_place_is_path(const char *path);
+
+/* Whether it lies in a folder that tests and tools fill by themselves, such as __pycache__. */
+bool snp_place_is_cache(const char *path);
+
+/* Whether a path is the prefix, or lies below it. */
+bool snp_place_is_below(const char *path, const char *prefix);
+
+/* Set refusal and caution of a change, unless it has them. */
+void snp_place_judge(struct snp_patch_file *file);
+
+#endif
