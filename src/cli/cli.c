@@ -19,6 +19,7 @@
 #include "cli/show/term.h"
 #include "cli/show/unsaved.h"
 #include "cli/spawn.h"
+#include "cli/suite.h"
 #include "client/client.h"
 #include "text/escape.h"
 
@@ -407,7 +408,11 @@ static int unknown_verb(const struct snp_cli *cli,
                              TEXT_SHOWN, name, name);
     }
     if (verbs == cli->verbs) {
-        return snp_cli_usage(cli, "unknown command '%.*s'", TEXT_SHOWN, name);
+        return snp_cli_usage(cli, "unknown command '%.*s'%s", TEXT_SHOWN, name,
+                             snp_suite_verbs()[0] != NULL
+                                 ? ""
+                                 : "; commands about models and projects are in the package "
+                                   "snipara-agent, which is not installed");
     }
     snp_autobuf struct snp_buf all = {0};
     snp_buf_init(&all, MESSAGE_MAX_BYTES / 4);

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 PATIENCE = float(os.environ.get("SNP_TEST_PATIENCE", "60"))  # as of tests/lib.py
-OURS = "snipara-sandbox libsnipara-sandbox0 libsnipara-sandbox-dev python3-snipara-sandbox"
+OURS = "snipara-sandbox snipara-agent libsnipara-sandbox0 libsnipara-sandbox-dev python3-snipara-sandbox"
 HOME = "/home/u"
 AS_USER: dict[str, Any] = {"user": "u", "group": "u", "extra_groups": [], "cwd": HOME, "text": True,
                            "env": {**os.environ, "HOME": HOME}, "stdout": subprocess.PIPE}
@@ -164,6 +164,10 @@ install("8.0")  # sessions outlive even that
 assert user("snipara-sandbox", "exec", "-s", "work", "x") == "41\n"
 user("snipara-sandbox", "daemon", "stop")
 compiled()
+assert "\n  run  " in user("snipara-sandbox", "--help") and "Usage: " in user("snipara-sandbox", "run", "--help")
+run("apt-get remove -y snipara-agent")  # the runtime is whole without the suite
+assert "\n  run  " not in user("snipara-sandbox", "--help") and user("snipara-sandbox", "exec", "6 * 7") == "42\n"
+user("snipara-sandbox", "run", "x", status=2)
 user("snipara-sandbox", "daemon", "stop")
 served(sys.argv[2])
 run("apt-get purge -y snipara-sandbox")

@@ -94,7 +94,7 @@ def test_debian_packages(debian: str, debs: str) -> None:
     and with a user's systemd."""
     for version in ("8.0", "9.0"):
         paths = glob.glob(f"{debs}/{version}/*.deb")
-        assert len(paths) == 4
+        assert len(paths) == 5
         bring(debian, f"/new/{version}/build/deb", *paths)
     bring(debian, "/new", os.path.join(lib.HERE, "debian", "packages.py"), os.path.join(ROOT, "examples/c/hello.c"))
     said = inside(debian, "python3", "/new/packages.py", documented("apt install"),

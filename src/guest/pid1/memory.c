@@ -62,7 +62,7 @@ static pid_t read_status(pid_t pid, char *text, size_t text_len)
     char path[48];
     const char *name;
 
-    if (!snp_process_read(pid, "status", text, text_len)) {
+    if (!snp_proc_text(pid, "status", text, text_len)) {
         return 0;
     }
     if (strstr(text, "\nVmPTE:") != NULL) {
@@ -73,7 +73,7 @@ static pid_t read_status(pid_t pid, char *text, size_t text_len)
     while ((name = snp_dir_next(dir)) != NULL) {
         pid_t tid = snp_pid_of(name);
 
-        if (snp_process_read(tid, "status", text, text_len) && strstr(text, "\nVmPTE:") != NULL) {
+        if (snp_proc_text(tid, "status", text, text_len) && strstr(text, "\nVmPTE:") != NULL) {
             return tid;
         }
     }
@@ -96,7 +96,7 @@ static void add_memory(pid_t pid, void *data)
     }
     sample->threads += kb_field(status, "\nThreads:") / 1024;
     sample->anonymous += kb_field(status, "\nVmPTE:");
-    if (sample->is_shared && snp_process_read(pid, "smaps_rollup", text, sizeof(text))) {
+    if (sample->is_shared && snp_proc_text(pid, "smaps_rollup", text, sizeof(text))) {
         sample->anonymous += kb_field(text, "\nPss_Anon:");
         sample->shared += kb_field(text, "\nPss_Shmem:");
     } else {

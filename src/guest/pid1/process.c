@@ -42,7 +42,7 @@ unsigned snp_processes_each(const struct snp_init *in, void (*visit)(pid_t, void
     return n;
 }
 
-bool snp_process_read(pid_t pid, const char *name, char *text, size_t text_len)
+bool snp_proc_text(pid_t pid, const char *name, char *text, size_t text_len)
 {
     char path[48];
     ssize_t n;
@@ -57,8 +57,8 @@ bool snp_process_read(pid_t pid, const char *name, char *text, size_t text_len)
 bool snp_process_stat(pid_t pid, unsigned first, uint64_t *ret, unsigned n)
 {
     char text[1024];
-    const char *at = snp_process_read(pid, "stat", text, sizeof(text)) ? strrchr(text, ')')
-                                                                       : NULL; /* ends field 2 */
+    const char *at = snp_proc_text(pid, "stat", text, sizeof(text)) ? strrchr(text, ')')
+                                                                    : NULL; /* ends field 2 */
 
     for (unsigned skip = 2; at != NULL && skip < first; skip++) {
         at = strchr(at + 1, ' ');

@@ -22,7 +22,7 @@ uint64_t snp_processes_cpu(const struct snp_init *in);
 pid_t snp_pid_of(const char *name);
 
 /* Read the file name of process pid in /proc into text (NUL-terminated); false if it is gone. */
-bool snp_process_read(pid_t pid, const char *name, char *text, size_t text_len);
+bool snp_proc_text(pid_t pid, const char *name, char *text, size_t text_len);
 
 /* Numbers from the stat of a process, from field first on (3 is its state); false if it is gone. */
 bool snp_process_stat(pid_t pid, unsigned first, uint64_t *ret, unsigned n);
