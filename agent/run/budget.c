@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/say.h"
 #include "run/agent_limits.h"
-#include "text/say.h"
 
 enum {
     UNREAD_MS = 1000,  /* of which a run that is out of time says that it waited */

@@ -15,8 +15,8 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text/say.h"
 #include "mcp/process.h"
-#include "text/say.h"
 #include "usertool/usertool_priv.h"
 
 enum {

@@ -9,9 +9,9 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/client/client.h"
 #include "mcp/client/fingerprints.h"
-#include "text/text.h"
 #include "usertool/usertool_priv.h"
 
 enum {

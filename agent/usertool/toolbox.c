@@ -7,8 +7,8 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "text/say.h"
-#include "text/text.h"
+#include "base/text/say.h"
+#include "base/text/text.h"
 #include "usertool/usertool_priv.h"
 
 enum {

@@ -13,15 +13,15 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/spawn.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/need.h"
+#include "base/text/escape.h"
 #include "cli/show/remedy.h"
-#include "cli/show/term.h"
 #include "cli/show/unsaved.h"
-#include "cli/spawn.h"
 #include "cli/suite.h"
 #include "client/client.h"
-#include "text/escape.h"
 
 enum {
     VERBS_MAX = 64,

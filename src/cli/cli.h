@@ -4,25 +4,16 @@
 
 /*
  * The command line: a table of verbs, one file each. A verb gets its parsed words,
- * prints to stdout what was asked for and to stderr what went wrong, and returns the exit status:
- * 0 done, 1 failed, 2 usage error.
+ * prints the answer to stdout and errors to stderr, and returns the exit status (verb.h).
  */
 
 #include <stdio.h>
 
 #include "base/err.h"
-#include "cli/opt.h"
+#include "cli/verb.h"
 #include "config/config.h"
 
-enum {
-    SNP_EXIT_OK = 0,
-    SNP_EXIT_FAILED = 1,
-    SNP_EXIT_USAGE = 2,
-    SNP_EXIT_SIGNAL = 128, /* and the signal's number */
-};
-
 struct snp_client;
-struct snp_verb;
 
 /* Who reads errors, warnings and answers in place of a terminal. */
 struct snp_cli_listener {
@@ -56,21 +47,6 @@ struct snp_cli {
     const struct snp_cli_setting *settings;  /* NULL = none */
 };
 
-struct snp_verb {
-    const char *name;
-    const char *summary;     /* one line in the list of verbs */
-    const char *description; /* a paragraph of its --help; NULL = summary */
-    struct snp_opt_spec spec;
-    bool asks_models; /* then it is named when a .env says in vain which keys, and where they go */
-    const char *examples;   /* lines of --help, without the program's name; NULL = none */
-    const char *exit_codes; /* lines; NULL = the usual three */
-    /* Verbs below this one (`sessions list`), NULL-terminated; then spec and run are unused. */
-    const struct snp_verb *const *verbs;
-    const struct snp_verb *fallback; /* of those: run when none of them is named; NULL = help */
-    int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
-    const char *program; /* that runs it, by exec: one of ours beside this; NULL = this one */
-};
-
 /* The verbs of the runtime, in the order of --help; cli.c has the group titles. */
 /* clang-format off */
 #define SNP_VERBS(F) \
@@ -81,7 +57,6 @@ struct snp_verb {
     F(init) F(mcp_install) F(mcp_serve) F(trust) F(config) F(template) F(doctor) F(daemon) \
     F(version) F(completion) F(man)
 /* clang-format on */
-#define SNP_VERB_DECLARE(name) extern const struct snp_verb snp_verb_##name;
 SNP_VERBS(SNP_VERB_DECLARE)
 
 /* The exit code of a command that ends with status; after a signal, 128 + its number. */

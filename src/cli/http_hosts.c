@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
 #include "cli/cli.h"
-#include "cli/need.h"
 
 enum {
     HOST_LEN_MAX = 253, /* of a name in DNS */

@@ -4,8 +4,8 @@
 
 /* --allow-host of what serves over HTTP, and saying where it listens. */
 
+#include "base/cli/opt.h"
 #include "base/err.h"
-#include "cli/opt.h"
 
 enum {
     SNP_HTTP_HOSTS_MAX = 16,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "cli/cli.h"
 #include "cli/suite.h"
 
 enum {

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/cli/need.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/setup/image.h"
 #include "cli/tier.h"
 #include "config/config.h"

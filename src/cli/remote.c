@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/cli/human.h"
+#include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
-#include "cli/show/human.h"
 #include "client/calls.h"
 #include "policy/session_name.h"
 #include "wire/session.h"

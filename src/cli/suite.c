@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
 #include "base/json.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/need.h"
+#include "config/config.h"
 
 static const struct snp_verb *const no_verbs[] = {NULL};
 

@@ -8,7 +8,7 @@
  * to find the program that runs a verb.
  */
 
-#include "cli/cli.h"
+#include "cli/verb.h"
 
 /* Print the tables as JSON to standard output. Returns the exit status. */
 int snp_suite_print(const struct snp_verb *const *verbs);

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/process.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "client/client.h"
 #include "config/config.h"

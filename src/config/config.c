@@ -16,11 +16,11 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "base/text/escape.h"
 #include "config/allow.h"
 #include "config/dotenv.h"
 #include "config/toml.h"
 #include "config/value.h"
-#include "text/escape.h"
 
 enum {
     FILE_MAX_BYTES = 1 << 20,

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "base/text/hint.h"
 #include "library/library.h"
-#include "text/hint.h"
 #include "wire/result.h"
 #include "wire/rpc.h"
 #include "wire/session.h"

@@ -11,8 +11,8 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "base/text/escape.h"
 #include "mcp/caps.h"
-#include "text/escape.h"
 
 void snp_jsonrpc_done(struct snp_jsonrpc *message)
 {

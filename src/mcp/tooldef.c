@@ -13,8 +13,8 @@
 
 #include "base/base64.h"
 #include "base/str.h"
+#include "base/text/say.h"
 #include "mcp/caps.h"
-#include "text/say.h"
 
 static const int64_t integer_max = 9007199254740991; /* what JavaScript can tell apart */
 

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/text.h"
 #include "fuzz/target.h"
 #include "mcp/caps.h"
 #include "mcp/lines.h"
 #include "mcp/peer.h"
 #include "mcp/server/resource.h"
-#include "text/text.h"
 
 enum {
     LINE_BYTES = 4096,

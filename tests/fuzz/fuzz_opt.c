@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/opt.h"
+#include "base/cli/opt.h"
 #include "fuzz/target.h"
 
 enum {

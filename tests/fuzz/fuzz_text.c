@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/show/term.h"
+#include "base/text/escape.h"
 #include "fuzz/target.h"
 #include "policy/limits.h"
 #include "policy/project.h"
 #include "policy/session_name.h"
-#include "text/escape.h"
 
 static void check_limit(const char *text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times as people say them. */
-#include "cli/show/human.h"
+#include "base/cli/human.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/era.h"
 #include "mcp/jsonrpc.h"
@@ -12,7 +13,6 @@
 #include "mcp/server/resource.h"
 #include "mcp/server/session.h"
 #include "mcp/tooldef.h"
-#include "text/text.h"
 #include "unit/harness.h"
 
 static int parse(const char *text, struct snp_jsonrpc *ret, int *ret_code)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Option parser: each way to write an option, each mistake, and help from the same table. */
-#include "cli/opt.h"
+#include "base/cli/opt.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Terminal text: what a sandboxed program wrote is shown, never obeyed. */
-#include "cli/show/term.h"
+#include "base/cli/term.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/escape.h"
+#include "base/text/escape.h"
 #include "unit/harness.h"
 
 static void shown(const char *bytes, size_t n, const char *expected)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "context/parse.h"
 #include "repair/embedded.h"
 #include "repair/verdict.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "policy/tier_file.h"
 #include "repair/verdict.h"
 

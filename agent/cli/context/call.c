@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
 #include "base/str.h"
 #include "cli/context/context.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 
 enum {

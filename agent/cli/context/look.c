@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/context/context.h"
 #include "cli/context/open.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
 #include "context/query.h"
 #include "context/search.h"
 #include "context/skeleton.h"

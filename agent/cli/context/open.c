@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/need.h"
+#include "base/text/text.h"
 #include "cli/project_dir.h"
-#include "cli/show/term.h"
-#include "text/text.h"
 
 int snp_context_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
 {

@@ -10,20 +10,20 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "cli/context/context.h"
 #include "cli/context/open.h"
 #include "cli/context/standards.h"
-#include "cli/need.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "config/config.h"
 #include "context/language.h"
 #include "context/meaning.h"
 #include "context/watch.h"
 #include "policy/tier_file.h"
-#include "text/text.h"
 
 enum {
     QUERY_ENCODE_US = 300000, /* what a query spends on vectors that are missing */

@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/context/context.h"
 #include "cli/context/open.h"
-#include "cli/need.h"
 #include "cli/project_dir.h"
-#include "cli/show/term.h"
 #include "model/provider.h"
 #include "patch/patch.h"
 #include "policy/tier_file.h"

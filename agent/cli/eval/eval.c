@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/eval/report.h"
 #include "cli/eval/work.h"
-#include "cli/need.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
-#include "cli/show/term.h"
 #include "main/verbs.h"
 #include "wire/session.h"
 

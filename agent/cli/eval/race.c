@@ -18,11 +18,11 @@
 #include <sys/wait.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
-#include "cli/show/term.h"
 #include "repair/verdict.h"
 #include "wire/session.h"
 

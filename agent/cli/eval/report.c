@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
 #include "repair/measures.h"
 
 enum {

@@ -12,17 +12,17 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/spawn.h"
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
+#include "base/text/escape.h"
 #include "cli/eval/tasks.h"
-#include "cli/need.h"
 #include "cli/remote.h"
-#include "cli/spawn.h"
 #include "policy/limits.h"
 #include "repair/embedded.h"
 #include "repair/verdict.h"
-#include "text/escape.h"
 #include "wire/exec.h"
 #include "wire/session.h"
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 
 enum {

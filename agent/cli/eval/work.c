@@ -18,11 +18,11 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "base/cli/need.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 
 enum {

@@ -10,18 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "cli/logs/logs_export.h"
 #include "cli/logs/page.h"
-#include "cli/need.h"
 #include "cli/run/calls.h"
 #include "cli/run/runs.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "main/verbs.h"
 #include "run/code_prompt.h"
-#include "text/text.h"
 #include "trajectory/reader.h"
 
 enum {

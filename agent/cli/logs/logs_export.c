@@ -13,8 +13,8 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "cli/cli.h"
-#include "text/text.h"
 #include "trajectory/reader.h"
 
 enum {

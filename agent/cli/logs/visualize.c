@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cli/need.h"
+#include "base/cli/spawn.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/run/runs.h"
-#include "cli/show/term.h"
-#include "cli/spawn.h"
 #include "main/verbs.h"
 #include "policy/session_name.h"
 #include "trajectory/reader.h"

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/http_hosts.h"
 #include "cli/logs/visualize.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
 #include "client/client.h"
 #include "mcp/http/pages.h"
 

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/run/front.h"
 #include "cli/run/runs.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "cli/show/unsaved.h"
 #include "main/verbs.h"
 #include "trajectory/reader.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/show/term.h"
-#include "text/text.h"
+#include "base/text/text.h"
 
 enum {
     BLOCK_MAX = 6000, /* characters; export has all */

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/human.h"
+#include "base/cli/term.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "main/verbs.h"
 #include "model/model.h"
 

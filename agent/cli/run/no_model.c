@@ -8,13 +8,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/run/notes.h"
 #include "cli/run/show.h"
 #include "cli/show/result.h"
-#include "cli/show/term.h"
 #include "cli/tier.h"
 #include "run/code_prompt.h"
 #include "wire/exec.h"

@@ -13,9 +13,9 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/run/tools.h"
-#include "cli/show/term.h"
 #include "cli/tier.h"
 
 enum {

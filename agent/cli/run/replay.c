@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/policy.h"
 #include "cli/run/front.h"
 #include "cli/run/runs.h"
-#include "cli/show/term.h"
 #include "main/verbs.h"
 #include "run/recorded.h"
 #include "trajectory/reader.h"

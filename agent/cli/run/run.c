@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
 #include "base/str.h"
 #include "cli/eval/race.h"
-#include "cli/need.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/run/front.h"

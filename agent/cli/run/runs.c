@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/need.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "main/verbs.h"
 #include "run/code_prompt.h"
 #include "trajectory/reader.h"

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cli/need.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/run/caller.h"
 #include "cli/run/setting.h"
 #include "main/verbs.h"

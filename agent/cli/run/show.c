@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
 
 enum {
     PREVIEW_SHOWN = 60,

@@ -9,12 +9,12 @@
 #include <sys/mman.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/spawn.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
-#include "cli/spawn.h"
 #include "run/tool/feedback.h"
 
 enum {

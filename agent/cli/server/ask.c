@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/server/run.h"
 #include "cli/server/show.h"

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
-#include "text/text.h"
+#include "base/text/text.h"
 
 enum {
     FILE_MAX = 64 << 10,

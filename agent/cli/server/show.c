@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
-#include "text/text.h"
+#include "base/text/text.h"
 
 enum {
     NAME_CHARS = 128,

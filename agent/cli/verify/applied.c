@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/clock.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
 #include "repair/apply.h"
 #include "repair/verdict.h"
 #include "trajectory/reader.h"

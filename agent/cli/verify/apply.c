@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/need.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "cli/remote.h"
 #include "cli/session/changes.h"
 #include "cli/session/diff.h"
-#include "cli/show/term.h"
 #include "cli/verify/applied.h"
 #include "main/verbs.h"
 #include "repair/verdict.h"

@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <sys/mman.h>
 
+#include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/session/files.h"
 #include "repair/embedded.h"

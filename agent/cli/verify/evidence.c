@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/check/standards.h"
-#include "cli/need.h"
 #include "repair/measures.h"
 
 enum {

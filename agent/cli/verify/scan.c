@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "patch/place.h"
 #include "repair/embedded.h"
 #include "repair/verdict.h"

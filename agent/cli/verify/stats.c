@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/clock.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
 #include "main/verbs.h"
 #include "repair/measures.h"
 #include "trajectory/reader.h"

@@ -17,15 +17,15 @@
 #include <sys/mman.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/check/ground.h"
 #include "cli/check/standards.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/session/files.h"
-#include "cli/show/term.h"
 #include "cli/verify/applied.h"
 #include "cli/verify/box.h"
 #include "cli/verify/evidence.h"

@@ -15,10 +15,10 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text/say.h"
 #include "mcp/caps.h"
 #include "mcp/client/priv.h"
 #include "mcp/tooldef.h"
-#include "text/say.h"
 
 enum {
     US_PER_MS = 1000,

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/say.h"
 #include "mcp/caps.h"
 #include "mcp/client/priv.h"
-#include "text/say.h"
 
 enum {
     VERSIONS_SHOWN = 200,

@@ -19,12 +19,12 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text/say.h"
+#include "base/text/text.h"
 #include "http/sse.h"
 #include "mcp/caps.h"
 #include "mcp/client/link.h"
 #include "mcp/tooldef.h"
-#include "text/say.h"
-#include "text/text.h"
 
 enum exchange_kind {
     KIND_REQUEST = 0,

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/say.h"
 #include "mcp/caps.h"
 #include "mcp/client/priv.h"
-#include "text/say.h"
 
 static const struct {
     const char *method;

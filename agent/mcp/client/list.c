@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/say.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/client/priv.h"
 #include "mcp/tooldef.h"
-#include "text/say.h"
-#include "text/text.h"
 
 struct list {
     struct snp_mcp_client *client;

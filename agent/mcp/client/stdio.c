@@ -13,12 +13,12 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/text/say.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/client/link.h"
 #include "mcp/lines.h"
 #include "mcp/process.h"
-#include "text/say.h"
-#include "text/text.h"
 
 enum {
     READ_BYTES = 64 << 10,

@@ -8,7 +8,7 @@
 
 #include "base/base64.h"
 #include "base/str.h"
-#include "text/image.h"
+#include "base/text/image.h"
 #include "wire/exec.h"
 #include "wire/session.h"
 #include "wire/snapshot.h"

@@ -13,8 +13,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/text/text.h"
 #include "client/async.h"
-#include "text/text.h"
 
 struct snp_box_cell {
     const char *code;  /* Python; NULL: a command */

@@ -7,11 +7,11 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "base/text/hint.h"
+#include "base/text/summary.h"
+#include "base/text/text.h"
+#include "base/text/traceback.h"
 #include "run/tool/redact.h"
-#include "text/hint.h"
-#include "text/summary.h"
-#include "text/text.h"
-#include "text/traceback.h"
 
 enum {
     OUT_TEXT = 6000, /* characters */

@@ -10,8 +10,8 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text/text.h"
 #include "run/tool/usertool.h"
-#include "text/text.h"
 
 /*
  * Untrusted bytes as a string: clean, redacted, then cut to max characters (head and tail).

@@ -12,8 +12,8 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "run/tool/tool.h"
-#include "text/text.h"
 
 enum {
     WHY_MAX = 600,

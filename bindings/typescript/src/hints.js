@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What helps against a mistake of the code, as src/text/hint.c has it: for programs, for models.
+// What helps against a mistake of the code, as src/base/text/hint.c has it: for programs, for models.
 
 /** @import {RawResult} from "../types/wire.d.ts" */
 

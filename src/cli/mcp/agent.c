@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cli/need.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/need.h"
 
 /* Does one of the variables that are set have the name of this one? */
 static bool is_set(const struct snp_mcp_agent *agent, const char *variable)

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cli/json_text.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/mcp/entry.h"
-#include "cli/need.h"
-#include "cli/show/json_text.h"
-#include "cli/show/term.h"
 #include "config/toml.h"
 
 enum client_form {

@@ -9,9 +9,9 @@
 #include <netinet/in.h>
 #include <sys/stat.h>
 
+#include "base/cli/need.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "mcp/http/listen.h"
 #include "mcp/server/catalog.h"
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/http_hosts.h"
 #include "cli/mcp/serve.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
 #include "mcp/http/httpd.h"
 #include "mcp/http/token.h"
 

@@ -9,14 +9,14 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "cli/cli.h"
 #include "cli/mcp/clients.h"
 #include "cli/mcp/serve.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
-#include "text/text.h"
 
 enum {
     FILE_MAX = 4 << 20,

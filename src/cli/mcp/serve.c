@@ -11,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cli/spawn.h"
 #include "base/str.h"
 #include "cli/mcp/agent.h"
 #include "cli/mcp/clients.h"
 #include "cli/mcp/facts.h"
 #include "cli/policy.h"
-#include "cli/spawn.h"
 #include "cli/tier.h"
 #include "mcp/stdio.h"
 #include "wire/exec.h"

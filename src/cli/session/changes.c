@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "patch/place.h"
 #include "patch/project.h"

@@ -18,17 +18,17 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/pager.h"
+#include "base/cli/spawn.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text/escape.h"
 #include "cli/cli.h"
-#include "cli/need.h"
 #include "cli/remote.h"
-#include "cli/show/human.h"
-#include "cli/show/pager.h"
-#include "cli/show/term.h"
 #include "cli/show/unsaved.h"
-#include "cli/spawn.h"
-#include "text/escape.h"
 #include "wire/snapshot.h"
 
 enum {

@@ -14,10 +14,10 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/cli/need.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/need.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/setup/rootfs.h"

@@ -7,14 +7,14 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/session/target.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "cli/show/unsaved.h"
 #include "cli/tier.h"
 #include "policy/session_name.h"

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/need.h"
 #include "cli/remote.h"
-#include "cli/show/human.h"
 #include "cli/show/result.h"
-#include "cli/show/term.h"
 #include "cli/show/unsaved.h"
 #include "wire/exec.h"
 #include "wire/session.h"

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "wire/snapshot.h"
 
 enum {

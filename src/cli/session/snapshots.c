@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/human.h"
+#include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/session/snapshot_tree.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "cli/show/unsaved.h"
 #include "wire/session.h"
 #include "wire/snapshot.h"

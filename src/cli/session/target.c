@@ -9,9 +9,9 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
 
 /* A device or FIFO, or a link to one (/dev/stdout), which is as good as the thing. */
 static int special_open(const char *path, int *ret_fd, struct snp_err *err)

@@ -13,9 +13,9 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/session/files.h"
 #include "wire/file.h"

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
 #include "cli/tier.h"
 
 enum {

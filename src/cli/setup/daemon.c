@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cli/term.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "cli/show/term.h"
 #include "cli/show/unsaved.h"
 #include "wire/rpc.h"
 #include "wire/session.h"

@@ -11,14 +11,14 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/need.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "cli/show/unsaved.h"
 #include "cli/tier.h"
 #include "config/config.h"

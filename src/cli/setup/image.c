@@ -14,14 +14,14 @@
 #include <sys/mman.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/spawn.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/policy.h"
-#include "cli/show/term.h"
-#include "cli/spawn.h"
 #include "policy/engine_call.h"
 #include "policy/engine_socket.h"
 #include "registry/treehash.h"

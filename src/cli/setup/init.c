@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
 
 enum {
     TEMPLATE_MAX_BYTES = 64 * 1024,

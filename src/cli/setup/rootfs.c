@@ -18,12 +18,12 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/spawn.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/setup/template_build.h"
-#include "cli/show/term.h"
-#include "cli/spawn.h"
 #include "registry/treehash.h"
 
 enum {

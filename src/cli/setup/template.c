@@ -16,15 +16,15 @@
 #include <unistd.h>
 #include <sys/file.h>
 
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/setup/template_build.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "policy/template_name.h"
 #include "registry/registry.h"
 #include "registry/treehash.h"

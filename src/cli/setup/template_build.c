@@ -16,12 +16,12 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/spawn.h"
+#include "base/cli/term.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
-#include "cli/show/term.h"
-#include "cli/spawn.h"
 #include "policy/prefix.h"
 #include "registry/python.h"
 #include "registry/registry.h"

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/need.h"
-#include "cli/show/human.h"
-#include "cli/show/term.h"
 #include "config/dotenv.h"
 
 enum {

@@ -14,10 +14,10 @@
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 
+#include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "cli/need.h"
 
 static bool is_below(const char *base, const char *path)
 {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "base/text/remedy.h"
 #include "policy/limits.h"
-#include "text/remedy.h"
 
 enum {
     TEXT_MAX = 2048,

@@ -16,16 +16,16 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/cli/human.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/need.h"
+#include "base/text/hint.h"
+#include "base/text/summary.h"
 #include "cli/remote.h"
-#include "cli/show/human.h"
 #include "cli/show/nearby.h"
-#include "cli/show/term.h"
 #include "patch/place.h"
-#include "text/hint.h"
-#include "text/summary.h"
 #include "wire/result.h"
 
 enum {

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/need.h"
+#include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/show/remedy.h"
-#include "cli/show/term.h"
 #include "wire/session.h"
 
 enum {

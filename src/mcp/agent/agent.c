@@ -22,10 +22,10 @@
 #include "base/child.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/agent/record.h"
 #include "mcp/caps.h"
 #include "mcp/lines.h"
-#include "text/text.h"
 
 enum {
     READ_BYTES = 64 << 10,

@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "run/outcome.h"
-#include "text/text.h"
 #include "trajectory/reader.h"
 #include "trajectory/writer.h"
 

@@ -14,9 +14,9 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text/say.h"
 #include "mcp/caps.h"
 #include "mcp/http/head.h"
-#include "text/say.h"
 
 enum {
     ID_LEN = 32, /* of snp_random_id */

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/server/sandboxes.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "text/text.h"
 
 enum {
     SAY_MAX = 640, /* bytes of a message */

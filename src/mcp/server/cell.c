@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "text/text.h"
+#include "base/text/text.h"
 
 enum {
     DISPLAYS_MAX = 32,

@@ -4,8 +4,8 @@
 
 /* A cell's output as it comes, and its result as a model reads it. */
 
+#include "base/text/say.h"
 #include "mcp/kept.h"
-#include "text/say.h"
 
 enum {
     SNP_CELL_STDOUT = 0,

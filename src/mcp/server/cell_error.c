@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/hint.h"
+#include "base/text/text.h"
+#include "base/text/traceback.h"
 #include "mcp/server/cell.h"
-#include "text/hint.h"
-#include "text/text.h"
-#include "text/traceback.h"
 
 enum {
     BUILD_MAX = 1 << 20, /* bytes of a text while it is made */

@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/hint.h"
+#include "base/text/summary.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/server/cell.h"
 #include "mcp/server/session.h"
 #include "policy/tier_file.h"
-#include "text/hint.h"
-#include "text/summary.h"
-#include "text/text.h"
 
 enum {
     BUILD_MAX = 1 << 20, /* bytes of a text while it is made */

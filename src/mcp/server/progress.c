@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/server/task_record.h"
-#include "text/text.h"
 
 enum {
     LINE_SHOWN = 160,  /* characters of output in a line of progress */

@@ -5,7 +5,7 @@
 /* The way out of an error, as tools and their arguments. */
 
 #include "base/err.h"
-#include "text/say.h"
+#include "base/text/say.h"
 
 /* "MESSAGE; WORDS" on one line, the message clean and of at most max characters. */
 void snp_mcp_remedy_say(struct snp_say *out, const struct snp_err *err, size_t max);

@@ -7,11 +7,11 @@
 
 #include "base/base64.h"
 #include "base/str.h"
+#include "base/text/image.h"
 #include "mcp/caps.h"
 #include "mcp/server/fetch.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "text/image.h"
 #include "wire/file.h"
 #include "wire/session.h"
 

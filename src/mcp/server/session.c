@@ -7,9 +7,9 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/server/remedy.h"
-#include "text/text.h"
 
 enum {
     MISSING_SHOWN = 250, /* characters */

@@ -4,9 +4,9 @@
 
 /* session_ids of callers, and the names the daemon knows; profiles. */
 
+#include "base/text/say.h"
 #include "mcp/server/sandboxes.h"
 #include "policy/session_name.h"
-#include "text/say.h"
 
 /*
  * The server's name. Texts for models name its tools behind it, as SniparaSandbox.read_file:

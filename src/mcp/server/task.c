@@ -15,12 +15,12 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/server/job.h"
 #include "mcp/server/progress.h"
 #include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
-#include "text/text.h"
 #include "wire/exec.h"
 
 enum {

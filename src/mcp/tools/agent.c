@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/agent/record.h"
 #include "mcp/caps.h"
 #include "mcp/server/remedy.h"
@@ -16,7 +17,6 @@
 #include "mcp/server/task.h"
 #include "mcp/server/wait.h"
 #include "run/agent_limits.h"
-#include "text/text.h"
 
 enum {
     TASK_SHOWN = 200, /* characters */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/server/tool.h"
-#include "text/text.h"
 
 static const struct snp_arg *arg_find(const struct snp_tool *tool, const char *name)
 {

@@ -6,13 +6,13 @@
 
 #include "base/base64.h"
 #include "base/str.h"
+#include "base/text/image.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/server/fetch.h"
 #include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "text/image.h"
-#include "text/text.h"
 #include "wire/rpc.h"
 
 enum {

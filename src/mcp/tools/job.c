@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/server/task.h"
 #include "mcp/server/wait.h"
-#include "text/text.h"
 
 enum {
     OUT_SHOWN = 6000, /* characters of what a running job has printed since the last look */

@@ -13,12 +13,12 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/process.h"
 #include "mcp/server/progress.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "text/text.h"
 
 enum {
     TIMEOUT_S = 120, /* the first call of a large project reads it */

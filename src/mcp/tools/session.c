@@ -6,10 +6,10 @@
 #include <time.h>
 
 #include "base/str.h"
+#include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/server/task.h"
 #include "policy/tier_file.h"
-#include "text/text.h"
 #include "wire/session.h"
 
 enum {

@@ -15,8 +15,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/text/escape.h"
 #include "policy/engine_call.h"
-#include "text/escape.h"
 #include "tier/docker/context.h"
 
 enum {

@@ -17,9 +17,9 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text/hint.h"
 #include "guest/pid1/wire.h"
 #include "registry/registry.h"
-#include "text/hint.h"
 #include "tier/engine/cell/guarantee.h"
 #include "tier/engine/cell/running.h"
 #include "tier/engine/sandbox.h"

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text/summary.h"
+
+#include <string.h>
+
+#include "base/str.h"
+#include "base/text/say.h"
+#include "base/text/text.h"
+
+enum {
+    LINE_BYTES = 16 << 10,
+    NAME_BYTES = 1000,
+    NAMES_SHOWN = 5,
+    CELLS_SHOWN = 50,
+};
+
+static void add(json_t *lines, const char *label, struct snp_say *text)
+{
+    if (text->r == 0 && text->buf.len > 0) {
+        (void)json_array_append_new(
+            lines, json_pack("{s:s, s:o}", "label", label, "text", snp_text_json(&text->buf)));
+    }
+    snp_say_done(text);
+}
+
+static void add_text(json_t *lines, const char *label, const char *text)
+{
+    struct snp_say said = SNP_SAY(LINE_BYTES);
+
+    snp_say(&said, "%s", text);
+    add(lines, label, &said);
+}
+
+/* Whether files are undone too depends on the copy of the workspace that the cell began with. */
+static const char *state_text(const json_t *result)
+{
+    static const struct {
+        const char *state;
+        const char *copied;
+        const char *kept;
+    } rows[] = {
+        {"rolled_back", "rolled back: variables and files are as before this cell",
+         "rolled back: variables are as before this cell; files stay as the cell left them"},
+        {"lost", "lost: variables are as at the session's start; files are as before this cell",
+         "lost: variables are as at the session's start; files stay as the cell left them"},
+        {"restored_from_checkpoint", "lost: the session returns to its latest checkpoint",
+         "lost: the session returns to its latest checkpoint"},
+    };
+    const char *state = snp_json_str(result, "state", "kept");
+    const char *workspace =
+        snp_json_str(json_object_get(result, "transaction"), "workspace", "off");
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].state, state) == 0) {
+            return strcmp(workspace, "copied") == 0 ? rows[i].copied : rows[i].kept;
+        }
+    }
+    return NULL;
+}
+
+static void add_state(json_t *lines, const json_t *result)
+{
+    const json_t *notes = json_object_get(json_object_get(result, "transaction"), "notes");
+    const char *text = state_text(result);
+
+    if (snp_json_bool(result, "restarted", false)) {
+        add_text(lines, "restarted", "variables of earlier cells are lost; files stay");
+    }
+    if (text == NULL) {
+        return;
+    }
+    add_text(lines, "state", text);
+    for (size_t i = 0; i < json_array_size(notes); i++) {
+        const char *note = json_string_value(json_array_get(notes, i));
+
+        add_text(lines, "not undone", note == NULL ? "?" : note);
+    }
+}
+
+/* "cells 3, 4, 5 and 7 more" */
+static void say_cells(struct snp_say *out, const char *before, const json_t *cells)
+{
+    const size_t n = json_array_size(cells);
+
+    for (size_t i = 0; i < n && i < CELLS_SHOWN; i++) {
+        snp_say(out, "%s%lld", i == 0 ? before : ", ",
+                (long long)json_integer_value(json_array_get(cells, i)));
+    }
+    if (n > CELLS_SHOWN) {
+        snp_say(out, " and %zu more", n - CELLS_SHOWN);
+    }
+}
+
+static void add_puts(json_t *lines, const json_t *puts)
+{
+    const size_t n = json_array_size(puts);
+    struct snp_say text = SNP_SAY(LINE_BYTES);
+
+    for (size_t i = 0; i < n && i < NAMES_SHOWN; i++) {
+        const char *name = json_string_value(json_array_get(puts, i));
+
+        snp_say(&text, "%s%.*s", i == 0 ? "files that were put later: " : ", ", NAME_BYTES,
+                name == NULL ? "?" : name);
+    }
+    if (n > NAMES_SHOWN) {
+        snp_say(&text, " and %zu more", n - NAMES_SHOWN);
+    }
+    add(lines, "not restored", &text);
+}
+
+/* Nothing of a session that was restored whole. */
+static void add_restored(json_t *lines, const json_t *restored, size_t most)
+{
+    const json_t *failed = json_object_get(restored, "failed");
+    const json_t *missing = json_object_get(restored, "missing");
+    const size_t n_failed = json_array_size(failed);
+    const char *no_image = snp_json_str(restored, "no_image", NULL);
+    const long long cell = snp_json_int(restored, "cell", 0);
+    struct snp_say text = SNP_SAY(LINE_BYTES);
+
+    say_cells(&text, "cells run again: ", json_object_get(restored, "replayed"));
+    snp_say(&text, text.buf.len > 0 && json_array_size(missing) > 0 ? "; " : "");
+    if (json_array_size(missing) > 0 && cell == 0) {
+        snp_say(&text, "an empty session; missing: ");
+    } else if (json_array_size(missing) > 0) {
+        snp_say(&text, "the state after cell %lld; missing: ", cell);
+    }
+    say_cells(&text, "cells ", missing);
+    add(lines, "restored", &text);
+    add_puts(lines, json_object_get(restored, "missing_puts"));
+    for (size_t i = 0; i < n_failed && i < most; i++) {
+        const json_t *row = json_array_get(failed, i);
+        struct snp_say each = SNP_SAY(LINE_BYTES);
+
+        snp_say(&each, "%.*s: %.*s", NAME_BYTES, snp_json_str(row, "name", "?"), NAME_BYTES,
+                snp_json_str(row, "reason", "?"));
+        add(lines, "not restored", &each);
+    }
+    if (n_failed > most) {
+        struct snp_say rest = SNP_SAY(LINE_BYTES);
+
+        snp_say(&rest, "%zu more", n_failed - most);
+        add(lines, "not restored", &rest);
+    }
+    if (n_failed > 0 && no_image != NULL) {
+        add_text(lines, "no image", no_image);
+    }
+}
+
+json_t *snp_summary_session(const json_t *result, size_t most)
+{
+    const char *error = snp_json_str(json_object_get(result, "checkpoint"), "error", NULL);
+    json_t *lines = json_array();
+
+    if (lines == NULL) {
+        return NULL;
+    }
+    add_state(lines, result);
+    if (error != NULL) {
+        struct snp_say text = SNP_SAY(LINE_BYTES);
+
+        snp_say(&text, "this cell could not be saved: %.300s", error);
+        add(lines, "not saved", &text);
+    }
+    add_restored(lines, json_object_get(result, "restored"), most);
+    return lines;
+}
+
+/* Denials --------------------------------------------------------------------------------- */
+
+static void say_denial(struct snp_say *out, const json_t *denial)
+{
+    static const struct {
+        const char *member;
+        const char *before;
+    } parts[] = {
+        {"control", ""},
+        {"operation", ": "},
+        {"object", " "},
+    };
+    const char *rule = snp_json_str(denial, "rule", "");
+    const long long count = snp_json_int(denial, "count", 1);
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
+        const char *part = snp_json_str(denial, parts[i].member, "");
+
+        snp_say(out, "%s%.*s", part[0] == '\0' ? "" : parts[i].before, NAME_BYTES, part);
+    }
+    if (count > 1) {
+        snp_say(out, " (%lld times)", count);
+    }
+    snp_say(out, "%s%.*s [%s]", rule[0] == '\0' ? "" : ", ", NAME_BYTES, rule,
+            snp_json_str(denial, "source", "?"));
+}
+
+json_t *snp_summary_denials(const json_t *result,
+                            enum snp_hint_reader reader,
+                            const char *told,
+                            size_t most)
+{
+    const bool has_limit = json_is_object(json_object_get(result, "limit"));
+    const json_t *denials = json_object_get(result, "denials");
+    uint64_t n_more = (uint64_t)snp_json_int(result, "denials_dropped", 0);
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < json_array_size(denials); i++) {
+        const json_t *denial = json_array_get(denials, i);
+        const char *hint = snp_hint_of(denial, reader);
+        struct snp_say text = SNP_SAY(LINE_BYTES);
+
+        if (has_limit && strcmp(snp_json_str(denial, "source", ""), "limit") == 0) {
+            continue;
+        }
+        if (json_array_size(list) >= most) {
+            n_more++;
+            continue;
+        }
+        say_denial(&text, denial);
+        add(list, "denied", &text);
+        if (hint != NULL && !snp_streq(hint, told)) {
+            (void)json_object_set_new(json_array_get(list, json_array_size(list) - 1), "hint",
+                                      json_string(hint));
+            told = hint;
+        }
+    }
+    if (n_more > 0) {
+        struct snp_say rest = SNP_SAY(LINE_BYTES);
+
+        snp_say(&rest, "%llu more", (unsigned long long)n_more);
+        add(list, "denied", &rest);
+    }
+    return list;
+}

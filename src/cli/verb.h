@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_VERB_H
+#define SNP_CLI_VERB_H
+
+/* A row of the tables of verbs. */
+
+#include "base/cli/opt.h"
+
+struct snp_cli;
+
+enum {
+    SNP_EXIT_OK = 0,
+    SNP_EXIT_FAILED = 1,
+    SNP_EXIT_USAGE = 2,
+    SNP_EXIT_SIGNAL = 128, /* and the signal's number */
+};
+
+struct snp_verb {
+    const char *name;
+    const char *summary;     /* one line in the list of verbs */
+    const char *description; /* a paragraph of its --help; NULL = summary */
+    struct snp_opt_spec spec;
+    bool asks_models; /* then it is named when a .env says in vain which keys, and where they go */
+    const char *examples;   /* lines of --help, without the program's name; NULL = none */
+    const char *exit_codes; /* lines; NULL = the usual three */
+    /* Verbs below this one (`sessions list`), NULL-terminated; then spec and run are unused. */
+    const struct snp_verb *const *verbs;
+    const struct snp_verb *fallback; /* of those: run when none of them is named; NULL = help */
+    int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
+    const char *program; /* that runs it, by exec: one of ours beside this; NULL = this one */
+};
+
+#define SNP_VERB_DECLARE(name) extern const struct snp_verb snp_verb_##name;
+
+#endif
