@@ -67,35 +67,47 @@ def odd_surroundings() -> Iterator[dict[str, str]]:
                "SNIPARA_SANDBOX_MODEL": "odd", "RLM_TIMEOUT_SECONDS": "7", "OPENAI_API_KEY": "sk-odd"}
 
 
-def stand_back(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process; it and its descendants run only when a processor is idle.
+def set_priority(pid: int, policy: int, weight: int, sessions: set[int]) -> None:
+    """Set the policy of a process's threads and the weight of its session, unless `sessions` has that already."""
+    for thread in os.listdir(f"/proc/{pid}/task") if os.geteuid() == 0 else ():  # a user cannot leave SCHED_IDLE
+        os.sched_setscheduler(int(thread), policy, os.sched_param(0))
+    session = os.getsid(pid)
+    if session not in sessions:
+        with open(f"/proc/{pid}/autogroup", "w") as autogroup:
+            autogroup.write(str(weight))
+        sessions.add(session)
+
+
+def stand_back(process: subprocess.Popen[bytes], foreground_done: threading.Event) -> None:
+    """Wait for a process; until the foreground is done, it and its descendants run only when a processor is idle.
 
     SCHED_IDLE applies among the processes of a session; each session also has a weight (autogroup, sched(7)),
     and some programs start sessions for their children.
     """
-    known = set()
-    with contextlib.suppress(OSError):  # it ended already
-        os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
+    idle: set[int] = set()  # sessions
+    normal: set[int] = set()
     while True:
         for pid in lib.descendants(process.pid) | {process.pid}:
-            with contextlib.suppress(OSError):  # so did that, or the kernel has no such groups
-                session = os.getsid(pid)
-                if session not in known:
-                    with open(f"/proc/{pid}/autogroup", "w") as weight:
-                        weight.write("19")
-                    known.add(session)
+            with contextlib.suppress(OSError):  # it ended already, or the kernel has no such groups
+                if not foreground_done.is_set():
+                    set_priority(pid, os.SCHED_IDLE, 19, idle)
+                else:
+                    set_priority(pid, os.SCHED_OTHER, 0, normal)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1)
             return
 
 
 class Lane:
-    """Commands one after the other. With a log they run behind: at idle priority, their output goes there."""
+    """Commands one after the other. With a log their output goes there. With an event they run at idle priority until
+    it is set."""
 
-    def __init__(self, totals: Totals, log: IO[str] | None = None, deadline: float | None = None) -> None:
+    def __init__(self, totals: Totals, log: IO[str] | None = None, deadline: float | None = None,
+                 foreground_done: threading.Event | None = None) -> None:
         self.totals = totals
         self.log = log
         self.deadline = deadline  # of time.monotonic(): a command that is not done by then is killed
+        self.foreground_done = foreground_done
 
     def say(self, text: str) -> None:
         print(text, file=self.log, flush=True)
@@ -110,8 +122,8 @@ class Lane:
         with started_lock:
             started.add(process)
         try:
-            if self.log is not None:
-                stand_back(process)
+            if self.foreground_done is not None:
+                stand_back(process, self.foreground_done)
             return process.wait(None if self.deadline is None else max(1, self.deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             self.say("stopped at the deadline")
@@ -225,13 +237,19 @@ class Behind(threading.Thread):
         self.totals = totals
         self.title = title
         self.steps = steps
+        self.foreground_done = threading.Event()
         self.start()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for the last step. The foreground is done: the steps run at normal priority."""
+        self.foreground_done.set()
+        super().join(timeout)
 
     def run(self) -> None:
         with tempfile.TemporaryFile("w+", errors="replace") as log:
             try:
                 for step in self.steps:
-                    step(Lane(self.totals, log))
+                    step(Lane(self.totals, log, foreground_done=self.foreground_done))
             except Exception as error:  # a run must not pass because its judge died
                 self.totals.add("failed", self.title, repr(error))
             log.seek(0)
