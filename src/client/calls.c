@@ -29,6 +29,7 @@ struct open_call {
     struct snp_buf held;        /* its frame, until the daemon takes it */
     bool is_interrupted;        /* as soon as it is sent */
     bool is_again;              /* it is sent for the second time */
+    bool is_part;               /* it is never sent to another daemon */
 };
 
 /* Open calls ------------------------------------------------------------------------------ */
@@ -67,7 +68,7 @@ static void newest_keep(struct snp_calls *calls, const struct open_call *one, si
     snp_buf_done(&calls->newest);
     snp_buf_init(&calls->newest, KEEP_BYTES);
     calls->newest_id = one->id;
-    if (len <= KEEP_BYTES && !one->call.is_part &&
+    if (len <= KEEP_BYTES && !one->is_part &&
         snp_buf_add(&calls->newest, snp_buf_bytes(&calls->out) + calls->out.len - len, len) < 0) {
         snp_buf_done(&calls->newest); /* without memory it fails as others do */
     }
@@ -266,6 +267,13 @@ void snp_calls_init(struct snp_calls *calls)
     snp_buf_init(&calls->out, OUT_MAX);
 }
 
+/* Does a request continue an earlier one? Another daemon may not have the earlier parts. */
+static bool is_part(const json_t *head)
+{
+    return json_integer_value(json_object_get(head, "offset")) > 0 ||
+           json_object_get(head, "token") != NULL;
+}
+
 int snp_calls_begin(struct snp_calls *calls,
                     const struct snp_async_call *call,
                     uint32_t *ret_id,
@@ -287,6 +295,7 @@ int snp_calls_begin(struct snp_calls *calls,
     one->call = *call;
     one->call.head = NULL;
     one->call.raw = NULL;
+    one->is_part = is_part(head);
     is_now = may_send(calls, one); /* then nothing of its kind waits */
     snp_buf_init(&one->held, OUT_MAX - calls->held_bytes);
     r = snp_socket_queue(is_now ? &calls->out : &one->held,

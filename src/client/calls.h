@@ -35,7 +35,6 @@ struct snp_async_call {
         void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len);
     void *ctx;
     bool is_urgent; /* answered at once: it waits for no other call */
-    bool is_part;   /* continues what an earlier call began: it is never sent to another daemon */
     bool is_raw;    /* its members are the caller's own: unknown ones are a mistake */
 };
 

@@ -38,6 +38,7 @@ enum {
 struct snp_client {
     struct snp_calls calls; /* fd -1: of no more use */
     int signal_fd;          /* borrowed */
+    bool has_start;         /* of the options */
     unsigned n_signals;
     int signal_no; /* the first; 0 = none */
 };
@@ -126,6 +127,7 @@ struct waiting {
     const struct snp_call *call;
     struct snp_reply *ret;
     struct snp_err *err;
+    uint32_t id;
     bool is_over;
     int r;
 };
@@ -163,37 +165,50 @@ static void on_done(
     }
 }
 
-static int call_run(struct snp_client *client,
-                    const struct snp_call *call,
-                    uint64_t deadline_us,
-                    struct snp_reply *ret,
-                    struct snp_err *err)
+static int call_begin(struct snp_client *client, struct waiting *w)
 {
-    struct waiting w = {.call = call, .ret = ret, .err = err};
-    const struct snp_async_call begun = {.head = json_incref(call->head),
-                                         .raw = call->raw,
-                                         .raw_len = call->raw_len,
+    const struct snp_async_call begun = {.head = json_incref(w->call->head),
+                                         .raw = w->call->raw,
+                                         .raw_len = w->call->raw_len,
                                          .event = on_event,
                                          .done = on_done,
-                                         .ctx = &w};
-    uint32_t id = 0;
-    int r;
+                                         .ctx = w};
 
     if (client->calls.fd < 0) {
         json_decref(begun.head);
-        return snp_fail(err, SNP_E_PEER, "the connection to the daemon is closed");
+        return snp_fail(w->err, SNP_E_PEER, "the connection to the daemon is closed");
     }
-    r = snp_calls_begin(&client->calls, &begun, &id, err);
-    if (r < 0) {
-        return r;
+    return snp_calls_begin(&client->calls, &begun, &w->id, w->err);
+}
+
+static int call_wait(struct snp_client *client, const struct waiting *w, uint64_t deadline_us)
+{
+    int r = 0;
+
+    while (!w->is_over && w->r == 0 && r == 0) {
+        r = pump(client, w->id, deadline_us, w->err);
     }
-    while (!w.is_over && w.r == 0 && r == 0) {
-        r = pump(client, id, deadline_us, err);
-    }
-    if (!w.is_over) { /* what of the call still comes must find nobody */
+    return r;
+}
+
+/* r: of call_wait(), or of the call after it. */
+static int call_end(struct snp_client *client, const struct waiting *w, int r)
+{
+    if (!w->is_over) { /* later frames of the call must find no recipient */
         snp_calls_done(&client->calls);
     }
-    return w.r < 0 ? w.r : r;
+    return w->r < 0 ? w->r : r;
+}
+
+/* Connect to the next daemon, which gets what the previous one did not read. */
+static int reconnect(struct snp_client *client, struct snp_err *err)
+{
+    const struct snp_client_options options = {.has_start = true, .signal_fd = -1};
+    snp_autoclient struct snp_client *next = NULL;
+
+    SNP_TRY(snp_client_connect(&options, &next, err));
+    client->calls.fd = snp_client_take_fd(next);
+    return 0;
 }
 
 int snp_client_call(struct snp_client *client,
@@ -201,7 +216,17 @@ int snp_client_call(struct snp_client *client,
                     struct snp_reply *ret,
                     struct snp_err *err)
 {
-    return call_run(client, call, 0, ret, err);
+    struct waiting w = {.call = call, .ret = ret, .err = err};
+    int r = call_begin(client, &w);
+
+    SNP_TRY(r);
+    r = call_wait(client, &w, 0);
+    if (r == SNP_E_PEER && client->has_start && client->calls.is_unread &&
+        snp_calls_again(&client->calls, err) && !w.is_over) {
+        r = reconnect(client, err);
+        r = r < 0 ? r : call_wait(client, &w, 0);
+    }
+    return call_end(client, &w, r);
 }
 
 int snp_client_take_fd(struct snp_client *client)
@@ -247,6 +272,7 @@ static int greet(const char *path, int signal_fd, struct snp_client **ret, struc
     snp_autojson json_t *head = SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION);
     snp_autoreply struct snp_reply reply = {0};
     struct snp_call hello = {.head = head};
+    struct waiting w = {.call = &hello, .ret = &reply, .err = err};
     int r;
 
     if (client == NULL) {
@@ -261,7 +287,10 @@ static int greet(const char *path, int signal_fd, struct snp_client **ret, struc
     if (r < 0) {
         return r;
     }
-    r = call_run(client, &hello, snp_now_us() + (uint64_t)HELLO_MS * 1000, &reply, err);
+    r = call_begin(client, &w);
+    SNP_TRY(r);
+    r = call_wait(client, &w, snp_now_us() + (uint64_t)HELLO_MS * 1000);
+    r = call_end(client, &w, r);
     if (r == SNP_E_PEER && client->calls.fd < 0) {
         /* It was about to end; the next one will answer. */
         return snp_fail(err, SNP_E_NOT_FOUND, "the daemon at %s is ending", path);
@@ -308,6 +337,7 @@ int snp_client_connect(const struct snp_client_options *options,
                        struct snp_client **ret,
                        struct snp_err *err)
 {
+    const bool has_start = options->has_start && options->socket_path == NULL;
     snp_autofree char *path = NULL;
     int r;
 
@@ -324,8 +354,11 @@ int snp_client_connect(const struct snp_client_options *options,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     r = greet(path, options->signal_fd, ret, err);
-    if (r == SNP_E_NOT_FOUND && options->has_start && options->socket_path == NULL) {
-        return start_and_greet(path, options->signal_fd, ret, err);
+    if (r == SNP_E_NOT_FOUND && has_start) {
+        r = start_and_greet(path, options->signal_fd, ret, err);
+    }
+    if (r == 0) {
+        (*ret)->has_start = has_start;
     }
     return r;
 }

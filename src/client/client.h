@@ -62,7 +62,8 @@ void snp_reply_done(struct snp_reply *reply);
 #define snp_autoreply snp_cleanup(snp_reply_done)
 
 /*
- * Ask and wait for the answer. The daemon's ERROR is returned as its code and message.
+ * Ask and wait for the answer. The daemon's ERROR is returned as its code and message. A request
+ * that the daemon certainly did not read goes to the next one, once, if has_start was set.
  * SNP_E_PEER also: the daemon went away; the client is then of no more use. SNP_E_TIMEOUT:
  * interrupted twice, likewise.
  */

@@ -213,7 +213,6 @@ struct snipara_call *snp_call_ask(struct snipara_call *call,
                                          .event = on_event,
                                          .done = on_done,
                                          .ctx = call,
-                                         .is_part = call != NULL && call->is_part,
                                          .is_raw = call != NULL && call->is_raw};
     struct snp_err err;
     int r;

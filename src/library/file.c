@@ -59,7 +59,6 @@ static bool put_more(struct snipara_call *call, json_t *answer, const char *raw,
         snp_buf_done(&call->data);
         return false;
     }
-    call->is_part = true;
     (void)put_part(call);
     return true;
 }
@@ -119,7 +118,6 @@ static bool get_more(struct snipara_call *call, json_t *answer, const char *raw,
     if (got.eof || raw_len == 0) {
         return false;
     }
-    call->is_part = true;
     (void)get_part(call);
     return true;
 }

@@ -69,8 +69,7 @@ struct snipara_call {
     size_t at;     /* bytes moved */
     size_t most;
     unsigned mode;
-    bool is_part; /* the next request continues what an earlier one began */
-    bool is_raw;  /* the request is the caller's own */
+    bool is_raw; /* the request is the caller's own */
 };
 
 /* The public form of err, which stays borrowed. */

@@ -96,9 +96,13 @@ class ScriptedDaemon:
             if method == "hello":
                 self.send(peer, RESPONSE, ident,
                           {"version": head["version"], "program": "3.0.0", "pid": 1, "uptime_ms": 1})
+                self.greeted(peer)
                 continue
             self.asked.append(({"method": method, **head}, raw))
             self.answer(peer, ident, method, head, raw)
+
+    def greeted(self, peer: socket.socket) -> None:
+        """What follows the answer to `hello`."""
 
     def answer(self, peer: socket.socket, ident: int, method: str, head: lib.Json, raw: bytes) -> None:
         if method not in self.answers:

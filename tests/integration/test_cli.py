@@ -6,6 +6,8 @@ import os
 import pathlib
 import pty
 import re
+import select
+import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 import lib
+from scripted_daemon import ScriptedDaemon
 
 PROGRAM = pathlib.Path(lib.BUILD) / "snipara-sandbox"
 VERBS = ("exec sessions snapshot snapshots rollback fork diff history show rerun checkpoint hibernate export "
@@ -282,3 +285,41 @@ def test_completion_names_every_verb_and_every_limit(shell: str) -> None:
     assert done.returncode == 0
     for word in [*VERBS, "memory", "workspace-files", "no-snipara"]:
         assert word in done.stdout
+
+
+class Ending(ScriptedDaemon):
+    """It ends with what follows `hello`, or the first part of a file, unread."""
+
+    def end(self, peer: socket.socket) -> None:
+        select.select([peer], [], [], lib.PATIENCE)
+        self.listener.close()
+        os.unlink(os.path.join(self.folder, "sandboxd.sock"))
+        raise EOFError
+
+    def greeted(self, peer: socket.socket) -> None:
+        if "put" not in self.answers:
+            self.end(peer)
+
+    def answer(self, peer: socket.socket, ident: int, method: str, head: lib.Json, raw: bytes) -> None:
+        super().answer(peer, ident, method, head, raw)
+        if method == "put":
+            self.end(peer)
+
+
+def test_what_an_ending_daemon_did_not_read_goes_to_the_next_one() -> None:
+    with Ending({}) as daemon:
+        try:
+            done = daemon.cli("exec", "-s", "s", "--env", "local", "6 * 7")
+            assert (done.returncode, done.stdout, daemon.asked) == (0, "42\n", []), done
+            assert [cell["cell"] for cell in json.loads(daemon.cli("history", "s", "--json").stdout)["cells"]] == [1]
+        finally:
+            daemon.cli("daemon", "stop", "--force")
+
+
+def test_parts_of_a_file_go_to_one_daemon() -> None:
+    """Another one may not have the parts before."""
+    with Ending({"put": {"size": 1 << 20}}) as daemon:
+        done = daemon.cli("put", "-", "s:f", stdin=open("/dev/zero", "rb"))
+        assert done.returncode == 1 and "the daemon went away" in done.stderr, done
+        assert [head["offset"] for head, _ in daemon.asked] == [0]
+        assert not os.path.exists(os.path.join(daemon.folder, "sandboxd.sock"))  # no other was started
