@@ -18,7 +18,6 @@
 #include "store/journal_priv.h"
 
 enum {
-    FIRST_LINE_MAX = 200, /* bytes */
     ARGV_TEXT_MAX = 1 << 20,
 };
 
@@ -303,7 +302,7 @@ static int part_add(struct snp_tx *tx,
 }
 
 /* The first line that says something, cut at a character. */
-static void first_line(struct snp_bytes code, char out[FIRST_LINE_MAX + 1])
+static void first_line(struct snp_bytes code, char out[SNP_JOURNAL_LINE_MAX + 1])
 {
     const char *text = code.data;
     size_t from = 0;
@@ -313,7 +312,7 @@ static void first_line(struct snp_bytes code, char out[FIRST_LINE_MAX + 1])
            (text[from] == '\n' || text[from] == '\r' || text[from] == ' ' || text[from] == '\t')) {
         from++;
     }
-    while (from + n < code.n && n < FIRST_LINE_MAX && text[from + n] != '\n' &&
+    while (from + n < code.n && n < SNP_JOURNAL_LINE_MAX && text[from + n] != '\n' &&
            text[from + n] != '\r' && text[from + n] != '\0') {
         n++;
     }
@@ -325,7 +324,7 @@ static void first_line(struct snp_bytes code, char out[FIRST_LINE_MAX + 1])
 }
 
 /* What a command's first line is: its words. */
-static void first_words(const char *argv, char out[FIRST_LINE_MAX + 1])
+static void first_words(const char *argv, char out[SNP_JOURNAL_LINE_MAX + 1])
 {
     snp_autojson json_t *words = argv == NULL ? NULL : json_loads(argv, 0, NULL);
     snp_autobuf struct snp_buf text = {0};
@@ -347,13 +346,24 @@ static void first_words(const char *argv, char out[FIRST_LINE_MAX + 1])
 
 /* Cells --------------------------------------------------------------------------------- */
 
+void snp_journal_first_line(const char *argv,
+                            struct snp_bytes code,
+                            char out[SNP_JOURNAL_LINE_MAX + 1])
+{
+    if (code.n > 0) {
+        first_line(code, out);
+    } else {
+        first_words(argv, out);
+    }
+}
+
 int snp_journal_cell_begin(struct snp_tx *tx,
                            const struct snp_journal_cell *row,
                            struct snp_bytes code,
                            struct snp_bytes input,
                            struct snp_err *err)
 {
-    char line[FIRST_LINE_MAX + 1];
+    char line[SNP_JOURNAL_LINE_MAX + 1];
     int64_t session = 0;
     int64_t last = 0;
     int64_t cell = 0;
@@ -366,11 +376,7 @@ int snp_journal_cell_begin(struct snp_tx *tx,
         return snp_fail(err, SNP_E_INVALID, "cell %llu of session %.64s is in the journal already",
                         (unsigned long long)row->cell, row->session);
     }
-    if (code.n > 0) {
-        first_line(code, line);
-    } else {
-        first_words(row->argv, line);
-    }
+    snp_journal_first_line(row->argv, code, line);
     SNP_FAULT("journal.cell_begin");
     if (r == 0) {
         r = snp_db_run(tx->db, NULL, err,

@@ -73,6 +73,10 @@ int snp_journal_cell_begin(struct snp_tx *tx,
                            struct snp_bytes code,
                            struct snp_bytes input,
                            struct snp_err *err) SNP_NODISCARD;
+/* What a list shows of a cell: the first line of its code, or the words of its command. */
+void snp_journal_first_line(const char *argv,
+                            struct snp_bytes code,
+                            char out[SNP_JOURNAL_LINE_MAX + 1]);
 /* The outcome. SNP_E_NOT_FOUND; SNP_E_DENIED: it has one, or epoch is not the cell's. */
 int snp_journal_cell_end(struct snp_tx *tx,
                          const char *session,

@@ -16,6 +16,7 @@
 
 enum {
     SNP_JOURNAL_LIST_MAX = 1000,      /* rows of one page */
+    SNP_JOURNAL_LINE_MAX = 200,       /* bytes of the first line of a cell */
     SNP_JOURNAL_SEEN_MAX = 64 << 10,  /* bytes kept of each stream while a cell runs: the last */
     SNP_JOURNAL_KNOWN_MAX = 1 << 20,  /* bytes of a list of keys */
     SNP_JOURNAL_PART_MAX = 256 << 20, /* bytes of one part of a cell */

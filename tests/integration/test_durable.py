@@ -345,6 +345,11 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place: str, bin_folder:
         for method, members in refused:
             kind, head, _, _ = client.call(method, **members)
             assert kind == ERROR, (method, head)
+        # Until it can be written down, the cell is listed all the same.
+        assert [(cell["cell"], cell["status"], cell["first_line"][:9]) for cell in history(client)] == [
+            (2, "unknown", "globals()"), (1, "ok", "globals()")]
+        assert [cell["cell"] for cell in client.call("history", session="s", limit=1)[1]["cells"]] == [2]
+        assert [cell["cell"] for cell in client.call("history", session="s", before=2)[1]["cells"]] == [1]
         os.unlink(ballast)
         assert wait_for(lambda: client.end_of(client.start("n", "s"))[0] == RESPONSE)
         assert client.run("n", "s") == "1" and client.run("x", "new") == "1"

@@ -134,13 +134,30 @@ static int run_history_query(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r == SNP_E_NOT_FOUND ? 0 : r; /* a session without any cell has no row */
 }
 
+/* A cell that is not in the journal yet is newer than those that are. */
+static int owed_row(const struct snp_journal_cell *row, void *arg, struct snp_err *err)
+{
+    struct query *query = arg;
+
+    (void)err;
+    if (query->cell == 0 || row->cell < query->cell) { /* without memory it is left out */
+        (void)json_array_insert_new(query->rows, 0, cell_json(query, row));
+    }
+    if (json_array_size(query->rows) > query->limit) {
+        (void)json_array_remove(query->rows, query->limit);
+    }
+    return 0;
+}
+
 static void history_read(void *arg, const struct snp_err *err)
 {
     struct query *query = arg;
+    struct snp_err ignored;
 
     if (err->code != SNP_OK) {
         snp_request_fail(query->request, err);
     } else {
+        (void)!snp_entry_owed_each(query->session, owed_row, query, &ignored);
         snp_request_answer(query->request,
                            SNP_WRITE(snp_history_answer, .cells = query->rows,
                                      .state = snp_session_state_text(query->session),

@@ -260,9 +260,9 @@ static int row_add(struct snp_tx *tx, const struct snp_entry *entry, struct snp_
     return r;
 }
 
-static int intent_write(struct snp_tx *tx, const struct snp_entry *entry, struct snp_err *err)
+static struct snp_journal_cell intent_row(const struct snp_entry *entry)
 {
-    const struct snp_journal_cell cell = {
+    return (struct snp_journal_cell){
         .session = entry->id,
         .cell = entry->cell,
         .epoch = entry->epoch,
@@ -272,6 +272,11 @@ static int intent_write(struct snp_tx *tx, const struct snp_entry *entry, struct
         .started_us = entry->started_us,
         .stdin_bytes = entry->raw_len - entry->code_len,
     };
+}
+
+static int intent_write(struct snp_tx *tx, const struct snp_entry *entry, struct snp_err *err)
+{
+    const struct snp_journal_cell cell = intent_row(entry);
 
     SNP_TRY(row_add(tx, entry, err));
     return snp_journal_cell_begin(
@@ -633,6 +638,31 @@ bool snp_entry_pay(struct snp_session *session, snp_entry_done *done, void *ctx)
         done(ctx, &err);
     }
     return true;
+}
+
+int snp_entry_owed_each(const struct snp_session *session,
+                        snp_journal_cell_fn each,
+                        void *arg,
+                        struct snp_err *err)
+{
+    int r = 0;
+
+    for (const struct snp_entry *debt = session->durable.debt; r == 0 && debt != NULL;
+         debt = debt->debt) {
+        snp_autojson json_t *spec =
+            debt->cell_spec == NULL ? NULL : json_loads(debt->cell_spec, 0, NULL);
+        char line[SNP_JOURNAL_LINE_MAX + 1];
+        struct snp_journal_cell row = intent_row(debt);
+
+        row.status = debt->status;
+        row.state = debt->state;
+        row.first_line = line;
+        snp_journal_first_line(debt->argv, (struct snp_bytes){debt->raw, debt->code_len}, line);
+        if (debt->has_intent && !snp_json_bool(spec, "internal", false)) {
+            r = each(&row, arg, err);
+        }
+    }
+    return r;
 }
 
 void snp_entry_undone(struct snp_session *session, uint64_t after)

@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "store/journal.h"
 #include "store/store.h"
 
 struct snp_exec;
@@ -79,6 +80,11 @@ int snp_entry_remove(struct snp_session *session,
  * unknown. True: done(ctx, err) will be called; false: nothing is owed.
  */
 bool snp_entry_pay(struct snp_session *session, snp_entry_done *done, void *ctx);
+/* The owed cells that the journal does not have, in their order; internal ones are left out. */
+int snp_entry_owed_each(const struct snp_session *session,
+                        snp_journal_cell_fn each,
+                        void *arg,
+                        struct snp_err *err) SNP_NODISCARD;
 /* The session has gone back to its state after that cell: a later one that is owed will read so. */
 void snp_entry_undone(struct snp_session *session, uint64_t after);
 /* Forget what is owed: the session ends. */
