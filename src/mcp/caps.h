@@ -12,7 +12,8 @@ enum {
     SNP_MCP_WAITING_MAX = 1024,       /* requests of all clients that wait */
     SNP_MCP_WAITING_BYTES = 64 << 20, /* of their messages */
     SNP_MCP_BATCH_MAX = 32,           /* messages of one batch */
-    SNP_MCP_RUNNING_MAX = 24,         /* tasks in sessions at once; the daemon takes 32 requests */
+    SNP_MCP_RUNNING_MAX = 24,         /* tasks in sessions, of a client and of a connection */
+    SNP_MCP_CONNECTIONS = 8,          /* to the daemon, which takes 32 requests of each */
     SNP_MCP_ASKS_MAX = 16,            /* requests of ours to one client that wait for an answer */
     SNP_MCP_OUT_MAX = 64 << 20,       /* bytes waiting for one client to read */
 

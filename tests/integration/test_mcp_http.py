@@ -662,6 +662,21 @@ def test_requests_beyond_the_most_wait(server: mcp_http.Server) -> None:
     other.text("destroy_session", session_id="beyond")
 
 
+def test_clients_do_not_take_each_others_places(server: mcp_http.Server) -> None:
+    """24 calls of one client run, and one more waits; another client's runs."""
+    one, other = server.client(), server.client()
+    sent = [one.begin("tools/call", {"name": "execute_python", "arguments": {
+        "code": "import time; time.sleep(500)", "timeout": 600, "session_id": f"place-{number}"},
+        "_meta": {"progressToken": number}}, ident=number) for number in range(25)]
+    told = [next(event["data"]["params"]["message"] for event in answer.events() if event["data"]) for answer in sent]
+    assert [text.startswith("waiting") for text in told].count(True) == 1, told
+    assert other.text("execute_python", code="'beside'", session_id="beside") == "'beside'"
+    for number in range(25):
+        assert one.notify("notifications/cancelled", {"requestId": number}).status == 202
+    for number in range(25):
+        other.text("destroy_session", session_id=f"place-{number}")
+
+
 def test_a_modern_client_that_leaves_cancels(server: mcp_http.Server) -> None:
     """Item 13: closing the connection ends the code, before and after the stream began."""
     for has_begun in False, True:

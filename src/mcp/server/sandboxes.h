@@ -5,6 +5,7 @@
 /* The record of our MCP server: what it was given, and what all its parts know. */
 
 #include "client/async.h"
+#include "mcp/caps.h"
 #include "mcp/kept.h"
 #include "mcp/peer.h"
 
@@ -30,8 +31,8 @@ struct snp_mcp_options {
 
 struct snp_mcp_sandboxes {
     struct snp_mcp_options options;
-    uv_loop_t *loop;         /* borrowed */
-    struct snp_async *async; /* owned */
+    uv_loop_t *loop;                              /* borrowed */
+    struct snp_async *async[SNP_MCP_CONNECTIONS]; /* owned */
     struct snp_mcp_hub hub;
     struct snp_mcp_service offered;
     json_t *tools;          /* owned: the answer to tools/list */

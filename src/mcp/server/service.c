@@ -81,8 +81,8 @@ int snp_mcp_sandboxes_new(uv_loop_t *loop,
     if (r == 0) {
         r = snp_tools_list(options->tools, options->facts, &service->tools, err);
     }
-    if (r == 0) {
-        r = snp_async_new(loop, &service->async, err);
+    for (size_t i = 0; r == 0 && i < SNP_MCP_CONNECTIONS; i++) {
+        r = snp_async_new(loop, &service->async[i], err);
     }
     snp_mcp_hub_init(&service->hub, loop, &service->offered);
     if (r < 0) {
@@ -99,7 +99,7 @@ void snp_mcp_sandboxes_ending(void *ctx)
 
     for (struct snp_task *task = service->tasks; task != NULL; task = task->later) {
         if (task->open_id != 0) {
-            snp_async_interrupt(service->async, task->open_id);
+            snp_async_interrupt(task->async, task->open_id);
         }
     }
     snp_agents_leave(service);
@@ -109,7 +109,12 @@ bool snp_mcp_sandboxes_settled(void *ctx)
 {
     const struct snp_mcp_sandboxes *service = ctx;
 
-    return snp_async_is_sent(service->async) && snp_agents_are_gone(service);
+    for (size_t i = 0; i < SNP_MCP_CONNECTIONS; i++) {
+        if (!snp_async_is_sent(service->async[i])) {
+            return false;
+        }
+    }
+    return snp_agents_are_gone(service);
 }
 
 void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service)
@@ -117,7 +122,9 @@ void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service)
     if (service == NULL) {
         return;
     }
-    snp_async_free(service->async);
+    for (size_t i = 0; i < SNP_MCP_CONNECTIONS; i++) {
+        snp_async_free(service->async[i]);
+    }
     snp_agents_drop(service);
     snp_lookups_drop(service);
     snp_waits_drop(service);

@@ -38,11 +38,35 @@ static bool is_beside(const struct snp_task *task, const struct snp_task *other)
     return (task->tool->flags & SNP_TOOL_BESIDE) != 0 && other->job != NULL;
 }
 
+/* How many of a connection, or (async NULL) of a client run. */
+static size_t running_count(const struct snp_mcp_sandboxes *service,
+                            const struct snp_async *async,
+                            const void *client)
+{
+    size_t n = 0;
+
+    for (const struct snp_task *one = service->tasks; one != NULL; one = one->later) {
+        bool is_running = one->state == SNP_TASK_RUNNING && one->session[0] != '\0';
+
+        n += is_running && (async == NULL ? one->client == client : one->async == async) ? 1 : 0;
+    }
+    return n;
+}
+
+/* The first connection with room, so that a client alone needs no second one; NULL: none. */
+static struct snp_async *connection_with_room(const struct snp_mcp_sandboxes *service)
+{
+    for (size_t i = 0; i < SNP_MCP_CONNECTIONS; i++) {
+        if (running_count(service, service->async[i], NULL) < SNP_MCP_RUNNING_MAX) {
+            return service->async[i];
+        }
+    }
+    return NULL;
+}
+
 /* Behind an earlier one of its session, or too many run. */
 static bool is_blocked(const struct snp_task *task)
 {
-    size_t n_running = 0;
-
     if (task->session[0] == '\0') {
         return false;
     }
@@ -51,12 +75,8 @@ static bool is_blocked(const struct snp_task *task)
             return true;
         }
     }
-    for (const struct snp_task *other = task->service->tasks; other != NULL; other = other->later) {
-        bool is_running = other->state == SNP_TASK_RUNNING && other->session[0] != '\0';
-
-        n_running += is_running ? 1 : 0;
-    }
-    return n_running >= SNP_MCP_RUNNING_MAX;
+    return running_count(task->service, NULL, task->client) >= SNP_MCP_RUNNING_MAX ||
+           connection_with_room(task->service) == NULL;
 }
 
 /* The job that this would wait for; NULL: none, or one that was told to stop. */
@@ -87,6 +107,10 @@ static void say_busy(struct snp_task *task, const struct snp_job *job)
 
 static void task_run(struct snp_task *task)
 {
+    task->async = connection_with_room(task->service);
+    if (task->async == NULL) { /* it is about no session */
+        task->async = task->service->async[0];
+    }
     task->state = SNP_TASK_RUNNING;
     task->started_us = snp_now_us();
     task->tool->run(task);
@@ -174,6 +198,7 @@ void snp_task_start(struct snp_mcp_sandboxes *service,
         return;
     }
     task->service = service;
+    task->client = call->peer->client == NULL ? call->peer : call->peer->client;
     task->tool = tool;
     task->args = json_incref(args);
     task->started_us = snp_now_us();
@@ -213,7 +238,7 @@ void snp_task_cancel(struct snp_task *task)
         return;
     }
     if (task->open_id != 0) {
-        snp_async_interrupt(task->service->async, task->open_id);
+        snp_async_interrupt(task->async, task->open_id);
     }
     if (call != NULL && task->job == NULL) {
         call_unbind(task);
@@ -389,7 +414,7 @@ void snp_task_send(struct snp_task *task,
 
     task->next = next;
     task->failed = failed;
-    if (snp_async_call(task->service->async, &call, &task->open_id, &err) < 0) {
+    if (snp_async_call(task->async, &call, &task->open_id, &err) < 0) {
         snp_task_fail(task, &err);
     }
 }

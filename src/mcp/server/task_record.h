@@ -50,6 +50,8 @@ struct snp_task {
     const char *session_id; /* as the caller says it; borrowed from args or static */
     enum snp_task_state state;
     bool is_cancelled;
+    const void *client;       /* only compared: whose call it is, or was */
+    struct snp_async *async;  /* borrowed: its connection to the daemon, once it runs */
     uint32_t open_id;         /* request to the daemon; 0 = none */
     struct snp_mcp_cell cell; /* the cell that runs or ran last, or one that is looked at */
     bool is_cell;             /* it runs cells, whose displays are kept */
