@@ -146,6 +146,7 @@ struct snp_server {
     unsigned n_settling;                                       /* sessions still being saved */
     uint64_t settle_us; /* monotonic: no automatic end is tried before */
     bool is_ending;
+    bool end_awaits_room; /* sessions that a full disk keeps from being saved are waited for */
     bool has_ended_tiers; /* sessions are saved, or the time for it is over */
     unsigned n_end_saves; /* sessions still being saved for the end */
     uint64_t end_us;      /* monotonic: when it began */

@@ -128,6 +128,7 @@ struct snp_session_unsaved {
     uint64_t saved_changes;  /* of these: the latest checkpoint has them */
     uint64_t end_changes;    /* of these: when it was saved for the end of the daemon */
     unsigned end_tries;      /* to save it as it was then */
+    uint64_t end_retry_us;   /* monotonic: not before; of one that waits for room on the disk */
     struct snp_err failed;   /* why the latest save failed; unsaved.c sets it */
     uint64_t retry_ms;       /* the latest delay before a retry */
     bool is_tiers;           /* that save failed in the tier, not in the journal */

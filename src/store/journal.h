@@ -237,6 +237,9 @@ int snp_journal_effect_last(struct snp_tx *tx,
                             uint64_t *ret,
                             struct snp_err *err) SNP_NODISCARD;
 
+/* The job may use the reserve of a full disk, as jobs that remove something may. */
+void snp_journal_use_reserve(struct snp_tx *tx);
+
 int snp_journal_event_add(struct snp_tx *tx,
                           const struct snp_journal_event *row,
                           struct snp_err *err) SNP_NODISCARD;

@@ -74,6 +74,11 @@ int snp_journal_effect_last(
     return r;
 }
 
+void snp_journal_use_reserve(struct snp_tx *tx)
+{
+    tx->frees = true;
+}
+
 int snp_journal_event_add(struct snp_tx *tx,
                           const struct snp_journal_event *row,
                           struct snp_err *err)

@@ -716,6 +716,11 @@ static void batch_run(struct snp_store *store, struct job_node *first)
     }
     if (batch_try(store, first, synced, &err) == BATCH_DONE) {
         well_again(store);
+        for (struct job_node *node = first; node != NULL; node = node->next) {
+            if (node->err.code == SNP_E_LIMIT && node->frees && snp_store_release(store)) {
+                job_alone(store, node);
+            }
+        }
     } else {
         for (struct job_node *node = first; node != NULL; node = node->next) {
             job_alone(store, node);

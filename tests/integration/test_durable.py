@@ -454,6 +454,47 @@ def test_an_end_does_not_lose_what_a_full_disk_leaves_unsaved(place: str, bin_fo
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+@pytest.mark.parametrize("then", ["room", "again"])
+def test_an_end_by_a_signal_waits_for_room(place: str, bin_folder: str, then: str) -> None:
+    """For some seconds. A second signal ends it at once; what is lost then is on record, on a full disk too."""
+    journal = os.path.join(place, "journal")
+    os.mkdir(journal, 0o700)
+    small_disk(journal, "48m")
+    try:
+        daemon = Daemon(place, bin_folder, *LATER)
+        client = daemon.client()
+        client.run("globals().update(x=1)", "s")
+        assert client.call("checkpoint", session="s")[0] == RESPONSE
+        assert wait_for(lambda: os.path.exists(os.path.join(journal, "reserve")))
+        ballast = fill(journal)
+        error = client.fail("globals().update(x=2, big=__import__('os').urandom(4 << 20)), '%s'" %
+                            os.urandom(100000).hex(), "s")
+        assert "cell 2 ran" in error["message"], error
+        daemon.process.send_signal(signal.SIGTERM)
+        assert wait_for(lambda: "end-save" in daemon.text()) and daemon.process.poll() is None
+        if then == "room":
+            os.unlink(ballast)
+        else:
+            daemon.process.send_signal(signal.SIGTERM)
+        daemon.process.wait(lib.PATIENCE)
+        if then == "again":
+            os.unlink(ballast)
+        daemon = Daemon(place, bin_folder, *LATER)
+        client = daemon.client()
+        assert [(cell["cell"], cell["status"]) for cell in history(client)] == [(2, "unknown"), (1, "ok")]
+        events = [one["text"] for one in client.call("journal.events")[1]["events"] if one["kind"] == "end_unsaved"]
+        if then == "room":
+            assert client.run("x", "s") == "2" and events == []
+        else:
+            assert "cell 2" in client.fail("x", "s")["message"]
+            assert len(events) == 1 and "ended: s (" in events[0], events
+    finally:
+        for one in Daemon.started:
+            kill(one)
+        subprocess.run(["umount", "-l", journal])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
 def test_what_became_of_cells_that_could_not_be_written_down(place: str, bin_folder: str, tmp_path: Path) -> None:
     """How they ended is unknown; that a rollback undid them, or its interpreter was lost, is not."""
     small_disk(place, "16m")

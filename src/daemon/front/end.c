@@ -130,6 +130,11 @@ static void end_journal(struct snp_server *server)
 {
     if (server->store != NULL) {
         end_report(server);
+        for (size_t i = 0; i < server->sessions.n_slots; i++) {
+            if (server->sessions.slots[i] != NULL) {
+                (void)snp_entry_pay(server->sessions.slots[i], NULL, NULL);
+            }
+        }
         snp_store_close(SNP_TAKE_PTR(server->store), journal_closed, server);
     }
 }
@@ -224,6 +229,14 @@ static bool end_running(struct snp_session *session)
     return snp_now_us() - session->server->end_us < (uint64_t)SNP_CAP_END_CELL_MS * 1000;
 }
 
+static bool awaits_room(const struct snp_session *session)
+{
+    const struct snp_server *server = session->server;
+
+    return server->end_awaits_room && is_unsaved(session) && snp_unsaved_awaits_room(session) &&
+           snp_now_us() - server->end_us < (uint64_t)SNP_CAP_END_ROOM_MS * 1000;
+}
+
 /* Begin what is to be done for a session before its executor goes. False: that is all done. */
 static bool end_session(struct snp_session *session)
 {
@@ -246,11 +259,19 @@ static bool end_session(struct snp_session *session)
     if (session->state != SNP_SESSION_IDLE) {
         return session->state == SNP_SESSION_SAVING || session->state == SNP_SESSION_ROLLING_BACK;
     }
+    if (awaits_room(session)) {
+        if (snp_now_us() < session->unsaved.end_retry_us) {
+            return true;
+        }
+        session->unsaved.end_tries = 0;
+        (void)snp_entry_pay(session, NULL, NULL);
+    }
     if (is_unsaved(session) ? session->unsaved.end_tries == SNP_CAP_END_TRIES
                             : session->unsaved.end_tries > 0 || !is_unproven(session)) {
         return false;
     }
     session->unsaved.end_tries++;
+    session->unsaved.end_retry_us = snp_now_us() + (uint64_t)SNP_CAP_END_RETRY_MS * 1000;
     server->n_end_saves++;
     snp_session_ref(session);
     snp_hibernate(session, false, end_saved, session);
@@ -308,12 +329,14 @@ static void end_begin(struct snp_server *server)
 void snp_server_end(struct snp_server *server, struct snp_request *request)
 {
     if (server->is_ending) {
+        server->end_awaits_room = false; /* asked a second time */
         if (request != NULL) {
             snp_request_refuse(request, SNP_E_PEER, "the daemon is ending");
         }
         return;
     }
     server->is_ending = true;
+    server->end_awaits_room = request == NULL;
     if (server->shutdown != NULL && request != NULL) {
         snp_request_refuse(server->shutdown, SNP_E_PEER, "the daemon is ending");
         server->shutdown = request;

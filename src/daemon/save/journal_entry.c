@@ -62,6 +62,7 @@ struct snp_entry {
     struct snp_buf seen[2];
     char text[EVENT_MAX];
     bool is_cell;           /* of a failure the cell is owed */
+    bool is_last;           /* the daemon ends: it may use the reserve of a full disk */
     struct snp_entry *debt; /* owned: what is written down first, each with the next; or NULL */
 };
 
@@ -219,8 +220,10 @@ static int submit(struct snp_server *server,
 {
     const struct snp_store_job job = {
         .run = run, .done = job_done, .arg = entry, .durability = durability};
-    int r = snp_store_submit(server->store, &job, err);
+    int r;
 
+    entry->is_last = server->has_ended_tiers;
+    r = snp_store_submit(server->store, &job, err);
     if (r < 0) {
         if (entry->session != NULL) {
             owe(entry->session, entry, err);
@@ -622,6 +625,9 @@ static int run_pay(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     const struct snp_entry *entry = arg;
 
+    if (entry->is_last) {
+        snp_journal_use_reserve(tx);
+    }
     return debts_write(tx, entry, err);
 }
 
@@ -785,6 +791,9 @@ static int run_event(struct snp_tx *tx, void *arg, struct snp_err *err)
         .text = entry->text,
     };
 
+    if (entry->is_last) {
+        snp_journal_use_reserve(tx);
+    }
     return snp_journal_event_add(tx, &event, err);
 }
 

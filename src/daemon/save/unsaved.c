@@ -33,14 +33,23 @@ bool snp_unsaved_is(const struct snp_session *session, struct snp_err *ret_why)
            (session->unsaved.is_dirty || session->durable.debt != NULL);
 }
 
+static bool is_full(const struct snp_err *err)
+{
+    return (err->code == SNP_E_LIMIT && err->remedy.kind == SNP_REMEDY_STATE_DIR) ||
+           err->sys_errno == ENOSPC || err->sys_errno == EDQUOT;
+}
+
 static const char *reason_of(const struct snp_err *err)
 {
     if (err->remedy.kind == SNP_REMEDY_RAISE_LIMIT) {
         return "journal budget reached";
     }
-    return err->code == SNP_E_LIMIT && err->remedy.kind == SNP_REMEDY_STATE_DIR ? "disk full"
-           : err->sys_errno == ENOSPC || err->sys_errno == EDQUOT               ? "disk full"
-                                                                                : err->msg;
+    return is_full(err) ? "disk full" : err->msg;
+}
+
+bool snp_unsaved_awaits_room(const struct snp_session *session)
+{
+    return session->unsaved.failed.code != SNP_OK && is_full(&session->unsaved.failed);
 }
 
 json_t *snp_unsaved_why(const struct snp_session *session, const struct snp_err *err)

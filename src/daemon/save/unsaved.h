@@ -25,6 +25,8 @@ void snp_unsaved_clear(struct snp_session *session);
  * *ret_why: set if so.
  */
 bool snp_unsaved_is(const struct snp_session *session, struct snp_err *ret_why);
+/* The latest save failed because the disk is full. */
+bool snp_unsaved_awaits_room(const struct snp_session *session);
 /*
  * The `unsaved` member of answers (wire/session.h): new; NULL if the session is saved, or
  * without memory.
