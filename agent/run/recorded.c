@@ -63,11 +63,12 @@ static void hint_drop(json_t *object)
 }
 
 /*
- * The text without what is never the same, and without the traceback if `other` has none: records
- * of 3.0.0 do not. The caller frees; NULL when out of memory.
+ * The text without what is never the same, and without newer members if `other`, a record of 3.0.0,
+ * has none. The caller frees; NULL when out of memory.
  */
 static char *comparable(const char *content, const char *other)
 {
+    static const char *const newer[] = {"traceback", "limit", "files"};
     snp_autojson json_t *object = NULL;
     snp_autojson json_t *beside = NULL;
     struct snp_err err;
@@ -75,9 +76,12 @@ static char *comparable(const char *content, const char *other)
     if (snp_json_parse(content, strlen(content), &object, &err) < 0) {
         return strdup(content);
     }
-    if (snp_json_parse(other, strlen(other), &beside, &err) == 0 && json_is_object(beside) &&
-        json_object_get(beside, "traceback") == NULL) {
-        (void)json_object_del(object, "traceback");
+    if (snp_json_parse(other, strlen(other), &beside, &err) == 0 && json_is_object(beside)) {
+        for (size_t i = 0; i < SNP_ARRAY_LEN(newer); i++) {
+            if (json_object_get(beside, newer[i]) == NULL) {
+                (void)json_object_del(object, newer[i]);
+            }
+        }
     }
     (void)json_object_del(object, "execution_time_ms");
     hint_drop(object);

@@ -17,10 +17,6 @@ enum {
 /* Folders of version control: their files run commands. */
 static const char *const closed_folders[] = {".git", ".hg", ".svn", ".jj", ".bzr"};
 
-static const char *const cache_folders[] = {"__pycache__",       ".pytest_cache", ".mypy_cache",
-                                            ".ruff_cache",       ".cache",        ".hypothesis",
-                                            ".ipynb_checkpoints"};
-
 /* Call for each part of a path until one answers true. */
 static bool any_part(const char *path, bool (*is)(const char *part))
 {
@@ -54,16 +50,6 @@ static bool is_of(const char *part, const char *const *names, size_t n)
 static bool is_closed(const char *part)
 {
     return is_of(part, closed_folders, SNP_ARRAY_LEN(closed_folders));
-}
-
-static bool is_cache(const char *part)
-{
-    return is_of(part, cache_folders, SNP_ARRAY_LEN(cache_folders));
-}
-
-bool snp_place_is_cache(const char *path)
-{
-    return any_part(path, is_cache) || snp_has_suffix(path, ".pyc");
 }
 
 bool snp_place_is_below(const char *path, const char *prefix)

@@ -9,9 +9,6 @@
 /* Whether a path is plain: not absolute, no empty part, no "." or "..", not too long. */
 bool snp_place_is_path(const char *path);
 
-/* Whether it lies in a folder that tests and tools fill by themselves, such as __pycache__. */
-bool snp_place_is_cache(const char *path);
-
 /* Whether a path is the prefix, or lies below it. */
 bool snp_place_is_below(const char *path, const char *prefix);
 

@@ -68,8 +68,8 @@ def test_the_model_gets_its_own_frames(runs: Runs) -> None:
     assert lines[-1].startswith("json.decoder.JSONDecodeError: Expecting") and "(line 3)" in nested["error"]
     assert '"<cell 2>", line 4, in odd' in deep["traceback"] and len(deep["traceback"]) < 1700
     assert "'(' was never closed" in syntax["traceback"] and "traceback" not in fine
-    assert slow["error"].startswith("Stopped at the time limit of a tool call (timeout: 2 s)\n"
-                                    "KeyboardInterrupt (line 2)")
+    assert slow["error"].startswith("Execution timed out after 2 seconds\nKeyboardInterrupt (line 2)")
+    assert slow["limit"] == "timeout is 2 s" and "limit" not in fine
 
 
 @pytest.mark.parametrize("size, text", [
@@ -77,23 +77,39 @@ def test_the_model_gets_its_own_frames(runs: Runs) -> None:
     (80 << 20, "variables are as before this cell; files stay as the cell left them")])
 def test_commands_mcp_and_runs_say_the_same_of_a_session(runs: Runs, size: int, text: str) -> None:
     """A rollback leaves files of which the memory limit allows no copy."""
-    fill = f"n = 1; open('f', 'wb').write(bytes({size}))"
+    about = said_of(runs, f"n = 1; open('f', 'wb').write(bytes({size}))",
+                    "open('g', 'w').close()\nimport os; os.kill(os.getpid(), 9)", ("state: ", "not undone: "))
+    assert about[0][0] == f"state: rolled back: {text}" and about[0] == about[1] == about[2], about
+
+
+def said_of(runs: Runs, first: str, code: str, labels: tuple[str, ...]) -> list[list[str]]:
+    """What the command line, MCP and a run print about the second cell, which fails: lines of these labels."""
     memory = ["--memory", "128m"]
-    die = "open('g', 'w').close()\nimport os; os.kill(os.getpid(), 9)"
     said = []
     for number, name in enumerate(("same-cli", "same-mcp")):
-        runs.box.exec(fill, name, options=memory)
+        runs.box.exec(first, name, options=memory)
         if number == 0:
-            said.append(runs.cli("exec", "-s", name, die).stderr)
+            said.append(runs.cli("exec", "-s", name, code).stderr)
         else:
             with mcp.Server(runs.box) as server:
-                said.append(server.error("execute_python", code=die, session_id=name).replace("[session] ", ""))
+                text = server.error("execute_python", code=code, session_id=name)
+            said.append(text.replace("[session] ", "").replace("[files] ", "").replace("[limit] ", "limit: "))
         runs.box.destroy(name)
-    result = runs.run(turn(call("execute_code", code=fill)), turn(call("execute_code", code=die)), turn(text="done"),
+    result = runs.run(turn(call("execute_code", code=first)), turn(call("execute_code", code=code)), turn(text="done"),
                       options=memory)
-    said.append("\n".join(runs.results(result)[1]["session"]))
-    about = [[line for line in each.splitlines() if line.startswith(("state: ", "not undone: "))] for each in said]
-    assert about[0][0] == f"state: rolled back: {text}" and about[0] == about[1] == about[2], said
+    third = runs.results(result)[1]
+    said.append("\n".join([f"limit: {third.get('limit')}", *third.get("files", []), *third.get("session", [])]))
+    return [[line for line in each.splitlines() if line.startswith(labels)] for each in said]
+
+
+def test_commands_mcp_and_runs_say_the_same_of_files_and_limits(runs: Runs) -> None:
+    make = "import os\nos.mkdir('__pycache__')\nfor name in 'a', 'b', '__pycache__/x.pyc': open(name, 'w').close()\n"
+    about = said_of(runs, "1", make + "1/0", ("created: ", "modified: ", "deleted: "))
+    assert about == [["created: a, b, 1 cache file"]] * 3, about
+    fill = "for place in 'f', '/tmp/f', '/dev/shm/f':\n    try:\n        with open(place, 'wb') as out:\n" \
+           "            while True: out.write(bytes(1 << 20))\n    except OSError: pass"
+    about = said_of(runs, "1", fill, ("limit: ",))
+    assert [line.partition(";")[0] for (line,) in about] == ["limit: memory is 128 MiB"] * 3, about
 
 
 def test_commands_mcp_and_runs_say_the_same_of_denials(runs: Runs) -> None:
@@ -638,8 +654,9 @@ def test_replay_tells_the_first_difference(runs: Runs) -> None:
 
 
 def test_replay_of_an_older_record_compares_what_the_code_did(runs: Runs) -> None:
-    """Records of before have no traceback and other hints; another error is still a difference."""
-    result = runs.run(turn(call("execute_code", code="import flask"), call("execute_code", code="1/0")),
+    """Old records have no traceback and files, and other hints; another error is still a difference."""
+    result = runs.run(turn(call("execute_code", code="import flask"),
+                           call("execute_code", code="open('f', 'w').close()\n1/0")),
                       turn(text="done"))
     path = runs.path(result)
     changes: list[tuple[Callable[[str], str], int]] = [(lambda text: text, 0),
@@ -649,7 +666,9 @@ def test_replay_of_an_older_record_compares_what_the_code_did(runs: Runs) -> Non
         for line in lines:
             if line.get("step") == "tool_result":
                 content = json.loads(line["content"])
-                content.pop("traceback", None)
+                assert "files" in content or "flask" in content["error"]
+                for member in "traceback", "files", "limit":
+                    content.pop(member, None)
                 content["error"] = change(content["error"].split("\nhint: ")[0])
                 line["content"] = json.dumps(content)
         runs.box.make_file("home/old/" + os.path.basename(path), "".join(json.dumps(line) + "\n" for line in lines))

@@ -24,6 +24,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "base/text/escape.h"
+#include "base/text/summary.h"
 #include "base/text/text.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
@@ -38,7 +39,6 @@
 #include "cli/verify/evidence.h"
 #include "cli/verify/verify.h"
 #include "client/client.h"
-#include "patch/place.h"
 #include "repair/verdict.h"
 #include "trajectory/reader.h"
 #include "wire/exec.h"
@@ -757,7 +757,7 @@ static void changed_print(const json_t *files, const char *session)
     for (i = json_array_size(names); i > 0; i--) {
         const char *path = json_string_value(json_array_get(names, i - 1));
 
-        if (snp_place_is_cache(path)) {
+        if (snp_summary_is_cache(path)) {
             (void)json_array_remove(names, i - 1);
         }
     }

@@ -95,32 +95,6 @@ static const char *hint_of(const json_t *result)
     return hint == NULL && limit != NULL ? snp_hint(limit, SNP_HINT_MODEL) : hint;
 }
 
-/* What stopped the cell, if it did not end by itself. */
-static int status_add(struct snp_buf *out, const json_t *result)
-{
-    static const struct {
-        const char *status;
-        const char *text;
-    } rows[] = {
-        {"timeout", "Stopped at the time limit of a tool call"},
-        {"oom", "Stopped: out of memory"},
-        {"limit", "Stopped at a limit"},
-        {"interrupted", "Interrupted before its end"},
-    };
-    const json_t *limit = json_object_get(result, "limit");
-    const char *status = snp_json_str(result, "status", "error");
-    const char *key = snp_json_str(limit, "key", "limit");
-    const char *text = snp_json_str(limit, "text", NULL);
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        if (strcmp(rows[i].status, status) == 0) {
-            return text == NULL ? snp_buf_addf(out, "%s\n", rows[i].text)
-                                : snp_buf_addf(out, "%s (%.40s: %.80s)\n", rows[i].text, key, text);
-        }
-    }
-    return 0;
-}
-
 /* What stopped it, "KeyError: 'rate' (line 3)", a hint, as far as there is any of it. */
 static json_t *error_text(const json_t *result)
 {
@@ -131,9 +105,9 @@ static json_t *error_text(const json_t *result)
     size_t begin;
     int64_t code = snp_json_int(result, "exit_code", 0);
     snp_autobuf struct snp_buf text = SNP_BUF(4 << 20);
-    int r = 0;
+    snp_autofree char *end = snp_summary_end(result, SNP_HINT_MODEL);
+    int r = end == NULL ? 0 : snp_buf_addf(&text, "%s\n", end);
 
-    r |= status_add(&text, result);
     begin = text.len;
     r |= line_add(&text, "", json_object_get(error, "type"));
     r |= line_add(&text, text.len == begin ? "" : ": ", json_object_get(error, "message"));
@@ -179,41 +153,24 @@ static void line_append(json_t *list, char *text)
     free(text);
 }
 
-/* ["filesystem: open /etc/shadow [guest]; HINT"] */
-static json_t *denials_list(const json_t *result)
+/* ["LABEL: TEXT; HINT"] of the lines of a summary, which it takes; no label: "denied". */
+static json_t *lines_list(json_t *lines)
 {
-    snp_autojson json_t *lines =
-        snp_summary_denials(result, SNP_HINT_MODEL, hint_of(result), DENIALS_SHOWN);
     json_t *list = json_array();
     size_t i;
     json_t *line;
 
     json_array_foreach(lines, i, line)
     {
+        const char *name = snp_json_str(line, "label", "denied");
         const char *hint = snp_json_str(line, "hint", NULL);
+        const bool is_named = strcmp(name, "denied") != 0; /* else the list is named so */
 
-        line_append(list, snp_format("%s%s%s", snp_json_str(line, "text", ""),
-                                     hint == NULL ? "" : "; ", hint == NULL ? "" : hint));
+        line_append(list, snp_format("%s%s%s%s%s", is_named ? name : "", is_named ? ": " : "",
+                                     snp_json_str(line, "text", ""), hint == NULL ? "" : "; ",
+                                     hint == NULL ? "" : hint));
     }
-    return list;
-}
-
-/*
- * ["state: rolled back: variables and files are as before this cell"]; empty if it is as the code
- * left it.
- */
-static json_t *session_list(const json_t *result)
-{
-    snp_autojson json_t *lines = snp_summary_session(result, NAMES_SHOWN);
-    json_t *list = json_array();
-    size_t i;
-    json_t *line;
-
-    json_array_foreach(lines, i, line)
-    {
-        line_append(list, snp_format("%s: %s", snp_json_str(line, "label", ""),
-                                     snp_json_str(line, "text", "")));
-    }
+    json_decref(lines);
     return list;
 }
 
@@ -277,6 +234,7 @@ char *snp_feedback_cell(const json_t *result,
 {
     bool is_ok = snp_streq(snp_json_str(result, "status", "error"), "ok");
     const json_t *usage = json_object_get(result, "usage");
+    snp_autofree char *limit = snp_summary_limit(result, SNP_HINT_MODEL);
     json_t *error = is_ok ? NULL : error_text(result);
     snp_autojson json_t *object = json_pack("{s:b, s:s}", "success", is_ok, "untrusted", label);
     int r = object == NULL || (!is_ok && error == NULL) ? -1 : 0;
@@ -289,8 +247,12 @@ char *snp_feedback_cell(const json_t *result,
     if (!is_ok) {
         r |= member_add(object, "traceback", traceback_text(result));
     }
-    r |= member_add(object, "denials", denials_list(result));
-    r |= member_add(object, "session", session_list(result));
+    r |= member_add(object, "limit", json_string(limit == NULL ? "" : limit));
+    r |= member_add(
+        object, "denials",
+        lines_list(snp_summary_denials(result, SNP_HINT_MODEL, hint_of(result), DENIALS_SHOWN)));
+    r |= member_add(object, "files", lines_list(snp_summary_files(result, NAMES_SHOWN)));
+    r |= member_add(object, "session", lines_list(snp_summary_session(result, NAMES_SHOWN)));
     r |= json_object_set_new(object, "execution_time_ms",
                              json_integer((json_int_t)(snp_json_int(usage, "wall_us", 0) / 1000)));
     *ret_error = error;

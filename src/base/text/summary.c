@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text/summary.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/str.h"
 #include "base/text/say.h"
@@ -12,6 +14,7 @@ enum {
     NAME_BYTES = 1000,
     NAMES_SHOWN = 5,
     CELLS_SHOWN = 50,
+    FILES_BYTES = 64 << 10,
 };
 
 static void add(json_t *lines, const char *label, struct snp_say *text)
@@ -30,6 +33,136 @@ static void add_text(json_t *lines, const char *label, const char *text)
     snp_say(&said, "%s", text);
     add(lines, label, &said);
 }
+
+/* The end of a cell ------------------------------------------------------------------------ */
+
+char *snp_summary_end(const json_t *result, enum snp_hint_reader reader)
+{
+    static const struct {
+        const char *status;
+        const char *people;
+        const char *models;
+    } rows[] = {
+        {"timeout", "the wall clock ran out", "Execution timed out"},
+        {"oom", "the memory ran out", "Out of memory"},
+        {"killed", "ended by a signal", "Ended by a signal"},
+        {"limit", "a limit was reached", "A limit was reached"},
+        {"interrupted", "stopped before its end", "Interrupted before its end"},
+    };
+    const bool is_model = reader == SNP_HINT_MODEL;
+    const char *status = snp_json_str(result, "status", "");
+    const char *name = snp_json_str(result, "signal", NULL);
+    const int64_t ms = snp_json_int(json_object_get(result, "limit"), "value", 0);
+    const char *text = NULL;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].status, status) == 0) {
+            text = is_model ? rows[i].models : rows[i].people;
+        }
+    }
+    if (strcmp(status, "killed") == 0 &&
+        (name == NULL || (is_model && json_is_object(json_object_get(result, "error"))))) {
+        return NULL; /* the error says it */
+    }
+    if (text != NULL && is_model && strcmp(status, "timeout") == 0 && ms > 0) {
+        return snp_format("%s after %g seconds", text, (double)ms / 1000);
+    }
+    return text == NULL   ? NULL
+           : name == NULL ? snp_format("%s", text)
+                          : snp_format("%s (%s)", text, name);
+}
+
+char *snp_summary_limit(const json_t *result, enum snp_hint_reader reader)
+{
+    const json_t *limit = json_object_get(result, "limit");
+    const char *key = snp_json_str(limit, "key", "?");
+    const char *text = snp_json_str(limit, "text", "?");
+    /* An open session takes another time limit with each cell, others from `sessions set`. */
+    const bool is_fixed =
+        json_is_string(json_object_get(result, "name")) && strcmp(key, "timeout") != 0;
+
+    if (!json_is_object(limit)) {
+        return NULL;
+    }
+    return reader == SNP_HINT_MODEL
+               ? snp_format("%s is %s", key, text)
+               : snp_format("%s is %s; %s raises it%s", key, text, snp_json_str(limit, "flag", "?"),
+                            is_fixed ? " in a new session" : "");
+}
+
+/* Files ------------------------------------------------------------------------------------- */
+
+bool snp_summary_is_cache(const char *path)
+{
+    static const char *const folders[] = {"__pycache__",       ".pytest_cache", ".mypy_cache",
+                                          ".ruff_cache",       ".cache",        ".hypothesis",
+                                          ".ipynb_checkpoints"};
+
+    for (const char *at = path; *at != '\0'; at += *at == '/' ? 1 : 0) {
+        size_t n = strcspn(at, "/");
+
+        for (size_t i = 0; i < SNP_ARRAY_LEN(folders); i++) {
+            if (strlen(folders[i]) == n && strncasecmp(folders[i], at, n) == 0) {
+                return true;
+            }
+        }
+        at += n;
+    }
+    return snp_has_suffix(path, ".pyc");
+}
+
+static void say_name(struct snp_say *text, json_t *names, const char *before, const char *name)
+{
+    snp_say(text, "%s%.*s", text->buf.len == 0 ? "" : before, NAME_BYTES, name);
+    (void)json_array_append_new(names, json_string(name));
+}
+
+static void add_files(json_t *lines, const char *kind, const json_t *paths, size_t most)
+{
+    struct snp_say text = SNP_SAY(FILES_BYTES);
+    json_t *names = json_array();
+    size_t n_named = 0;
+    size_t n_caches = 0;
+    char rest[48];
+
+    for (size_t i = 0; i < json_array_size(paths); i++) {
+        const char *name = json_string_value(json_array_get(paths, i));
+
+        if (name != NULL && snp_summary_is_cache(name)) {
+            n_caches++;
+        } else if (n_named++ < most) {
+            say_name(&text, names, ", ", name == NULL ? "?" : name);
+        }
+    }
+    if (n_named > most) {
+        (void)snprintf(rest, sizeof(rest), "and %zu more", n_named - most);
+        say_name(&text, names, " ", rest);
+    }
+    if (n_caches > 0) {
+        (void)snprintf(rest, sizeof(rest), "%zu cache file%s", n_caches, n_caches == 1 ? "" : "s");
+        say_name(&text, names, ", ", rest);
+    }
+    if (json_array_size(names) > 0) {
+        (void)json_array_append_new(lines, json_pack("{s:s, s:o, s:O}", "label", kind, "text",
+                                                     snp_text_json(&text.buf), "names", names));
+    }
+    snp_say_done(&text);
+    json_decref(names);
+}
+
+json_t *snp_summary_files(const json_t *result, size_t most)
+{
+    static const char *const kinds[] = {"created", "modified", "deleted"};
+    json_t *lines = json_array();
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
+        add_files(lines, kinds[i], json_object_get(json_object_get(result, "files"), kinds[i]),
+                  most);
+    }
+    return lines;
+}
+
+/* The session ------------------------------------------------------------------------------- */
 
 /* Whether files are undone too depends on the copy of the workspace that the cell began with. */
 static const char *state_text(const json_t *result)

@@ -3,13 +3,34 @@
 #define SNP_BASE_TEXT_SUMMARY_H
 
 /*
- * What the result of a cell says of its session: was it rolled back, restarted, restored, saved.
- * People and models read the same sentences. Which of them a front end prints, and how it cleans
- * them, is its own.
+ * The sentences about a result of a cell (docs/result.md), for the command line, MCP and runs: how
+ * the cell ended, its limit, files and denials, and the state of its session. Names in them are
+ * untrusted: each front end cleans them.
  */
+
+#include <stdbool.h>
 
 #include "base/json.h"
 #include "base/text/hint.h"
+
+/*
+ * How a cell ended that was stopped: for people a phrase after its status, for models a sentence.
+ * NULL = its error or exit code says it. The caller frees.
+ */
+char *snp_summary_end(const json_t *result, enum snp_hint_reader reader);
+
+/* "memory is 512 MiB", for people with the option that raises it; NULL = none. The caller frees. */
+char *snp_summary_limit(const json_t *result, enum snp_hint_reader reader);
+
+/*
+ * The changed files, [{label, text, names}]: labels are "created", "modified" and "deleted"; text
+ * is "a, b and 3 more, 7 cache files", names its parts. At most `most` of a kind are named, and no
+ * cache files. Ownership as below.
+ */
+json_t *snp_summary_files(const json_t *result, size_t most);
+
+/* Whether a path lies in a folder that tests and tools fill automatically, such as __pycache__. */
+bool snp_summary_is_cache(const char *path);
 
 /*
  * Lines in the order of printing, [{label, text}]: labels are "restarted", "state", "not undone",

@@ -14,6 +14,7 @@
 #include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text/summary.h"
 #include "cli/remote.h"
 #include "patch/place.h"
 #include "patch/project.h"
@@ -170,7 +171,7 @@ static int change_add(struct change_reader *all,
         snp_patch_side_done(now);
         return r;
     }
-    if (base.kind == SNP_PATCH_NONE && snp_place_is_cache(path)) {
+    if (base.kind == SNP_PATCH_NONE && snp_summary_is_cache(path)) {
         patch->n_caches++;
         snp_patch_side_done(now);
         return 0;

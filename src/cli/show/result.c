@@ -25,7 +25,6 @@
 #include "base/text/summary.h"
 #include "cli/remote.h"
 #include "cli/show/nearby.h"
-#include "patch/place.h"
 #include "wire/result.h"
 
 enum {
@@ -430,7 +429,6 @@ struct shown_result {
     struct snp_result result;
     struct snp_result_added added;
     struct snp_result_error error;
-    struct snp_result_limit limit;
     struct snp_result_output output;
     const json_t *manifest; /* NULL = none */
 };
@@ -440,7 +438,6 @@ static void shown_read(const json_t *head, struct shown_result *ret)
     snp_record_read(head, &snp_result_form, &ret->result);
     snp_record_read(head, &snp_result_added_form, &ret->added);
     snp_record_read(ret->result.error, &snp_result_error_form, &ret->error);
-    snp_record_read(ret->result.limit, &snp_result_limit_form, &ret->limit);
     snp_record_read(ret->result.output, &snp_result_output_form, &ret->output);
     ret->manifest = ret->result.manifest;
 }
@@ -475,44 +472,23 @@ static void show_error(struct snp_view *view, const struct shown_result *shown)
     }
 }
 
-static void show_end(const struct shown_result *shown)
+static void show_end(const json_t *head, const struct shown_result *shown)
 {
-    static const struct {
-        const char *status;
-        const char *text;
-    } rows[] = {
-        {"timeout", "the wall clock ran out"},     {"oom", "the memory ran out"},
-        {"killed", "ended by a signal"},           {"limit", "a limit was reached"},
-        {"interrupted", "stopped before its end"},
-    };
-    const char *status = shown->result.status;
-    const char *signal_name = shown->result.signal;
-    const char *text = NULL;
+    snp_autofree char *end = snp_summary_end(head, SNP_HINT_PERSON);
+    snp_autofree char *limit = snp_summary_limit(head, SNP_HINT_PERSON);
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        text = snp_streq(rows[i].status, status) ? rows[i].text : text;
+    if (end != NULL) {
+        note(SNP_STYLE_RED, shown->result.status, end);
     }
-    if (signal_name == NULL && snp_streq(status, "killed")) {
-        text = NULL; /* exited by itself: the error says so */
-    }
-    if (text != NULL || signal_name != NULL) {
-        notef(SNP_STYLE_RED, text != NULL ? status : "ended", "%s%s%s%s",
-              text != NULL ? text : "by a signal", signal_name != NULL ? " (" : "",
-              signal_name != NULL ? signal_name : "", signal_name != NULL ? ")" : "");
-    }
-    if (shown->result.limit != NULL) {
-        bool is_anew = shown->added.name != NULL && !snp_streq(shown->limit.key, "timeout");
-
-        notef(SNP_STYLE_YELLOW, "limit", "%s is %s; %s raises it%s", shown->limit.key,
-              shown->limit.text, shown->limit.flag, is_anew ? " in a new session" : "");
+    if (limit != NULL) {
+        note(SNP_STYLE_YELLOW, "limit", limit);
     }
 }
 
-/* What became of the session; a sandbox without a name is gone with its code. */
-static void show_session(const json_t *head, const struct shown_result *shown)
+/* Lines of a summary; takes them. */
+static void show_lines(json_t *lines)
 {
-    snp_autojson json_t *lines =
-        shown->added.name == NULL ? NULL : snp_need(snp_summary_session(head, SIZE_MAX));
+    static const char *const dim[] = {"not undone", "created", "modified", "deleted", NULL};
     size_t i;
     json_t *line;
 
@@ -520,9 +496,10 @@ static void show_session(const json_t *head, const struct shown_result *shown)
     {
         const char *label = snp_json_str(line, "label", "");
 
-        note(snp_streq(label, "not undone") ? SNP_STYLE_DIM : SNP_STYLE_YELLOW, label,
+        note(snp_word_find(dim, label) < 0 ? SNP_STYLE_YELLOW : SNP_STYLE_DIM, label,
              snp_json_str(line, "text", ""));
     }
+    json_decref(lines);
 }
 
 /* A hint that is a sentence has a line, a phrase ends the line of its denial. */
@@ -542,49 +519,6 @@ static void show_denials(const json_t *head, const struct shown_result *shown)
               hint[0] == '\0' || is_sentence ? "" : "; ", is_sentence ? "" : hint);
         if (is_sentence) {
             note(SNP_STYLE_YELLOW, "hint", hint);
-        }
-    }
-}
-
-/* "a, b and 3 more, 7 cache files": cache files of tools are not named. */
-static int names_add(struct snp_buf *text, const json_t *list)
-{
-    size_t n_shown = 0;
-    size_t n_more = 0;
-    size_t n_caches = 0;
-    int r = 0;
-
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *name = text_of(json_array_get(list, i), "?");
-
-        if (snp_place_is_cache(name)) {
-            n_caches++;
-        } else if (n_shown == NAMES_SHOWN) {
-            n_more++;
-        } else if (r == 0) {
-            r = snp_buf_addf(text, "%s%.1000s", n_shown++ > 0 ? ", " : "", name);
-        }
-    }
-    if (n_more > 0 && r == 0) {
-        r = snp_buf_addf(text, " and %zu more", n_more);
-    }
-    if (n_caches > 0 && r == 0) {
-        r = snp_buf_addf(text, "%s%zu cache file%s", n_shown > 0 ? ", " : "", n_caches,
-                         n_caches == 1 ? "" : "s");
-    }
-    return r;
-}
-
-static void show_files(const struct shown_result *shown)
-{
-    static const char *const kinds[] = {"created", "modified", "deleted"};
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
-        snp_autobuf struct snp_buf text = {0};
-
-        snp_buf_init(&text, LINE_MAX_BYTES);
-        if (names_add(&text, json_object_get(shown->result.files, kinds[i])) == 0 && text.len > 0) {
-            note(SNP_STYLE_DIM, kinds[i], snp_need(snp_buf_cstr(&text)));
         }
     }
 }
@@ -707,7 +641,9 @@ static void show_degraded(const struct shown_result *shown)
 }
 
 /* What is worth a line, but says nothing of how the cell ended. */
-static void show_rest(const struct snp_view *view, const struct shown_result *shown)
+static void show_rest(const struct snp_view *view,
+                      const json_t *head,
+                      const struct shown_result *shown)
 {
     /* A project's virtual environment that is not used. */
     const char *why = snp_json_str(shown->manifest, "venv_unused", NULL);
@@ -715,7 +651,7 @@ static void show_rest(const struct snp_view *view, const struct shown_result *sh
     if (view->display_dir == NULL) {
         displays_tell(view);
     }
-    show_files(shown);
+    show_lines(snp_summary_files(head, NAMES_SHOWN));
     show_degraded(shown);
     if (why != NULL) {
         notef(SNP_STYLE_YELLOW, "python", "the project's .venv is not used: %s", why);
@@ -735,8 +671,10 @@ int snp_view_finish(struct snp_view *view, json_t *head)
     show_value(view, head);
     (void)fflush(stdout);
     show_error(view, &shown);
-    show_end(&shown);
-    show_session(head, &shown);
+    show_end(head, &shown);
+    if (shown.added.name != NULL) { /* without one the sandbox is gone with its code */
+        show_lines(snp_summary_session(head, SIZE_MAX));
+    }
     if (!view->is_quiet) {
         show_denials(head, &shown);
     }
@@ -748,7 +686,7 @@ int snp_view_finish(struct snp_view *view, json_t *head)
         r = -1;
     }
     if (!view->is_quiet) {
-        show_rest(view, &shown);
+        show_rest(view, head, &shown);
     }
     return r;
 }

@@ -53,7 +53,6 @@ struct snp_cell_view {
     size_t code_len;
     const char *session_id; /* as the caller says it */
     const char *notes;      /* lines to be added; "" = none */
-    double timeout_s;       /* what was in force */
 };
 
 /*

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "base/text/hint.h"
+#include "base/text/summary.h"
 #include "base/text/text.h"
 #include "base/text/traceback.h"
 #include "mcp/server/cell.h"
@@ -66,26 +67,15 @@ static void exception_say(struct snp_say *out, const struct snp_cell_view *view)
 
 void snp_cell_error(struct snp_say *out, const struct snp_cell_view *view)
 {
-    const char *status = snp_json_str(view->head, "status", "");
-    const char *signal_name = snp_json_str(view->head, "signal", NULL);
-    const json_t *limit = json_object_get(view->head, "limit");
+    snp_autofree char *end = snp_summary_end(view->head, SNP_HINT_MODEL);
 
-    if (strcmp(status, "ok") == 0) {
+    if (snp_streq(snp_json_str(view->head, "status", ""), "ok")) {
         return;
     }
-    if (strcmp(status, "timeout") == 0) {
-        snp_say(out, "Error: Execution timed out after %g seconds", view->timeout_s);
-    } else if (strcmp(status, "oom") == 0) {
-        snp_say(out, "Error: Out of memory (limit %s)", snp_json_str(limit, "text", "reached"));
-    } else if (strcmp(status, "limit") == 0) {
-        snp_say(out, "Error: The limit %s of %s was reached", snp_json_str(limit, "key", "?"),
-                snp_json_str(limit, "text", "?"));
-    } else if (strcmp(status, "interrupted") == 0) {
-        snp_say(out, "Error: Interrupted before its end");
+    if (end != NULL) {
+        snp_say(out, "Error: %s", end);
     } else if (json_is_object(json_object_get(view->head, "error"))) {
         exception_say(out, view);
-    } else if (signal_name != NULL) {
-        snp_say(out, "Error: Ended by signal %s", signal_name);
     } else {
         snp_say(out, "Error: Exit code %lld", (long long)snp_json_int(view->head, "exit_code", -1));
     }

@@ -27,6 +27,7 @@ enum {
     DISPLAY_TEXT = 2000,
     LINE_TEXT = 200,
     SESSION_TEXT = 400,
+    FILES_TEXT = 2000,
     LIST_SHOWN = 10, /* files of one kind */
     DENIALS_SHOWN = 5,
     PATH_TEXT = 160, /* bytes of a path to read_file */
@@ -280,37 +281,51 @@ static void error_add(struct result_builder *m, const char *reason)
 
 /* What else happened ---------------------------------------------------------------------- */
 
-static void files_add(struct result_builder *m)
+/* "[WORD] LABEL: TEXT; HINT" for each line of a summary. New reference: the texts, cleaned. */
+static json_t *lines_add(struct result_builder *m,
+                         const char *word,
+                         const json_t *lines,
+                         size_t max)
 {
-    static const char *const kinds[] = {"created", "modified", "deleted"};
-    const json_t *files = json_object_get(m->view->head, "files");
-    json_t *data = json_object();
+    json_t *data = json_array();
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
-        const json_t *list = json_object_get(files, kinds[i]);
-        size_t n = json_array_size(list);
-        json_t *names = json_array();
+    m->text.r = lines == NULL ? SNP_E_NOMEM : m->text.r;
+    for (size_t i = 0; i < json_array_size(lines); i++) {
+        const json_t *line = json_array_get(lines, i);
+        const char *label = snp_json_str(line, "label", word);
+        const char *hint = snp_json_str(line, "hint", NULL);
         snp_autosay struct snp_say text = SNP_SAY(BUILD_MAX);
 
-        for (size_t j = 0; j < n && j < LIST_SHOWN; j++) {
-            size_t from;
+        snp_say_string(&text, json_object_get(line, "text"), max >> m->halvings);
+        snp_say(&text, "%s%s", hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
+        line_begin(m);
+        snp_say(&m->text, "[%s] %s%s%s", word, strcmp(label, word) == 0 ? "" : label,
+                strcmp(label, word) == 0 ? "" : ": ", snp_say_cstr(&text));
+        (void)json_array_append_new(data, snp_text_json(&text.buf));
+    }
+    return data;
+}
 
-            snp_say(&text, j == 0 ? "" : ", ");
-            from = text.buf.len;
-            snp_say_string(&text, json_array_get(list, j), LINE_TEXT >> m->halvings);
-            (void)json_array_append_new(
-                names, text.r < 0 ? json_string("") : json_string(snp_say_cstr(&text) + from));
+static void files_add(struct result_builder *m)
+{
+    snp_autojson json_t *lines = snp_summary_files(m->view->head, LIST_SHOWN);
+    json_t *data = json_object();
+    size_t i;
+    json_t *line;
+
+    json_decref(lines_add(m, "files", lines, FILES_TEXT));
+    json_array_foreach(lines, i, line)
+    {
+        const json_t *names = json_object_get(line, "names");
+        json_t *shown = json_array();
+
+        for (size_t j = 0; j < json_array_size(names); j++) {
+            snp_autosay struct snp_say text = SNP_SAY(BUILD_MAX);
+
+            snp_say_string(&text, json_array_get(names, j), LINE_TEXT >> m->halvings);
+            (void)json_array_append_new(shown, snp_text_json(&text.buf));
         }
-        if (n > 0 && text.r == 0) {
-            line_begin(m);
-            snp_say(&m->text, "[files] %s: %s", kinds[i], snp_say_cstr(&text));
-            if (n > LIST_SHOWN) {
-                snp_say(&m->text, " and %zu more", n - LIST_SHOWN);
-                (void)json_array_append_new(names, json_sprintf("and %zu more", n - LIST_SHOWN));
-            }
-            (void)json_object_set(data, kinds[i], names);
-        }
-        json_decref(names);
+        (void)json_object_set_new(data, snp_json_str(line, "label", ""), shown);
     }
     put_some(m, "files", data);
 }
@@ -318,40 +333,25 @@ static void files_add(struct result_builder *m)
 static void denials_add(struct result_builder *m)
 {
     const json_t *head = m->view->head;
+    /* The hint of the error has its line. */
     const char *told = snp_hint_of(json_object_get(head, "error"), SNP_HINT_MODEL);
-    /* told: has its line */
-    snp_autojson json_t *list = snp_summary_denials(head, SNP_HINT_MODEL, told, DENIALS_SHOWN);
-    json_t *data = json_array();
-    size_t i;
-    json_t *line;
+    snp_autojson json_t *lines = snp_summary_denials(head, SNP_HINT_MODEL, told, DENIALS_SHOWN);
 
-    m->text.r = list == NULL ? SNP_E_NOMEM : m->text.r;
-    json_array_foreach(list, i, line)
-    {
-        const char *hint = snp_json_str(line, "hint", NULL);
-        snp_autosay struct snp_say text = SNP_SAY(BUILD_MAX);
-
-        snp_say_string(&text, json_object_get(line, "text"), SESSION_TEXT >> m->halvings);
-        snp_say(&text, "%s%s", hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
-        line_begin(m);
-        snp_say(&m->text, "[denied] %s", snp_say_cstr(&text));
-        (void)json_array_append_new(data, snp_text_json(&text.buf));
-    }
-    put_some(m, "denials", data);
+    put_some(m, "denials", lines_add(m, "denied", lines, SESSION_TEXT));
 }
 
 static void limit_add(struct result_builder *m)
 {
     const json_t *limit = json_object_get(m->view->head, "limit");
-    const char *key = snp_json_str(limit, "key", "?");
-    const char *text = snp_json_str(limit, "text", "?");
+    snp_autofree char *text = snp_summary_limit(m->view->head, SNP_HINT_MODEL);
 
-    if (!json_is_object(limit)) {
-        return;
+    if (text != NULL) {
+        line_begin(m);
+        snp_say(&m->text, "[limit] %s%s", text, snp_mcp_more(limit));
+        put(m, "limit",
+            json_pack("{s:s, s:s}", "key", snp_json_str(limit, "key", "?"), "value",
+                      snp_json_str(limit, "text", "?")));
     }
-    line_begin(m);
-    snp_say(&m->text, "[limit] %s is %s%s", key, text, snp_mcp_more(limit));
-    put(m, "limit", json_pack("{s:s, s:s}", "key", key, "value", text));
 }
 
 /* What became of the session: the sentences in text, the facts in data. */
@@ -385,16 +385,8 @@ static void session_add(struct result_builder *m)
 {
     snp_autojson json_t *lines = snp_summary_session(m->view->head, LIST_SHOWN);
     const char *unsaved = snp_json_str(json_object_get(m->view->head, "unsaved"), "text", NULL);
-    size_t i;
-    json_t *line;
 
-    m->text.r = lines == NULL ? SNP_E_NOMEM : m->text.r;
-    json_array_foreach(lines, i, line)
-    {
-        line_begin(m);
-        snp_say(&m->text, "[session] %s: ", snp_json_str(line, "label", ""));
-        snp_say_string(&m->text, json_object_get(line, "text"), SESSION_TEXT >> m->halvings);
-    }
+    json_decref(lines_add(m, "session", lines, SESSION_TEXT));
     session_data_add(m);
     if (unsaved != NULL) {
         line_begin(m);

@@ -105,8 +105,7 @@ static void program_run(struct snp_task *task, const char *program, size_t n, sn
 /* Whether the cell was fine; else the task has ended with what it says. */
 static bool check(struct snp_task *task, const json_t *head)
 {
-    const struct snp_cell_view view = {
-        .head = head, .session_id = task->session_id, .notes = "", .timeout_s = HELPER_MS / 1e3};
+    const struct snp_cell_view view = {.head = head, .session_id = task->session_id, .notes = ""};
     snp_autosay struct snp_say text = SNP_SAY(PROGRAM_MAX);
 
     snp_cell_error(&text, &view);

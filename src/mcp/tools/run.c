@@ -43,21 +43,6 @@ static uint64_t timeout_ms(const struct snp_task *task)
     return seconds > 0 ? (uint64_t)(seconds * 1000) : profile == NULL ? 0 : profile->timeout_ms;
 }
 
-static double timeout_in_force(const struct snp_task *task, const json_t *head)
-{
-    const json_t *limit = json_object_get(head, "limit");
-    const json_t *defaults = json_object_get(task->service->options.exec, "defaults");
-    uint64_t ms = timeout_ms(task);
-
-    if (ms == 0 && snp_streq(snp_json_str(limit, "key", ""), "timeout")) {
-        ms = (uint64_t)snp_json_int(limit, "value", 0);
-    }
-    if (ms == 0) {
-        ms = (uint64_t)snp_json_int(defaults, "timeout_ms", 30000);
-    }
-    return (double)ms / 1000;
-}
-
 /* The result of the cell, or why there is none ----------------------------------------------- */
 
 /* A line for the model, after the output. */
@@ -96,7 +81,6 @@ static void on_result(struct snp_task *task, json_t *head)
         .code = is_command(task) ? NULL : json_string_value(text),
         .code_len = json_string_length(text),
         .session_id = task->session_id,
-        .timeout_s = timeout_in_force(task, head),
     };
 
     note_not_applied(task, head);
