@@ -21,6 +21,9 @@ enum {
     SHOWN_MAX = 64,
 };
 
+static const char *const source_text[SNP_SOURCES] = {
+    "", [SNP_ATTESTED] = "attested; ", [SNP_CLAIMED] = "claimed; ", [SNP_BY_END] = ""};
+
 /* Forms that have been printed: the second time their name will do. */
 struct shown {
     const struct snp_record *forms[SHOWN_MAX];
@@ -96,7 +99,7 @@ static void rows_print(FILE *out,
 
         (void)fprintf(out, "| %s`%s` | ", before, field->name);
         type_print(out, field);
-        (void)fprintf(out, " | %s", field->text);
+        (void)fprintf(out, " | %s%s", source_text[field->source], field->text);
         for (size_t j = 0; !words_are_told(field) && field->words[j] != NULL; j++) {
             (void)fprintf(out, "%s`%s`", j == 0 ? (field->text[0] == '\0' ? "" : ": ") : ", ",
                           field->words[j]);
@@ -213,7 +216,8 @@ static void members_type(FILE *out, const struct snp_record *form, int indent)
         const struct snp_field *field = &form->fields[i];
 
         if (field->text[0] != '\0') {
-            (void)fprintf(out, "%*s/** %s */\n", indent, "", field->text);
+            (void)fprintf(out, "%*s/** %s%s */\n", indent, "", source_text[field->source],
+                          field->text);
         }
         (void)fprintf(out, "%*s%s%s: ", indent, "", field->name,
                       (field->types & SNP_T_OPT) != 0 ? "?" : "");

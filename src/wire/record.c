@@ -123,7 +123,7 @@ static int size_check(const json_t *value,
     return 0;
 }
 
-static const struct snp_field *field_find(const struct snp_record *record, const char *name)
+const struct snp_field *snp_record_field(const struct snp_record *record, const char *name)
 {
     for (size_t i = 0; i < record->n_fields; i++) {
         if (strcmp(record->fields[i].name, name) == 0) {
@@ -245,7 +245,7 @@ int snp_record_check(json_t *object, const struct snp_record *record, struct snp
     }
     json_object_foreach(object, key, value)
     {
-        if (field_find(record, key) == NULL &&
+        if (snp_record_field(record, key) == NULL &&
             !(record->tag != NULL && strcmp(key, record->tag) == 0)) {
             return unknown_member(record, key, err);
         }

@@ -5,7 +5,8 @@
 /*
  * The form of a JSON object that crosses a border of trust, and the C struct it is read into.
  *
- * A list of fields is a macro that says each field once: F(S, kind, name, need, max, more, text).
+ * A list of fields is a macro that says each field once: F(S, kind, name, need, max, more, text,
+ * members of struct snp_field, as .source).
  *   S     the struct, from the macro's caller
  *   kind  STR, WORD, INT, ... as below: the JSON type and the type in C
  *   need  MUST, OPT (may be absent), NIL (may be null), OPTNIL, SAID (OPT, and written always);
@@ -53,6 +54,15 @@ enum snp_held {
 
 #define SNP_NO_NUMBER INT64_MIN
 
+/* Where the value of a member of a result comes from (docs/result.md). */
+enum snp_origin {
+    SNP_SOURCE_NONE = 0,
+    SNP_ATTESTED, /* from outside the code: supervisor, pid 1, kernel */
+    SNP_CLAIMED,  /* from a process that the code shares, and can forge */
+    SNP_BY_END,   /* either, by how the cell ended */
+    SNP_SOURCES,
+};
+
 struct snp_record;
 
 struct snp_field {
@@ -64,6 +74,9 @@ struct snp_field {
     enum snp_held held;
     size_t offset;
     const char *text;
+    enum snp_origin source;
+    const char *people; /* the label of its line for people; NULL = its name */
+    const char *models; /* the word before its lines for models; NULL = none */
 };
 
 struct snp_record {
@@ -120,14 +133,14 @@ struct snp_record {
 #define SNP_KIND_ANY(need, more)  .types = SNP_T_ANY | (need), .held = SNP_HELD_JSON
 /* clang-format on */
 
-#define SNP_FIELD_MEMBER(S, kind, name, need, max, more, text) SNP_C_##kind name;
-#define SNP_FIELD_ROW(S, kind, name, need, max, more, text) \
-    SNP_FIELD_NAMED(#name, S, kind, name, need, max, more, text),
+#define SNP_FIELD_MEMBER(S, kind, name, need, max, more, ...) SNP_C_##kind name;
+#define SNP_FIELD_ROW(S, kind, name, need, max, more, ...) \
+    SNP_FIELD_NAMED(#name, S, kind, name, need, max, more, __VA_ARGS__),
 /* A row of a table by hand, for a name that C does not allow. */
-#define SNP_FIELD_NAMED(name_, S, kind, member, need, max_, more, text_)                \
-    {                                                                                   \
-        .name = (name_), .max = (max_), .offset = offsetof(S, member), .text = (text_), \
-        SNP_KIND_##kind(SNP_NEED_##need, more)                                          \
+#define SNP_FIELD_NAMED(name_, S, kind, member, need, max_, more, ...)                      \
+    {                                                                                       \
+        .name = (name_), .max = (max_), .offset = offsetof(S, member), .text = __VA_ARGS__, \
+        SNP_KIND_##kind(SNP_NEED_##need, more)                                              \
     }
 /* Both take a row R(tag, what, fields, more members of struct snp_record) of a list of records. */
 #define SNP_RECORD_DECLARE(tag, what_, list, ...) \
@@ -166,6 +179,9 @@ void snp_record_read(const json_t *object, const struct snp_record *record, void
 json_t *snp_record_write(const struct snp_record *record, const void *from);
 
 #define SNP_WRITE(tag, ...) snp_record_write(&tag##_form, &(const struct tag){__VA_ARGS__})
+
+/* NULL = it has no such field. */
+const struct snp_field *snp_record_field(const struct snp_record *record, const char *name);
 
 /* The place of a word among words; -1 = it is none of them, or NULL. */
 int snp_word_find(const char *const *words, const char *word);

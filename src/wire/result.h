@@ -54,7 +54,7 @@ extern const char *const snp_wait_reasons[];
 #define SNP_RESULT_TRANSACTION(F, S) \
     F(S, STR,  interpreter, MUST, 32, 0, "standby, off, unavailable, dropped_for_memory") \
     F(S, STR,  workspace, MUST,   32, 0, "copied, off, unavailable") \
-    F(S, STRS, notes,     MUST,   16, 0, "the reason, and what would not be undone")
+    F(S, STRS, notes,     MUST,   16, 0, "the reason, and what would not be undone", .people = "not undone")
 
 #define SNP_RESULT_SOURCES(F, S) \
     F(S, STRS, attested,  MUST,   64, 0, "names of members") \
@@ -76,54 +76,54 @@ extern const char *const snp_wait_reasons[];
     F(S, STRS, degraded,  MUST,   64, 0, "controls that could not be had")
 
 #define SNP_RESULT(F, S) \
-    F(S, STR,  session,   MUST,   SNP_SESSION_ID_LEN, 0, "attested; id") \
-    F(S, INT,  cell,      MUST,   0, 0, "attested; number in its session, from 1") \
-    F(S, NUM,  epoch,     OPT,    0, 0, "attested; of the sandbox that ran it: 1, and one more each time the session was woken, rolled back or cleared") \
-    F(S, WORD, status,    MUST,   0, snp_result_statuses, "attested, but ok and error of Python are claimed; `error`: exception, or exit code other than 0. In `history` and `show`, of cells without a result, also `running`; `refused`: it could not be run, and left nothing; `unknown`: the daemon or the machine ended while it ran") \
-    F(S, WORD, state,     MUST,   0, snp_result_states, "attested; `rolled_back`: the cell was killed (or failed, with `atomic`), and variables and files are as before it, as far as `transaction` says, and no process that was there before runs; `lost`: the interpreter was killed, variables are as at the session's start, files stay (with `transaction.workspace` copied they are as before the cell); `restored_from_checkpoint`: it was killed, and the session goes back to its latest checkpoint") \
-    F(S, NEG,  exit_code, NIL,    0, 0, "attested for commands, else claimed; for Python the code of SystemExit, or of the last failed line with !; null if there is none") \
-    F(S, STR,  signal,    NIL,    32, 0, "attested; name of the signal that ended interpreter or command during the cell; not of the kill that undoes a cell which had ended") \
-    F(S, TEXT, stdout,    OPT,    0, 0, "claimed; at most `output` characters, head and tail") \
-    F(S, TEXT, stderr,    OPT,    0, 0, "claimed; likewise") \
-    F(S, TEXT, value,     NIL,    0, 0, "claimed; repr of the last expression") \
-    F(S, TEXT, result,    NIL,    0, 0, "claimed; repr of `result` if the cell set it") \
-    F(S, ARR,  displays,  OPT,    0, NULL, "claimed; [{mime type: text, or base64 for binary types}]") \
-    F(S, OBJ,  error,     NIL,    0, &snp_result_error_form, "claimed; null, or the exception") \
-    F(S, ARR,  denials,   MUST,   32, &snp_result_denial_form, "refused operations, each with its source") \
-    F(S, INT,  denials_dropped, MUST, 0, 0, "attested; number of denials beyond the 32 listed") \
-    F(S, BOOL, restarted, MUST,   0, 0, "attested; this cell began in a new interpreter, because the interpreter before was killed; the result of that cell said `lost`") \
-    F(S, OBJ,  transaction, OPT,  0, &snp_result_transaction_form, "attested, names in notes are claimed; what protected this cell, known before it ran. Never covered: /tmp, /dev/shm") \
-    F(S, OBJ,  limit,     NIL,    0, &snp_result_limit_form, "attested; the limit that ended or cut the cell") \
-    F(S, OBJ,  usage,     MUST,   0, &snp_result_usage_form, "attested; what the cell used") \
-    F(S, OBJ,  output,    MUST,   0, &snp_result_output_form, "attested; what was printed") \
-    F(S, OBJ,  files,     MUST,   0, &snp_result_files_form, "attested; what changed in the workspace") \
-    F(S, OBJ,  manifest,  OPT,    0, &snp_result_manifest_form, "attested; what was enforced, see below") \
-    F(S, OBJ,  sources,   MUST,   0, &snp_result_sources_form, "attested; which members are which")
+    F(S, STR,  session,   MUST,   SNP_SESSION_ID_LEN, 0, "id", .source = SNP_ATTESTED) \
+    F(S, INT,  cell,      MUST,   0, 0, "number in its session, from 1", .source = SNP_ATTESTED) \
+    F(S, NUM,  epoch,     OPT,    0, 0, "of the sandbox that ran it: 1, and one more each time the session was woken, rolled back or cleared", .source = SNP_ATTESTED) \
+    F(S, WORD, status,    MUST,   0, snp_result_statuses, "attested, but ok and error of Python are claimed; `error`: exception, or exit code other than 0. In `history` and `show`, of cells without a result, also `running`; `refused`: it could not be run, and left nothing; `unknown`: the daemon or the machine ended while it ran", .source = SNP_BY_END) \
+    F(S, WORD, state,     MUST,   0, snp_result_states, "`rolled_back`: the cell was killed (or failed, with `atomic`), and variables and files are as before it, as far as `transaction` says, and no process that was there before runs; `lost`: the interpreter was killed, variables are as at the session's start, files stay (with `transaction.workspace` copied they are as before the cell); `restored_from_checkpoint`: it was killed, and the session goes back to its latest checkpoint", .source = SNP_ATTESTED, .models = "session") \
+    F(S, NEG,  exit_code, NIL,    0, 0, "attested for commands, else claimed; for Python the code of SystemExit, or of the last failed line with !; null if there is none", .source = SNP_BY_END) \
+    F(S, STR,  signal,    NIL,    32, 0, "name of the signal that ended interpreter or command during the cell; not of the kill that undoes a cell which had ended", .source = SNP_ATTESTED) \
+    F(S, TEXT, stdout,    OPT,    0, 0, "at most `output` characters, head and tail", .source = SNP_CLAIMED) \
+    F(S, TEXT, stderr,    OPT,    0, 0, "as stdout", .source = SNP_CLAIMED) \
+    F(S, TEXT, value,     NIL,    0, 0, "repr of the last expression", .source = SNP_CLAIMED) \
+    F(S, TEXT, result,    NIL,    0, 0, "repr of `result` if the cell set it", .source = SNP_CLAIMED) \
+    F(S, ARR,  displays,  OPT,    0, NULL, "[{mime type: text, or base64 for binary types}]", .source = SNP_CLAIMED) \
+    F(S, OBJ,  error,     NIL,    0, &snp_result_error_form, "null, or the exception", .source = SNP_CLAIMED) \
+    F(S, ARR,  denials,   MUST,   32, &snp_result_denial_form, "refused operations, each with its source", .people = "denied", .models = "denied") \
+    F(S, INT,  denials_dropped, MUST, 0, 0, "number of denials beyond the 32 listed", .source = SNP_ATTESTED) \
+    F(S, BOOL, restarted, MUST,   0, 0, "this cell began in a new interpreter, because the interpreter before was killed; the result of that cell said `lost`", .source = SNP_ATTESTED, .models = "session") \
+    F(S, OBJ,  transaction, OPT,  0, &snp_result_transaction_form, "names in notes are claimed; what protected this cell, known before it ran. Never covered: /tmp, /dev/shm", .source = SNP_ATTESTED, .models = "session") \
+    F(S, OBJ,  limit,     NIL,    0, &snp_result_limit_form, "the limit that ended or cut the cell", .source = SNP_ATTESTED) \
+    F(S, OBJ,  usage,     MUST,   0, &snp_result_usage_form, "what the cell used", .source = SNP_ATTESTED) \
+    F(S, OBJ,  output,    MUST,   0, &snp_result_output_form, "what was printed", .source = SNP_ATTESTED) \
+    F(S, OBJ,  files,     MUST,   0, &snp_result_files_form, "what changed in the workspace", .source = SNP_ATTESTED, .models = "files") \
+    F(S, OBJ,  manifest,  OPT,    0, &snp_result_manifest_form, "what was enforced, see below", .source = SNP_ATTESTED) \
+    F(S, OBJ,  sources,   MUST,   0, &snp_result_sources_form, "which members are which", .source = SNP_ATTESTED)
 
 #define SNP_RESULT_RESTORED(F, S) \
     F(S, INT,  checkpoint, NIL,   0, 0, "its number; null: there was none") \
     F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
     F(S, ARR,  missing,   MUST,   0, NULL, "cells after it that the caller gave up or `skip` left out") \
     F(S, ARR,  replayed,  MUST,   0, NULL, "cells that were run again") \
-    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: what its replay left otherwise than its first run)") \
-    F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint that the caller gave up") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: what its replay left otherwise than its first run)", .people = "not restored") \
+    F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint that the caller gave up", .people = "not restored") \
     F(S, BOOL, image,     OPT,    0, 0, "only if variables could not hold everything: whether the session goes on exactly as it was, by an image of its memory") \
-    F(S, STR,  no_image,  OPT,    0, 0, "why not") \
+    F(S, STR,  no_image,  OPT,    0, 0, "why not", .people = "no image") \
     F(S, INT,  wake_us,   MUST,   0, 0, "time taken")
 #define SNP_RESULT_SAVED(F, S) \
     F(S, OBJ,  made,      NIL,    0, NULL, "the answer of the method `checkpoint`") \
-    F(S, STR,  error,     NIL,    0, 0, "why there is none")
+    F(S, STR,  error,     NIL,    0, 0, "why there is none", .people = "not saved")
 #define SNP_RESULT_NOT_APPLIED(F, S) \
     F(S, STR,  setting,   MUST,   0, 0, "`tier`, `template`, `project`, `rootfs`, `engine`, `network`, or a limit, as `memory`") \
     F(S, STR,  session,   MUST,   0, 0, "its value in the session") \
     F(S, STR,  asked,     MUST,   0, 0, "the configured value")
 /* What the daemon adds to a tier's. */
 #define SNP_RESULT_ADDED(F, S) \
-    F(S, STR,  name,      NIL,    0, 0, "attested; of the session, null for an unnamed one") \
-    F(S, OBJ,  restored,  NIL,    0, &snp_result_restored_form, "attested; of the first cell after the session was woken, else null") \
-    F(S, OBJ,  checkpoint, OPT,   0, &snp_result_saved_form, "attested; only with `checkpoint: \"cell\"`") \
-    F(S, ARR,  not_applied, OPT,  0, &snp_result_not_applied_form, "attested; only if there are any: settings named in `configured` of the call, and the engine of DOCKER_HOST, for which the session keeps another value") \
-    F(S, OBJ,  unsaved,   OPT,    0, NULL, "attested; only if the latest save of the session failed: {`session`, `cell`, `reason`, `text`, `error`}, as in docs/wire.md")
+    F(S, STR,  name,      NIL,    0, 0, "of the session, null for an unnamed one", .source = SNP_ATTESTED) \
+    F(S, OBJ,  restored,  NIL,    0, &snp_result_restored_form, "of the first cell after the session was woken, else null", .source = SNP_ATTESTED, .models = "session") \
+    F(S, OBJ,  checkpoint, OPT,   0, &snp_result_saved_form, "only with `checkpoint: \"cell\"`", .source = SNP_ATTESTED, .models = "session") \
+    F(S, ARR,  not_applied, OPT,  0, &snp_result_not_applied_form, "only if there are any: settings named in `configured` of the call, and the engine of DOCKER_HOST, for which the session keeps another value", .source = SNP_ATTESTED) \
+    F(S, OBJ,  unsaved,   OPT,    0, NULL, "only if the latest save of the session failed: {`session`, `cell`, `reason`, `text`, `error`}, as in docs/wire.md", .source = SNP_ATTESTED)
 
 #define SNP_EVENT_GAP(F, S) \
     F(S, WORD, stream,    MUST,   16, snp_result_streams, "which output") \
@@ -160,6 +160,9 @@ extern const char *const snp_wait_reasons[];
     R(snp_event_gone, "gone", SNP_EVENT_GONE, .tag = "event")
 SNP_RESULT_RECORDS(SNP_RECORD_DECLARE)
 /* clang-format on */
+
+/* The labels of a line of text/summary.h, which names a member of a result, or a part of one. */
+void snp_result_labels(const json_t *line, const char **ret_people, const char **ret_models);
 
 struct snp_event_waiting {
     const char *why; /* member "for" */

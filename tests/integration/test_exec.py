@@ -5,6 +5,7 @@ import base64
 import concurrent.futures
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable
 
@@ -17,6 +18,17 @@ from lib import Json
 def ok(result: Json) -> Json:
     assert result["status"] == "ok", result["error"]
     return result
+
+
+def test_sources_are_those_of_the_documents(sandbox: lib.Sandbox) -> None:
+    with open(os.path.join(os.path.dirname(__file__), "../../docs/result.md"), encoding="utf-8") as page:
+        rows = re.findall(r"^\| `(\w+)` \|[^|]*\| (attested|claimed)(;| for|, but)", page.read(), re.M)
+    python, command = sandbox.exec("1")["sources"], sandbox.exec(argv=["true"])["sources"]
+    for source in "attested", "claimed":
+        fixed = {name for name, said, more in rows if said == source and more == ";"}
+        assert fixed and fixed <= {*python[source]} and fixed <= {*command[source]}
+    either = {name for name, _, more in rows if more != ";"}
+    assert either == {"status", "exit_code"} == {*python["claimed"]} & {*command["attested"]}
 
 
 # Values ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include "base/text/text.h"
 #include "base/text/traceback.h"
 #include "run/tool/redact.h"
+#include "wire/result.h"
 
 enum {
     OUT_TEXT = 6000, /* characters */
@@ -153,7 +154,7 @@ static void line_append(json_t *list, char *text)
     free(text);
 }
 
-/* ["LABEL: TEXT; HINT"] of the lines of a summary, which it takes; no label: "denied". */
+/* ["LABEL: TEXT; HINT"] of the lines of a summary, which it takes. */
 static json_t *lines_list(json_t *lines)
 {
     json_t *list = json_array();
@@ -162,10 +163,13 @@ static json_t *lines_list(json_t *lines)
 
     json_array_foreach(lines, i, line)
     {
-        const char *name = snp_json_str(line, "label", "denied");
         const char *hint = snp_json_str(line, "hint", NULL);
-        const bool is_named = strcmp(name, "denied") != 0; /* else the list is named so */
+        const char *name;
+        const char *list_name; /* if it is the same, the list is named so */
+        bool is_named;
 
+        snp_result_labels(line, &name, &list_name);
+        is_named = !snp_streq(name, list_name);
         line_append(list, snp_format("%s%s%s%s%s", is_named ? name : "", is_named ? ": " : "",
                                      snp_json_str(line, "text", ""), hint == NULL ? "" : "; ",
                                      hint == NULL ? "" : hint));

@@ -1134,7 +1134,7 @@ export interface RawResult {
   signal: string | null;
   /** claimed; at most `output` characters, head and tail */
   stdout?: string;
-  /** claimed; likewise */
+  /** claimed; as stdout */
   stderr?: string;
   /** claimed; repr of the last expression */
   value: string | null;
@@ -1182,7 +1182,7 @@ export interface RawResult {
   denials_dropped: number;
   /** attested; this cell began in a new interpreter, because the interpreter before was killed; the result of that cell said `lost` */
   restarted: boolean;
-  /** attested, names in notes are claimed; what protected this cell, known before it ran. Never covered: /tmp, /dev/shm */
+  /** attested; names in notes are claimed; what protected this cell, known before it ran. Never covered: /tmp, /dev/shm */
   transaction?: {
     /** standby, off, unavailable, dropped_for_memory */
     interpreter: string;

@@ -17,21 +17,22 @@ enum {
     FILES_BYTES = 64 << 10,
 };
 
-static void add(json_t *lines, const char *label, struct snp_say *text)
+/* part: of the member, NULL = it is about the member as a whole. */
+static void add(json_t *lines, const char *member, const char *part, struct snp_say *text)
 {
     if (text->r == 0 && text->buf.len > 0) {
-        (void)json_array_append_new(
-            lines, json_pack("{s:s, s:o}", "label", label, "text", snp_text_json(&text->buf)));
+        (void)json_array_append_new(lines, json_pack("{s:s, s:s*, s:o}", "member", member, "part",
+                                                     part, "text", snp_text_json(&text->buf)));
     }
     snp_say_done(text);
 }
 
-static void add_text(json_t *lines, const char *label, const char *text)
+static void add_text(json_t *lines, const char *member, const char *part, const char *text)
 {
     struct snp_say said = SNP_SAY(LINE_BYTES);
 
     snp_say(&said, "%s", text);
-    add(lines, label, &said);
+    add(lines, member, part, &said);
 }
 
 /* The end of a cell ------------------------------------------------------------------------ */
@@ -143,8 +144,9 @@ static void add_files(json_t *lines, const char *kind, const json_t *paths, size
         say_name(&text, names, ", ", rest);
     }
     if (json_array_size(names) > 0) {
-        (void)json_array_append_new(lines, json_pack("{s:s, s:o, s:O}", "label", kind, "text",
-                                                     snp_text_json(&text.buf), "names", names));
+        (void)json_array_append_new(lines, json_pack("{s:s, s:s, s:o, s:O}", "member", "files",
+                                                     "part", kind, "text", snp_text_json(&text.buf),
+                                                     "names", names));
     }
     snp_say_done(&text);
     json_decref(names);
@@ -197,16 +199,16 @@ static void add_state(json_t *lines, const json_t *result)
     const char *text = state_text(result);
 
     if (snp_json_bool(result, "restarted", false)) {
-        add_text(lines, "restarted", "variables of earlier cells are lost; files stay");
+        add_text(lines, "restarted", NULL, "variables of earlier cells are lost; files stay");
     }
     if (text == NULL) {
         return;
     }
-    add_text(lines, "state", text);
+    add_text(lines, "state", NULL, text);
     for (size_t i = 0; i < json_array_size(notes); i++) {
         const char *note = json_string_value(json_array_get(notes, i));
 
-        add_text(lines, "not undone", note == NULL ? "?" : note);
+        add_text(lines, "transaction", "notes", note == NULL ? "?" : note);
     }
 }
 
@@ -238,7 +240,7 @@ static void add_puts(json_t *lines, const json_t *puts)
     if (n > NAMES_SHOWN) {
         snp_say(&text, " and %zu more", n - NAMES_SHOWN);
     }
-    add(lines, "not restored", &text);
+    add(lines, "restored", "missing_puts", &text);
 }
 
 /* Nothing of a session that was restored whole. */
@@ -259,7 +261,7 @@ static void add_restored(json_t *lines, const json_t *restored, size_t most)
         snp_say(&text, "the state after cell %lld; missing: ", cell);
     }
     say_cells(&text, "cells ", missing);
-    add(lines, "restored", &text);
+    add(lines, "restored", NULL, &text);
     add_puts(lines, json_object_get(restored, "missing_puts"));
     for (size_t i = 0; i < n_failed && i < most; i++) {
         const json_t *row = json_array_get(failed, i);
@@ -267,16 +269,16 @@ static void add_restored(json_t *lines, const json_t *restored, size_t most)
 
         snp_say(&each, "%.*s: %.*s", NAME_BYTES, snp_json_str(row, "name", "?"), NAME_BYTES,
                 snp_json_str(row, "reason", "?"));
-        add(lines, "not restored", &each);
+        add(lines, "restored", "failed", &each);
     }
     if (n_failed > most) {
         struct snp_say rest = SNP_SAY(LINE_BYTES);
 
         snp_say(&rest, "%zu more", n_failed - most);
-        add(lines, "not restored", &rest);
+        add(lines, "restored", "failed", &rest);
     }
     if (n_failed > 0 && no_image != NULL) {
-        add_text(lines, "no image", no_image);
+        add_text(lines, "restored", "no_image", no_image);
     }
 }
 
@@ -293,7 +295,7 @@ json_t *snp_summary_session(const json_t *result, size_t most)
         struct snp_say text = SNP_SAY(LINE_BYTES);
 
         snp_say(&text, "this cell could not be saved: %.300s", error);
-        add(lines, "not saved", &text);
+        add(lines, "checkpoint", "error", &text);
     }
     add_restored(lines, json_object_get(result, "restored"), most);
     return lines;
@@ -349,7 +351,7 @@ json_t *snp_summary_denials(const json_t *result,
             continue;
         }
         say_denial(&text, denial);
-        add(list, "denied", &text);
+        add(list, "denials", NULL, &text);
         if (hint != NULL && !snp_streq(hint, told)) {
             (void)json_object_set_new(json_array_get(list, json_array_size(list) - 1), "hint",
                                       json_string(hint));
@@ -360,7 +362,7 @@ json_t *snp_summary_denials(const json_t *result,
         struct snp_say rest = SNP_SAY(LINE_BYTES);
 
         snp_say(&rest, "%llu more", (unsigned long long)n_more);
-        add(list, "denied", &rest);
+        add(list, "denials", NULL, &rest);
     }
     return list;
 }

@@ -4,8 +4,9 @@
 
 /*
  * The sentences about a result of a cell (docs/result.md), for the command line, MCP and runs: how
- * the cell ended, its limit, files and denials, and the state of its session. Names in them are
- * untrusted: each front end cleans them.
+ * the cell ended, its limit, files and denials, and the state of its session. A line is {member,
+ * part, text}: a member of the result, perhaps a part of that, whose labels wire/result.h has, and
+ * the text. Names in a text are untrusted: each front end cleans them.
  */
 
 #include <stdbool.h>
@@ -23,9 +24,9 @@ char *snp_summary_end(const json_t *result, enum snp_hint_reader reader);
 char *snp_summary_limit(const json_t *result, enum snp_hint_reader reader);
 
 /*
- * The changed files, [{label, text, names}]: labels are "created", "modified" and "deleted"; text
- * is "a, b and 3 more, 7 cache files", names its parts. At most `most` of a kind are named, and no
- * cache files. Ownership as below.
+ * The changed files, a line for each part of `files`: text is "a, b and 3 more, 7 cache files",
+ * `names` has its pieces. At most `most` of a kind are named, and no cache files. Ownership as
+ * below.
  */
 json_t *snp_summary_files(const json_t *result, size_t most);
 
@@ -33,16 +34,15 @@ json_t *snp_summary_files(const json_t *result, size_t most);
 bool snp_summary_is_cache(const char *path);
 
 /*
- * Lines in the order of printing, [{label, text}]: labels are "restarted", "state", "not undone",
- * "not saved", "restored", "not restored" and "no image"; a text is one sentence or a list, and
- * names in it are untrusted. At most `most` of what was not restored are named, the others counted.
- * [] = the session is as the code left it. The caller owns it; NULL = out of memory. result: as in
- * docs/result.md.
+ * The lines of `restarted`, `state`, `transaction`, `checkpoint` and `restored` in the order of
+ * printing; a text is one sentence or a list. At most `most` of what was not restored are named,
+ * the others counted. [] = the session is as the code left it. The caller owns it; NULL = out of
+ * memory.
  */
 json_t *snp_summary_session(const json_t *result, size_t most);
 
 /*
- * The refused operations of a result, [{text, hint}]: text as "network: connect 1.1.1.1:443 (2
+ * The lines of `denials`, with `hint`: text as "network: connect 1.1.1.1:443 (2
  * times), no network [guest]", of which operation, object and rule are untrusted; hint, if there is
  * one and the reader has not just had it, for the reader. told: the hint that has a line already,
  * or NULL. A refusal by the limit that ended the cell is left out, as `limit` reports it. At most

@@ -38,13 +38,6 @@ enum {
     SIGNAL_EXIT = 128,
 };
 
-static const char *const members[] = {
-    "session",     "name",      "cell",     "epoch",           "status",    "state", "restored",
-    "transaction", "exit_code", "signal",   "stdout",          "stderr",    "value", "result",
-    "displays",    "error",     "denials",  "denials_dropped", "restarted", "limit", "usage",
-    "output",      "files",     "manifest", "sources",
-};
-
 /* What a display is saved as. Types that are not here are saved as .bin, text as .txt. */
 static const struct {
     const char *mime;
@@ -355,11 +348,20 @@ static json_t *member_json(const struct snp_view *view, json_t *head, const char
 
 json_t *snp_view_result(const struct snp_view *view, json_t *head)
 {
+    static const struct snp_record *const forms[] = {&snp_result_form, &snp_result_added_form};
     json_t *result = snp_need(json_object());
 
     snp_hints_fill(head, SNP_HINT_PERSON);
-    for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
-        (void)json_object_set_new(result, members[i], member_json(view, head, members[i]));
+    for (size_t i = 0; i < SNP_ARRAY_LEN(forms); i++) {
+        for (size_t j = 0; j < forms[i]->n_fields; j++) {
+            const struct snp_field *field = &forms[i]->fields[j];
+
+            /* A member that the daemon adds only when it applies stays away. */
+            if (forms[i] == &snp_result_form || (field->types & SNP_T_NULL) != 0) {
+                (void)json_object_set_new(result, field->name,
+                                          member_json(view, head, field->name));
+            }
+        }
     }
     (void)json_object_update_missing(result, head);
     return result;
@@ -485,42 +487,34 @@ static void show_end(const json_t *head, const struct shown_result *shown)
     }
 }
 
-/* Lines of a summary; takes them. */
+/*
+ * Lines of a summary; takes them. A hint that is a sentence has a line, a phrase ends the line it
+ * belongs to.
+ */
 static void show_lines(json_t *lines)
 {
-    static const char *const dim[] = {"not undone", "created", "modified", "deleted", NULL};
     size_t i;
     json_t *line;
 
     json_array_foreach(lines, i, line)
     {
-        const char *label = snp_json_str(line, "label", "");
-
-        note(snp_word_find(dim, label) < 0 ? SNP_STYLE_YELLOW : SNP_STYLE_DIM, label,
-             snp_json_str(line, "text", ""));
-    }
-    json_decref(lines);
-}
-
-/* A hint that is a sentence has a line, a phrase ends the line of its denial. */
-static void show_denials(const json_t *head, const struct shown_result *shown)
-{
-    snp_autojson json_t *list = snp_need(
-        snp_summary_denials(head, SNP_HINT_PERSON, text_of(shown->error.hint, NULL), SIZE_MAX));
-    size_t i;
-    json_t *line;
-
-    json_array_foreach(list, i, line)
-    {
+        const char *part = snp_json_str(line, "part", "");
+        bool is_dim =
+            snp_streq(snp_json_str(line, "member", ""), "files") || snp_streq(part, "notes");
         const char *hint = snp_json_str(line, "hint", "");
         bool is_sentence = hint[0] >= 'A' && hint[0] <= 'Z';
+        const char *label;
+        const char *ignored;
 
-        notef(SNP_STYLE_YELLOW, "denied", "%s%s%s", snp_json_str(line, "text", ""),
-              hint[0] == '\0' || is_sentence ? "" : "; ", is_sentence ? "" : hint);
+        snp_result_labels(line, &label, &ignored);
+        notef(is_dim ? SNP_STYLE_DIM : SNP_STYLE_YELLOW, label, "%s%s%s",
+              snp_json_str(line, "text", ""), hint[0] == '\0' || is_sentence ? "" : "; ",
+              is_sentence ? "" : hint);
         if (is_sentence) {
             note(SNP_STYLE_YELLOW, "hint", hint);
         }
     }
+    json_decref(lines);
 }
 
 /* Decode what event_display encoded. */
@@ -676,7 +670,8 @@ int snp_view_finish(struct snp_view *view, json_t *head)
         show_lines(snp_summary_session(head, SIZE_MAX));
     }
     if (!view->is_quiet) {
-        show_denials(head, &shown);
+        show_lines(
+            snp_summary_denials(head, SNP_HINT_PERSON, text_of(shown.error.hint, NULL), SIZE_MAX));
     }
     if (shown.output.handle != NULL && !view->is_quiet) {
         notef(SNP_STYLE_DIM, "full output", "snipara-sandbox output %s", shown.output.handle);

@@ -18,6 +18,7 @@
 #include "mcp/server/cell.h"
 #include "mcp/server/session.h"
 #include "policy/tier_file.h"
+#include "wire/result.h"
 
 enum {
     BUILD_MAX = 1 << 20, /* bytes of a text while it is made */
@@ -282,22 +283,21 @@ static void error_add(struct result_builder *m, const char *reason)
 /* What else happened ---------------------------------------------------------------------- */
 
 /* "[WORD] LABEL: TEXT; HINT" for each line of a summary. New reference: the texts, cleaned. */
-static json_t *lines_add(struct result_builder *m,
-                         const char *word,
-                         const json_t *lines,
-                         size_t max)
+static json_t *lines_add(struct result_builder *m, const json_t *lines, size_t max)
 {
     json_t *data = json_array();
 
     m->text.r = lines == NULL ? SNP_E_NOMEM : m->text.r;
     for (size_t i = 0; i < json_array_size(lines); i++) {
         const json_t *line = json_array_get(lines, i);
-        const char *label = snp_json_str(line, "label", word);
+        const char *label;
+        const char *word;
         const char *hint = snp_json_str(line, "hint", NULL);
         snp_autosay struct snp_say text = SNP_SAY(BUILD_MAX);
 
         snp_say_string(&text, json_object_get(line, "text"), max >> m->halvings);
         snp_say(&text, "%s%s", hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
+        snp_result_labels(line, &label, &word);
         line_begin(m);
         snp_say(&m->text, "[%s] %s%s%s", word, strcmp(label, word) == 0 ? "" : label,
                 strcmp(label, word) == 0 ? "" : ": ", snp_say_cstr(&text));
@@ -313,7 +313,7 @@ static void files_add(struct result_builder *m)
     size_t i;
     json_t *line;
 
-    json_decref(lines_add(m, "files", lines, FILES_TEXT));
+    json_decref(lines_add(m, lines, FILES_TEXT));
     json_array_foreach(lines, i, line)
     {
         const json_t *names = json_object_get(line, "names");
@@ -325,7 +325,7 @@ static void files_add(struct result_builder *m)
             snp_say_string(&text, json_array_get(names, j), LINE_TEXT >> m->halvings);
             (void)json_array_append_new(shown, snp_text_json(&text.buf));
         }
-        (void)json_object_set_new(data, snp_json_str(line, "label", ""), shown);
+        (void)json_object_set_new(data, snp_json_str(line, "part", ""), shown);
     }
     put_some(m, "files", data);
 }
@@ -337,7 +337,7 @@ static void denials_add(struct result_builder *m)
     const char *told = snp_hint_of(json_object_get(head, "error"), SNP_HINT_MODEL);
     snp_autojson json_t *lines = snp_summary_denials(head, SNP_HINT_MODEL, told, DENIALS_SHOWN);
 
-    put_some(m, "denials", lines_add(m, "denied", lines, SESSION_TEXT));
+    put_some(m, "denials", lines_add(m, lines, SESSION_TEXT));
 }
 
 static void limit_add(struct result_builder *m)
@@ -386,7 +386,7 @@ static void session_add(struct result_builder *m)
     snp_autojson json_t *lines = snp_summary_session(m->view->head, LIST_SHOWN);
     const char *unsaved = snp_json_str(json_object_get(m->view->head, "unsaved"), "text", NULL);
 
-    json_decref(lines_add(m, "session", lines, SESSION_TEXT));
+    json_decref(lines_add(m, lines, SESSION_TEXT));
     session_data_add(m);
     if (unsaved != NULL) {
         line_begin(m);

@@ -42,14 +42,6 @@ enum {
     ESCAPED_MAX = 6,        /* of one byte of a name */
 };
 
-static const char *const attested[] = {
-    "session",   "name",   "cell",        "state",    "signal",     "limit",
-    "usage",     "output", "files",       "manifest", "sources",    "denials_dropped",
-    "restarted", "epoch",  "transaction", "restored", "checkpoint", "not_applied",
-};
-
-static const char *const claimed[] = {"stdout", "stderr", "value", "result", "displays", "error"};
-
 /* A string member of the driver's report, cut at max characters; null when it is none. */
 static json_t *text_of(const json_t *object, const char *key, size_t max)
 {
@@ -389,25 +381,23 @@ static json_t *output_of(const struct snp_tier_cell *c)
             : json_null());
 }
 
-static json_t *word_list(const char *const *words, size_t n)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < n; i++) {
-        (void)json_array_append_new(list, json_string(words[i]));
-    }
-    return list;
-}
-
 static json_t *sources(const struct snp_tier_cell *c)
 {
-    json_t *sure = word_list(attested, SNP_ARRAY_LEN(attested));
-    json_t *said = word_list(claimed, SNP_ARRAY_LEN(claimed));
+    static const struct snp_record *const forms[] = {&snp_result_form, &snp_result_added_form};
+    json_t *lists[SNP_SOURCES] = {[SNP_ATTESTED] = json_array(), [SNP_CLAIMED] = json_array()};
 
-    /* Who says ok or error, and which code: the kernel for a command, the driver for Python. */
-    (void)json_array_append_new(c->done == NULL ? sure : said, json_string("status"));
-    (void)json_array_append_new(c->has_exit ? sure : said, json_string("exit_code"));
-    return json_pack("{s:o,s:o}", "attested", sure, "claimed", said);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(forms); i++) {
+        for (size_t j = 0; j < forms[i]->n_fields; j++) {
+            const struct snp_field *field = &forms[i]->fields[j];
+            /* Status and code of a command come from the kernel, of Python from the driver. */
+            bool is_sure = snp_streq(field->name, "status") ? c->done == NULL : c->has_exit;
+            enum snp_origin by_end = is_sure ? SNP_ATTESTED : SNP_CLAIMED;
+
+            (void)json_array_append_new(lists[field->source == SNP_BY_END ? by_end : field->source],
+                                        json_string(field->name));
+        }
+    }
+    return json_pack("{s:o,s:o}", "attested", lists[SNP_ATTESTED], "claimed", lists[SNP_CLAIMED]);
 }
 
 /* A cell that was killed has no report; say what happened in its place. */
