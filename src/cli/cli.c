@@ -18,6 +18,7 @@
 #include "base/cli/term.h"
 #include "base/str.h"
 #include "base/text/escape.h"
+#include "cli/remote.h"
 #include "cli/show/remedy.h"
 #include "cli/show/unsaved.h"
 #include "cli/suite.h"
@@ -480,7 +481,7 @@ static int run_below(struct snp_cli *cli,
     }
     cli->verb = verb;
     cli->is_json = has_option(verb, "json") && snp_opts_flag(opts, "json", false);
-    return verb->run(cli, opts);
+    return verb->run != NULL ? verb->run(cli, opts) : snp_remote_ask(cli, opts);
 }
 
 /* `help sessions list` is `sessions list --help`. */

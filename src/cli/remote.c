@@ -251,6 +251,36 @@ int snp_remote_session_of(struct snp_cli *cli,
     return r < 0 ? r : snp_remote_session(cli, word != NULL ? word : given, ret_session, err);
 }
 
+int snp_remote_end(struct snp_cli *cli,
+                   int r,
+                   struct snp_err *err,
+                   json_t *head,
+                   int (*tell)(struct snp_cli *cli, const char *about, const json_t *answer),
+                   const char *about)
+{
+    snp_autoreply struct snp_reply reply = {0};
+
+    if (r < 0) {
+        json_decref(head);
+    } else {
+        r = snp_remote_call(cli, head, &reply, err);
+    }
+    return r < 0 || cli->is_json ? snp_cli_end(cli, r, err, reply.head)
+                                 : tell(cli, about, reply.head);
+}
+
+int snp_remote_ask(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    struct snp_checkpoint_request asked; /* all such requests have a session and nothing else */
+    snp_autofree char *session = NULL;
+    struct snp_err err;
+    int r = snp_remote_session_of(cli, opts, &session, &err);
+
+    asked.session = session;
+    return snp_remote_end(cli, r, &err, snp_record_write(cli->verb->request, &asked),
+                          cli->verb->tell, session);
+}
+
 int snp_remote_given(const struct snp_opts *opts, char **ret, struct snp_err *err)
 {
     const char *word = snp_opts_arg(opts, 0);

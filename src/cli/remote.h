@@ -25,6 +25,19 @@ int snp_remote_call(struct snp_cli *cli, json_t *head, struct snp_reply *ret, st
     SNP_NODISCARD;
 /* The answer of `sessions.list`. */
 int snp_remote_list(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *err) SNP_NODISCARD;
+/*
+ * The end of a verb that sends one message: r < 0 is why it failed before. Else send head (as
+ * snp_remote_call takes it), and print the answer as JSON or call tell with it; the exit status.
+ * about: for tell.
+ */
+int snp_remote_end(struct snp_cli *cli,
+                   int r,
+                   struct snp_err *err,
+                   json_t *head,
+                   int (*tell)(struct snp_cli *cli, const char *about, const json_t *answer),
+                   const char *about);
+/* A verb that has `request` and `tell`: the exit status. */
+int snp_remote_ask(struct snp_cli *cli, const struct snp_opts *opts);
 /* Make the connection if a daemon runs. SNP_E_NOT_FOUND: none does, and none is started. */
 int snp_remote_find(struct snp_cli *cli, struct snp_err *err) SNP_NODISCARD;
 

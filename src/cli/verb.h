@@ -5,8 +5,10 @@
 /* A row of the tables of verbs. */
 
 #include "base/cli/opt.h"
+#include "base/json.h"
 
 struct snp_cli;
+struct snp_record;
 
 enum {
     SNP_EXIT_OK = 0,
@@ -27,6 +29,9 @@ struct snp_verb {
     const struct snp_verb *const *verbs;
     const struct snp_verb *fallback; /* of those: run when none of them is named; NULL = help */
     int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
+    /* Instead of run: a request about the session of the first word; tell prints its answer. */
+    const struct snp_record *request;
+    int (*tell)(struct snp_cli *cli, const char *session, const json_t *answer);
     const char *program; /* that runs it, by exec: one of ours beside this; NULL = this one */
 };
 

@@ -12,33 +12,11 @@
 #include "cli/show/unsaved.h"
 #include "wire/session.h"
 
-/* A method with a session and nothing else; its answer in *ret. */
-static int session_call(struct snp_cli *cli,
-                        const struct snp_record *form,
-                        const struct snp_opts *opts,
-                        char **ret_session,
-                        struct snp_reply *ret,
-                        struct snp_err *err)
+static int checkpoint_tell(struct snp_cli *cli, const char *session, const json_t *answer)
 {
-    struct snp_checkpoint_request asked; /* that of hibernate is the same */
-    int r = snp_remote_session_of(cli, opts, ret_session, err);
+    SNP_READ(snp_checkpoint_answer, made, answer);
 
-    asked.session = *ret_session;
-    return r < 0 ? r : snp_remote_call(cli, snp_record_write(form, &asked), ret, err);
-}
-
-static int run_checkpoint(struct snp_cli *cli, const struct snp_opts *opts)
-{
-    snp_autoreply struct snp_reply reply = {0};
-    snp_autofree char *session = NULL;
-    struct snp_checkpoint_answer made;
-    struct snp_err err;
-    int r = session_call(cli, &snp_checkpoint_request_form, opts, &session, &reply, &err);
-
-    if (r < 0 || cli->is_json) {
-        return snp_cli_end(cli, r, &err, reply.head);
-    }
-    snp_record_read(reply.head, &snp_checkpoint_answer_form, &made);
+    (void)cli;
     snp_term_printf(stdout,
                     "Saved %s after cell %" PRIu64 ": %" PRIu64 " item%s, %" PRIu64
                     " unchanged, %s written in %s\n",
@@ -48,43 +26,21 @@ static int run_checkpoint(struct snp_cli *cli, const struct snp_opts *opts)
     return SNP_EXIT_OK;
 }
 
-static int run_hibernate(struct snp_cli *cli, const struct snp_opts *opts)
+static int hibernate_tell(struct snp_cli *cli, const char *session, const json_t *answer)
 {
-    snp_autoreply struct snp_reply reply = {0};
-    snp_autofree char *session = NULL;
-    struct snp_err err;
-    int r = session_call(cli, &snp_hibernate_request_form, opts, &session, &reply, &err);
-
-    if (r < 0 || cli->is_json) {
-        return snp_cli_end(cli, r, &err, reply.head);
-    }
+    (void)cli;
     snp_term_printf(stdout, "Hibernated %s; the next cell wakes it.\n", session);
-    snp_lost_tell(json_object_get(reply.head, "lost"),
-                  snp_json_bool(reply.head, "image", false) ? SNP_LOST_IMAGE : "not saved");
+    snp_lost_tell(json_object_get(answer, "lost"),
+                  snp_json_bool(answer, "image", false) ? SNP_LOST_IMAGE : "not saved");
     return SNP_EXIT_OK;
 }
 
-static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
+static int gc_tell(struct snp_cli *cli, const char *about, const json_t *answer)
 {
-    snp_autoreply struct snp_reply reply = {0};
-    const char *budget = snp_opts_str(opts, "budget");
-    uint64_t bytes = 0;
-    struct snp_gc_answer done;
+    SNP_READ(snp_gc_answer, done, answer);
     struct snp_err err;
-    int r;
 
-    if (budget != NULL && (snp_parse_bytes(budget, &bytes) < 0 || bytes > INT64_MAX)) {
-        return snp_cli_usage(cli, "--budget: '%.40s' is not a size; write it as 512m or 2g",
-                             budget);
-    }
-    r = snp_remote_call(
-        cli,
-        SNP_WRITE(snp_gc_request, .budget_bytes = budget == NULL ? SNP_NO_NUMBER : (int64_t)bytes),
-        &reply, &err);
-    if (r < 0 || cli->is_json) {
-        return snp_cli_end(cli, r, &err, reply.head);
-    }
-    snp_record_read(reply.head, &snp_gc_answer_form, &done);
+    (void)about;
     snp_term_printf(stdout, "Freed %s (%" PRIu64 " stored items); the journal uses %s.\n",
                     snp_human_bytes(done.freed_bytes).text, done.blobs,
                     snp_human_bytes(done.bytes).text);
@@ -97,6 +53,22 @@ static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_fail(cli, &err);
     }
     return SNP_EXIT_OK;
+}
+
+static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    const char *budget = snp_opts_str(opts, "budget");
+    uint64_t bytes = 0;
+    struct snp_err err;
+
+    if (budget != NULL && (snp_parse_bytes(budget, &bytes) < 0 || bytes > INT64_MAX)) {
+        return snp_cli_usage(cli, "--budget: '%.40s' is not a size; write it as 512m or 2g",
+                             budget);
+    }
+    return snp_remote_end(
+        cli, 0, &err,
+        SNP_WRITE(snp_gc_request, .budget_bytes = budget == NULL ? SNP_NO_NUMBER : (int64_t)bytes),
+        gc_tell, NULL);
 }
 
 static const struct snp_opt session_options[] = {SNP_CLI_OPT_SESSION, SNP_CLI_OPT_JSON};
@@ -116,7 +88,8 @@ const struct snp_verb snp_verb_checkpoint = {
                    "be saved (open sockets, generators, threads) are named.",
     .spec = SNP_SPEC(session_options, session_args),
     .examples = "checkpoint work\ncheckpoint work --json",
-    .run = run_checkpoint,
+    .request = &snp_checkpoint_request_form,
+    .tell = checkpoint_tell,
 };
 const struct snp_verb snp_verb_hibernate = {
     .name = "hibernate",
@@ -125,7 +98,8 @@ const struct snp_verb snp_verb_hibernate = {
                    "Sessions that are idle for long hibernate without this command.",
     .spec = SNP_SPEC(session_options, session_args),
     .examples = "hibernate work",
-    .run = run_hibernate,
+    .request = &snp_hibernate_request_form,
+    .tell = hibernate_tell,
 };
 const struct snp_verb snp_verb_gc = {
     .name = "gc",

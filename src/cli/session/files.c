@@ -732,43 +732,37 @@ static int run_output(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* ls ------------------------------------------------------------------------------------------- */
 
-static void entries_print(const struct snp_ls_answer *answer)
+static int ls_tell(struct snp_cli *cli, const char *about, const json_t *head)
 {
     static const char *const heads[] = {"Name", "Type", "Size", "Modified"};
     struct snp_table table = SNP_TABLE(heads);
+    SNP_READ(snp_ls_answer, answer, head);
 
-    for (size_t i = 0; i < json_array_size(answer->entries); i++) {
-        SNP_READ(snp_ls_entry, entry, json_array_get(answer->entries, i));
+    (void)cli;
+    (void)about;
+    for (size_t i = 0; i < json_array_size(answer.entries); i++) {
+        SNP_READ(snp_ls_entry, entry, json_array_get(answer.entries, i));
         snp_table_add(&table, json_string_value(entry.name));
         snp_table_add(&table, entry.type);
         snp_table_add(&table, snp_human_bytes(entry.size).text);
         snp_table_add(&table, entry.mtime > 0 ? snp_human_when(entry.mtime).text : NULL);
     }
     snp_table_print(stdout, &table, "no files");
-    if (answer->truncated) {
+    if (answer.truncated) {
         (void)fputs("... and more\n", stderr);
     }
+    return SNP_EXIT_OK;
 }
 
 static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
 {
     autoplace struct session_path place = {0};
-    snp_autoreply struct snp_reply reply = {0};
-    struct snp_ls_answer answer;
     struct snp_err err;
     int r = place_find(cli, opts, snp_opts_arg(opts, 0), ".", &place, &err);
 
-    if (r == 0) {
-        r = snp_remote_call(cli,
-                            SNP_WRITE(snp_ls_request, .session = place.session, .path = place.path),
-                            &reply, &err);
-    }
-    if (r < 0 || cli->is_json) {
-        return snp_cli_end(cli, r, &err, reply.head);
-    }
-    snp_record_read(reply.head, &snp_ls_answer_form, &answer);
-    entries_print(&answer);
-    return SNP_EXIT_OK;
+    return snp_remote_end(cli, r, &err,
+                          SNP_WRITE(snp_ls_request, .session = place.session, .path = place.path),
+                          ls_tell, NULL);
 }
 
 /* Verbs ---------------------------------------------------------------------------------------- */

@@ -315,32 +315,21 @@ static void manifest_put(const json_t *manifest, const json_t *limits)
     }
 }
 
-static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
+static int show_tell(struct snp_cli *cli, const char *session, const json_t *answer)
 {
-    snp_autoreply struct snp_reply reply = {0};
-    snp_autofree char *session = NULL;
-    const json_t *manifest;
+    const json_t *manifest = json_object_get(answer, "manifest");
     const char *key;
     json_t *value;
-    struct snp_err err;
-    int r = snp_remote_session_of(cli, opts, &session, &err);
 
-    if (r == 0) {
-        r = snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = session), &reply,
-                            &err);
-    }
-    if (r < 0 || cli->is_json) {
-        return snp_cli_end(cli, r, &err, reply.head);
-    }
-    json_object_foreach(reply.head, key, value)
+    (void)cli;
+    json_object_foreach((json_t *)(uintptr_t)answer, key, value)
     {
         member_put(key, value);
     }
-    manifest = json_object_get(reply.head, "manifest");
     if (json_is_object(manifest)) {
-        manifest_put(manifest, json_object_get(reply.head, "limits"));
+        manifest_put(manifest, json_object_get(answer, "limits"));
     }
-    snp_missing_tell(reply.head, snp_json_str(reply.head, "name", "?"));
+    snp_missing_tell(answer, snp_json_str(answer, "name", session));
     return SNP_EXIT_OK;
 }
 
@@ -422,7 +411,7 @@ static bool is_among(const json_t *keys, const char *key)
 }
 
 /* "memory: 64 MiB -> 1 GiB, at the next wake" */
-static void set_tell(const struct snp_sessions_set_answer *answer)
+static void limits_tell(const struct snp_sessions_set_answer *answer)
 {
     struct snp_limits was;
     struct snp_limits now;
@@ -455,14 +444,29 @@ static void set_tell(const struct snp_sessions_set_answer *answer)
     }
 }
 
+static int set_tell(struct snp_cli *cli, const char *session, const json_t *answer)
+{
+    SNP_READ(snp_sessions_set_answer, set, answer);
+    snp_autofree char *hibernate = snp_need_format("hibernate %s", session);
+
+    limits_tell(&set);
+    if (json_is_string(set.untried)) {
+        snp_cli_warn(cli,
+                     "it was not tried whether session %s fits (%s); what does not fit is lost "
+                     "at the next wake, unless you hibernate the session",
+                     session, json_string_value(set.untried));
+    }
+    if (json_array_size(set.at_wake) > 0 && snp_streq(set.state, "idle")) {
+        snp_cli_next(cli, hibernate);
+    }
+    return SNP_EXIT_OK;
+}
+
 static int run_set(struct snp_cli *cli, const struct snp_opts *opts)
 {
     const struct snp_config *config = NULL;
-    snp_autoreply struct snp_reply reply = {0};
     snp_autofree char *session = NULL;
-    snp_autofree char *hibernate = NULL;
     snp_autojson json_t *limits = NULL;
-    struct snp_sessions_set_answer answer;
     struct snp_err err;
     int r = snp_cli_config(cli, opts, &config, &err);
 
@@ -473,26 +477,9 @@ static int run_set(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_usage(cli, "no limit to change; name one, such as --memory 1g");
     }
     r = r < 0 ? r : snp_remote_session_of(cli, opts, &session, &err);
-    r = r < 0 ? r
-              : snp_remote_call(
-                    cli, SNP_WRITE(snp_sessions_set_request, .session = session, .limits = limits),
-                    &reply, &err);
-    if (r < 0 || cli->is_json) {
-        return snp_cli_end(cli, r, &err, reply.head);
-    }
-    snp_record_read(reply.head, &snp_sessions_set_answer_form, &answer);
-    set_tell(&answer);
-    if (json_is_string(answer.untried)) {
-        snp_cli_warn(cli,
-                     "it was not tried whether session %s fits (%s); what does not fit is lost "
-                     "at the next wake, unless you hibernate the session",
-                     session, json_string_value(answer.untried));
-    }
-    if (json_array_size(answer.at_wake) > 0 && snp_streq(answer.state, "idle")) {
-        hibernate = snp_need_format("hibernate %s", session);
-        snp_cli_next(cli, hibernate);
-    }
-    return SNP_EXIT_OK;
+    return snp_remote_end(cli, r, &err,
+                          SNP_WRITE(snp_sessions_set_request, .session = session, .limits = limits),
+                          set_tell, session);
 }
 
 /* destroy ---------------------------------------------------------------------------------- */
@@ -709,7 +696,8 @@ static const struct snp_verb verb_show = {
     .name = "show",
     .summary = "show one session: its limits and what is enforced",
     .spec = SNP_SPEC(show_options, one_session),
-    .run = run_show,
+    .request = &snp_sessions_show_request_form,
+    .tell = show_tell,
 };
 static const struct snp_verb verb_destroy = {
     .name = "destroy",

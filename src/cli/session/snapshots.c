@@ -23,49 +23,41 @@ enum {
 
 /* snapshot ----------------------------------------------------------------------------------- */
 
-static void snapshot_tell(const struct snp_snapshot_answer *made, const char *session)
+static int snapshot_tell(struct snp_cli *cli, const char *session, const json_t *answer)
 {
+    SNP_READ(snp_snapshot_answer, made, answer);
+    snp_autobuf struct snp_buf places = SNP_BUF(PLACES_MAX);
     size_t i;
     json_t *where;
 
-    snp_autobuf struct snp_buf places = SNP_BUF(PLACES_MAX);
-
-    json_array_foreach(made->where, i, where)
+    (void)cli;
+    json_array_foreach(made.where, i, where)
     {
         const char *place = json_string_value(where);
 
         (void)!snp_buf_addf(&places, "%s%s %s", i == 0 ? "; " : " and ",
                             snp_streq(place, "disk") ? "on" : "in", place == NULL ? "?" : place);
     }
-    snp_term_printf(stdout, "%s@%s: %s after cell %" PRIu64 " (%s%s)\n", session, made->name,
-                    session, made->cell, snp_human_span(made->us).text,
+    snp_term_printf(stdout, "%s@%s: %s after cell %" PRIu64 " (%s%s)\n", session, made.name,
+                    session, made.cell, snp_human_span(made.us).text,
                     places.len == 0 ? "" : snp_buf_cstr(&places));
-    snp_lost_tell(made->lost, "not saved");
+    snp_lost_tell(made.lost, "not saved");
+    return SNP_EXIT_OK;
 }
 
 static int run_snapshot(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoreply struct snp_reply reply = {0};
     snp_autofree char *given = NULL;
     snp_autofree char *session = NULL;
-    struct snp_snapshot_answer made;
     const char *name = NULL;
     struct snp_err err;
     int r = snp_remote_split(opts, snp_opts_arg(opts, 0), '@', &given, &name, &err);
 
     r = r < 0 ? r : snp_remote_session(cli, given, &session, &err);
-    if (r == 0) {
-        r = snp_remote_call(cli,
-                            SNP_WRITE(snp_snapshot_request, .session = session, .name = name,
-                                      .wait = snp_opts_flag(opts, "wait", false)),
-                            &reply, &err);
-    }
-    if (r < 0 || cli->is_json) {
-        return snp_cli_end(cli, r, &err, reply.head);
-    }
-    snp_record_read(reply.head, &snp_snapshot_answer_form, &made);
-    snapshot_tell(&made, session);
-    return SNP_EXIT_OK;
+    return snp_remote_end(cli, r, &err,
+                          SNP_WRITE(snp_snapshot_request, .session = session, .name = name,
+                                    .wait = snp_opts_flag(opts, "wait", false)),
+                          snapshot_tell, session);
 }
 
 /* snapshots ---------------------------------------------------------------------------------- */
@@ -163,34 +155,13 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* fork ---------------------------------------------------------------------------------------- */
 
-static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
+static int fork_tell(struct snp_cli *cli, const char *from, const json_t *answer)
 {
-    snp_autoreply struct snp_reply reply = {0};
-    snp_autofree char *from = NULL;
-    int64_t n = snp_opts_int(opts, "number", 1);
-    struct snp_fork_answer made;
+    SNP_READ(snp_fork_answer, made, answer);
     size_t i;
     json_t *item;
-    struct snp_err err;
-    int r;
 
-    if (n < 1 || n > FORKS_MAX) {
-        return snp_cli_usage(cli, "--number must be 1 to %d, not %lld", FORKS_MAX, (long long)n);
-    }
-    r = snp_remote_moment_of(opts, snp_opts_arg(opts, 0), &from, &err);
-    if (r == 0 && from == NULL) {
-        return snp_sessions_tell(cli, "fork SESSION");
-    }
-    if (r == 0) {
-        r = snp_remote_call(
-            cli,
-            SNP_WRITE(snp_fork_request, .from = from, .n = n, .name = snp_opts_str(opts, "name")),
-            &reply, &err);
-    }
-    if (r < 0 || cli->is_json) {
-        return snp_cli_end(cli, r, &err, reply.head);
-    }
-    snp_record_read(reply.head, &snp_fork_answer_form, &made);
+    (void)cli;
     json_array_foreach(made.sessions, i, item)
     {
         (void)puts(snp_json_str(item, "name", "?"));
@@ -206,13 +177,46 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
     return SNP_EXIT_OK;
 }
 
+static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autofree char *from = NULL;
+    int64_t n = snp_opts_int(opts, "number", 1);
+    struct snp_err err;
+    int r;
+
+    if (n < 1 || n > FORKS_MAX) {
+        return snp_cli_usage(cli, "--number must be 1 to %d, not %lld", FORKS_MAX, (long long)n);
+    }
+    r = snp_remote_moment_of(opts, snp_opts_arg(opts, 0), &from, &err);
+    if (r == 0 && from == NULL) {
+        return snp_sessions_tell(cli, "fork SESSION");
+    }
+    return snp_remote_end(
+        cli, r, &err,
+        SNP_WRITE(snp_fork_request, .from = from, .n = n, .name = snp_opts_str(opts, "name")),
+        fork_tell, from);
+}
+
 /* rollback ------------------------------------------------------------------------------------ */
+
+static int rollback_tell(struct snp_cli *cli, const char *snapshot, const json_t *answer)
+{
+    SNP_READ(snp_rollback_answer, done, answer);
+    const char *at = strchr(snapshot, '@');
+
+    (void)cli;
+    snp_term_printf(stdout, "Rolled back %s to \"%s\" (cell %" PRIu64 "; from %s, %s).\n",
+                    done.session_name, at == NULL ? snapshot : at + 1, done.cell,
+                    snp_streq(done.how, "memory") ? "memory" : "its checkpoint on disk",
+                    snp_human_span(done.us).text);
+    snp_lost_tell(done.lost, "could not be saved then");
+    snp_lost_tell(done.failed, "could not be restored");
+    return SNP_EXIT_OK;
+}
 
 static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoreply struct snp_reply reply = {0};
     snp_autofree char *snapshot = NULL;
-    struct snp_rollback_answer done;
     struct snp_err err;
     int r = snp_remote_refs_check(opts, &err);
 
@@ -220,22 +224,8 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
     if (r == 0 && snp_opts_n_args(opts) == 0) {
         return snp_snapshots_tell(cli, snapshot, "rollback SESSION@NAME");
     }
-    if (r == 0) {
-        r = snp_remote_call(cli, SNP_WRITE(snp_rollback_request, .snapshot = snapshot), &reply,
-                            &err);
-    }
-    if (r < 0 || cli->is_json) {
-        return snp_cli_end(cli, r, &err, reply.head);
-    }
-    snp_record_read(reply.head, &snp_rollback_answer_form, &done);
-    snp_term_printf(stdout, "Rolled back %s to \"%s\" (cell %" PRIu64 "; from %s, %s).\n",
-                    done.session_name,
-                    strchr(snapshot, '@') == NULL ? snapshot : strchr(snapshot, '@') + 1, done.cell,
-                    snp_streq(done.how, "memory") ? "memory" : "its checkpoint on disk",
-                    snp_human_span(done.us).text);
-    snp_lost_tell(done.lost, "could not be saved then");
-    snp_lost_tell(done.failed, "could not be restored");
-    return SNP_EXIT_OK;
+    return snp_remote_end(cli, r, &err, SNP_WRITE(snp_rollback_request, .snapshot = snapshot),
+                          rollback_tell, snapshot);
 }
 
 /* Verbs ---------------------------------------------------------------------------------------- */
