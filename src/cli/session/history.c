@@ -397,36 +397,14 @@ static json_t *cell_object(struct snp_reply *reply,
     return json_incref(reply->head);
 }
 
-/* The same of a recorded cell, whose displays are saved into display_dir if that is given. */
-static int cell_record(struct snp_cli *cli,
-                       const struct cell_place *place,
-                       const char *display_dir,
-                       json_t **ret,
-                       struct snp_err *err)
-{
-    snp_autoreply struct snp_reply reply = {0};
-    snp_autojson json_t *nothing = json_object();
-    snp_autojson json_t *shown = NULL;
-    struct snp_cell_show_answer cell = {0};
-    struct snp_view view;
-    int r;
-
-    snp_view_init(&view, false, display_dir);
-    r = cell_get(cli, place, &view, &reply, &cell, err);
-    if (r == 0) {
-        shown = snp_view_result(&view, cell.result != NULL ? cell.result : nothing);
-        r = display_dir == NULL ? 0 : snp_view_save(&view, reply.head, err);
-    }
-    if (r == 0) {
-        *ret = cell_object(&reply, &cell, shown);
-    }
-    snp_view_done(&view);
-    return r;
-}
-
+/*
+ * Print a recorded cell, or return it in *ret (NULL = print): a new reference. display_dir: where
+ * its displays are saved; NULL = nowhere.
+ */
 static int cell_show(struct snp_cli *cli,
                      const struct cell_place *place,
                      const char *display_dir,
+                     json_t **ret,
                      struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -438,9 +416,12 @@ static int cell_show(struct snp_cli *cli,
 
     snp_view_init(&view, false, display_dir);
     r = cell_get(cli, place, &view, &reply, &cell, err);
-    if (r == 0) {
-        shown = snp_view_result(&view, cell.result != NULL ? cell.result : nothing);
+    shown = r < 0 ? NULL : snp_view_result(&view, cell.result != NULL ? cell.result : nothing);
+    if (r == 0 && ret == NULL) {
         r = cell_put(&reply, &cell, place->session, shown, &view, err);
+    } else if (r == 0) {
+        r = display_dir == NULL ? 0 : snp_view_save(&view, reply.head, err);
+        *ret = r < 0 ? NULL : cell_object(&reply, &cell, shown);
     }
     snp_view_done(&view);
     return r;
@@ -466,7 +447,7 @@ int snp_history_read(struct snp_cli *cli,
         const struct cell_place place = {name, snp_json_int(json_array_get(rows, i), "cell", 0)};
         snp_autojson json_t *cell = NULL;
 
-        r = cell_record(cli, &place, NULL, &cell, err);
+        r = cell_show(cli, &place, NULL, &cell, err);
         bytes += r < 0 ? 0 : json_dumpb(cell, NULL, 0, JSON_COMPACT);
         if (r == 0 && bytes > READ_BYTES) {
             before = place.cell + 1;
@@ -505,8 +486,7 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
         r = last_cell(cli, place.session, &place.cell, &err);
     }
     if (r == 0) {
-        r = cli->is_json ? cell_record(cli, &place, display_dir, &cell, &err)
-                         : cell_show(cli, &place, display_dir, &err);
+        r = cell_show(cli, &place, display_dir, cli->is_json ? &cell : NULL, &err);
     }
     free(place.session);
     return r < 0 || cli->is_json ? snp_cli_end(cli, r, &err, cell) : SNP_EXIT_OK;
