@@ -147,13 +147,20 @@ int snp_run_process_start(int *ret_fd, struct snp_err *err)
 {
     static char verb[] = "serve-run";
     snp_autofree char *program = NULL;
+    snp_autofree char *suite = NULL;
     snp_autoclose int own = -1;
     snp_autoclose int other = -1;
+    struct snp_err ignored;
     int ends[2];
     int r = snp_own_program("snipara-sandbox", &program, err);
 
     if (r < 0) {
         return r;
+    }
+    if (snp_own_program("agent", &suite, &ignored) < 0) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "runs, diff, apply, export and import need the package "
+                        "snipara-agent, which is not installed");
     }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
         return snp_fail_sys(err, errno, "socketpair");

@@ -17,7 +17,7 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err) SNP_NODISCARD;
 /*
  * Start the process of a run: `snipara-sandbox serve-run`, with our environment, and no child of
  * ours in the end. *ret_fd is our end of its socket, non-blocking; the caller's. SNP_E_NOT_FOUND:
- * it is not installed.
+ * it is not installed; SNP_E_UNSUPPORTED: the suite, which serves runs, is not.
  */
 int snp_run_process_start(int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 

@@ -168,6 +168,10 @@ assert "\n  run  " in user("snipara-sandbox", "--help") and "Usage: " in user("s
 run("apt-get remove -y snipara-agent")  # the runtime is whole without the suite
 assert "\n  run  " not in user("snipara-sandbox", "--help") and user("snipara-sandbox", "exec", "6 * 7") == "42\n"
 user("snipara-sandbox", "run", "x", status=2)
+assert user("python3", "-c", "from snipara_sandbox import Sandbox, SandboxError\n"
+            "with Sandbox() as s:\n  print(s.run('6 * 7').value)\n"
+            "  try: s.export('/tmp/x')\n  except SandboxError as why: print(why)").startswith(
+                "42\nruns, diff, apply, export and import need the package snipara-agent")
 user("snipara-sandbox", "daemon", "stop")
 served(sys.argv[2])
 run("apt-get purge -y snipara-sandbox")
