@@ -357,8 +357,8 @@ int snp_client_connect(const struct snp_client_options *options,
     if (r == SNP_E_NOT_FOUND && has_start) {
         r = start_and_greet(path, options->signal_fd, ret, err);
     }
-    if (r == 0) {
-        (*ret)->has_start = has_start;
-    }
-    return r;
+    SNP_TRY(r);
+    SNP_ASSERT(*ret != NULL);
+    (*ret)->has_start = has_start;
+    return 0;
 }

@@ -50,7 +50,7 @@ enum {
     SNP_CAP_END_SAVE_MS = 20000, /* for checkpoints when the daemon ends */
     SNP_CAP_END_CELL_MS = 5000,  /* for a cell beside which nothing can be saved then */
     SNP_CAP_END_ROOM_MS = 15000, /* of these: for a full disk to have room */
-    SNP_CAP_END_RETRY_MS = 1000, /* between saves meanwhile */
+    SNP_CAP_END_RETRY_MS = 1000, /* between two saves then */
     SNP_CAP_END_TRIES = 3,       /* to save a session then */
     SNP_CAP_END_LOOK_MS = 20,    /* between looks at what is left to be saved */
 };
