@@ -2,19 +2,19 @@
 #ifndef SNP_TIER_ENGINE_ABOUT_H
 #define SNP_TIER_ENGINE_ABOUT_H
 
-/* What a tier says of itself, as data (docs/wire.md, `probe`). */
+/* A tier's description of itself, as data (docs/wire.md, `probe`). */
 
 #include <stdbool.h>
 
 #include "base/json.h"
 
-/* The part that a tier brings. */
+/* The part that each tier supplies. */
 struct snp_about {
-    int rank;                      /* policy/tier_file.h says what it means */
-    bool is_by_name;               /* `auto` never takes it */
-    const char *const *guarantees; /* names; NULL after the last */
-    const char *const *kernels;    /* runtimes that have one of their own; likewise, NULL = none */
-    const char *const *verbs;      /* besides the methods that all serve; likewise */
+    int rank;                      /* see policy/tier_file.h */
+    bool is_by_name;               /* never chosen by `auto` */
+    const char *const *guarantees; /* names; NULL-terminated */
+    const char *const *kernels;    /* runtimes that bring a kernel; NULL-terminated, NULL = none */
+    const char *const *verbs;      /* besides the methods that all tiers serve; NULL-terminated */
 };
 
 /*

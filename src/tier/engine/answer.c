@@ -23,7 +23,7 @@ static void send_frame(struct snp_supervisor *supervisor,
         .raw_len = raw_len,
     };
 
-    /* What is answered is bounded where it is made. If not, only this request fails. */
+    /* Answers are bounded by their makers. If one is too long, only its request fails. */
     if (frame.head_len > SNP_FRAME_HEAD_MAX ||
         frame.raw_len > SNP_FRAME_BODY_MAX - frame.head_len) {
         static const char error[] = "{\"code\":\"limit\",\"message\":\"the answer is too long\"}";

@@ -2,7 +2,7 @@
 #ifndef SNP_TIER_ENGINE_ANSWER_H
 #define SNP_TIER_ENGINE_ANSWER_H
 
-/* What goes to the daemon: answers, errors and events. */
+/* Messages to the daemon: answers, errors and events. */
 
 #include "base/err.h"
 #include "base/json.h"
@@ -17,14 +17,14 @@ void snp_answer_response(struct snp_supervisor *supervisor,
                          size_t raw_len);
 void snp_answer_error(struct snp_supervisor *supervisor, uint32_t id, const struct snp_err *err);
 
-/* An event of request id. */
+/* Send an event of request id. */
 void snp_answer_event(struct snp_supervisor *supervisor,
                       uint32_t id,
                       const json_t *head,
                       const char *raw,
                       size_t raw_len);
 
-/* A session ended by itself. */
+/* Report that a session ended without a request. */
 void snp_answer_gone(struct snp_supervisor *supervisor, const char *session, const char *reason);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The streams of a sandbox: pid 1's, which answers calls and tells what happened, the
- * interpreter's, and the output of both.
+ * The streams of a sandbox: to pid 1 (answers and events), to the interpreter, and the output of
+ * both.
  */
 #include "tier/engine/inside.h"
 
@@ -20,7 +20,7 @@
 #include "wire/rpc.h"
 
 enum {
-    CALL_TIMEOUT_US = 30000000, /* half of the daemon's patience */
+    CALL_TIMEOUT_US = 30000000, /* half of the daemon's timeout */
     TRANSFER_TIMEOUT_US = 600000000,
     READ_CHUNK = 64 << 10,
     READS_MAX = 4
@@ -52,7 +52,7 @@ void snp_sandbox_ask_init(struct snp_sandbox *s,
         .data = data,
     };
     if (type == SNP_INIT_RESTORE || type == SNP_INIT_UNPACK) {
-        s->is_unwritten = false; /* what a cell changes from here on shows in no count */
+        s->is_unwritten = false; /* after this, the workspace's count misses changes of a cell */
     }
     frame.id = s->next_call;
     if (request->fd < 0) {
@@ -82,13 +82,13 @@ static void on_spared(struct snp_sandbox *s, const char *raw)
     memcpy(&number, raw + 4, sizeof(number));
     snp_spared_set(&s->spared, pid, raw[8] != 0);
     if (s->is_pooled && raw[8] == 0) {
-        snp_sandbox_kill(s, "its pristine copy has ended"); /* before anybody counts on it */
+        snp_sandbox_kill(s, "its pristine copy has ended"); /* no request depends on it yet */
     } else if (raw[8] == 0 && pid > 1 && number != UINT32_MAX) {
         s->supervisor->events->copy_gone(s, number);
     } else if (raw[8] != 0 && number == 0) {
         s->supervisor->events->copy_came(s, number);
     }
-    /* Only now it has seen what is in the workspace, to tell what a cell changes. */
+    /* Pid 1 has now seen the workspace, so it can report the changes of a cell. */
     if (s->supervisor->ops->settled != NULL && s->state == SNP_SANDBOX_OPENING) {
         s->supervisor->ops->settled(s);
     }
@@ -187,8 +187,8 @@ static int which_stream(const struct snp_sandbox *s, const uv_poll_t *poll)
 }
 
 /*
- * A few chunks at most, so that a flood from one sandbox leaves room for the others. False at
- * the end.
+ * Read a few chunks at most, so that one sandbox's flood does not starve the others. False at the
+ * end.
  */
 static bool read_output(struct snp_sandbox *s, int stream, unsigned max_reads)
 {
@@ -212,7 +212,7 @@ static void on_output(uv_poll_t *poll, int status, int events)
     struct snp_sandbox *s = poll->data;
 
     (void)events;
-    /* At the end nobody inside can write any more: the rest of the sandbox is on its way out. */
+    /* At the end no process inside can write any more: the sandbox is being removed. */
     if (status < 0 || !read_output(s, which_stream(s, poll), READS_MAX)) {
         (void)uv_poll_stop(poll);
     }
@@ -223,7 +223,7 @@ void snp_sandbox_drain(struct snp_sandbox *s)
     for (int i = 0; i < 2; i++) {
         if (s->out_fd[i] >= 0) {
             (void)read_output(
-                s, i, 32); /* a pipe holds 1 MiB at most, what comes later belongs to no cell */
+                s, i, 32); /* a pipe holds 1 MiB at most; output after that belongs to no cell */
         }
     }
 }
@@ -237,7 +237,7 @@ int snp_sandbox_new_output(struct snp_sandbox *s, uid_t owner, int ret_fd[2], st
         }
         s->out_fd[i] = pair[0];
         ret_fd[i] = pair[1];
-        /* The code may open its own streams again, as /dev/stdout. */
+        /* The code may reopen its streams, as /dev/stdout. */
         if (owner != 0) {
             (void)!fchown(pair[1], owner, owner);
         }

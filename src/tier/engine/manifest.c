@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was enforced on a session, from what its set-up reported. Nothing is listed as
- * enforced that a step has not done: a step that fails ends the set-up.
+ * Controls enforced on a session, as reported by its set-up. A listed control has been applied: a
+ * failed step ends the set-up.
  */
 #include "tier/engine/manifest.h"
 
@@ -13,7 +13,7 @@
 #include "tier/engine/sandbox.h"
 #include "tier/engine/supervisor.h"
 
-/* As many CPUs as it is bound to are just what is asked for. */
+/* A cpuset enforces a whole number of CPUs exactly. */
 static bool is_whole(const struct snp_limits *limits)
 {
     return limits->value[SNP_LIMIT_CPUS] % 1000 == 0;
@@ -64,7 +64,7 @@ static const char *how_limited(const struct snp_sandbox *s,
 
 json_t *snp_manifest_limits(const struct snp_supervisor *supervisor)
 {
-    /* What is asked of it here is only where it runs and what its limits are. */
+    /* Only its supervisor and its limits are used here. */
     struct snp_sandbox *usual = calloc(1, sizeof(*usual));
     json_t *limits = json_object();
 
@@ -104,7 +104,7 @@ static json_t *resources(const struct snp_sandbox *s)
         char how[64];
 
         if (limit == SNP_LIMIT_WORKSPACE) {
-            (void)snp_sandbox_room(s, &value); /* smaller if it is in memory */
+            (void)snp_sandbox_room(s, &value); /* smaller if files use memory */
         }
         (void)json_object_set_new(limits, snp_limit_info(limit)->key,
                                   json_pack("{s:I,s:s,s:s}", "value", (json_int_t)value, "text",

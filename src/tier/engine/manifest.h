@@ -2,7 +2,7 @@
 #ifndef SNP_TIER_ENGINE_MANIFEST_H
 #define SNP_TIER_ENGINE_MANIFEST_H
 
-/* What is enforced on a session, and what this host cannot give. */
+/* Controls enforced on a session, and controls that this host cannot provide. */
 
 #include "base/json.h"
 #include "policy/limits.h"
@@ -10,18 +10,18 @@
 struct snp_sandbox;
 struct snp_supervisor;
 
-/* What was enforced; docs/result.md. New reference. */
+/* The manifest of a session; docs/result.md. New reference. */
 json_t *snp_manifest(const struct snp_sandbox *s);
 
-/* {key: how it is enforced} of whole limits as they are by default. New reference. */
+/* {key: how it is enforced} for the default limits at full strength. New reference. */
 json_t *snp_manifest_limits(const struct snp_supervisor *supervisor);
 
-/* Texts for controls that this host cannot give; appends to list. Pure reading. */
+/* Append texts for controls that this host cannot provide to list. No side effects. */
 void snp_manifest_degraded(const struct snp_supervisor *supervisor,
                            const struct snp_limits *limits,
                            json_t *list);
 
-/* The hidden paths; of very many the first ones. New reference. */
+/* The hidden paths, the first max of them. New reference. */
 json_t *snp_manifest_masked(const struct snp_sandbox *s, size_t max, size_t max_bytes);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening: search the project for secrets (worker thread), then take over a pooled sandbox that
- * was made the same, or have the tier make one. One for the pool goes the same way, asked for by
- * nobody. Closing: the tier kills it, and says when nothing of it is left; only then the request
- * is answered.
+ * Opening: search the project for secrets (worker thread), then take a matching pooled sandbox, or
+ * have the tier make one. Sandboxes for the pool take the same path, without a request. Closing:
+ * the tier kills the sandbox and reports its removal; only then the request is answered.
  */
 #include "tier/engine/open.h"
 
@@ -47,7 +46,7 @@ static void sandbox_free(struct snp_sandbox *s)
     free(s);
 }
 
-/* Nothing of it runs any more: tell whoever asked and forget it. */
+/* The sandbox is removed: answer pending requests and free it. */
 void snp_sandbox_gone(struct snp_sandbox *s)
 {
     if (s->is_pooled) {
@@ -77,7 +76,7 @@ void snp_sandbox_failed(struct snp_sandbox *s, const struct snp_err *err)
 void snp_sandbox_ended(struct snp_sandbox *s)
 {
     if (s->state == SNP_SANDBOX_READY) {
-        s->state = SNP_SANDBOX_CLOSING; /* while its cgroups go it takes no cell any more */
+        s->state = SNP_SANDBOX_CLOSING; /* it takes no cell while its cgroups are removed */
     }
     snp_sandbox_drain(s);
     snp_sandbox_disconnect(s);
@@ -141,7 +140,7 @@ static void send_pristine(struct snp_sandbox *s)
     }
 }
 
-/* It is somebody's session from here on. */
+/* The sandbox is now a session. */
 static void sandbox_begin(struct snp_sandbox *s)
 {
     if (s->spec.is_lasting) {
@@ -159,7 +158,7 @@ static void sandbox_begin(struct snp_sandbox *s)
     s->open_id = 0;
 }
 
-/* The project that from has opened is of to. */
+/* Move the project that from has opened to to. */
 static void move_project(struct snp_sandbox *to, struct snp_sandbox *from)
 {
     struct snp_buf mask = to->mask;
@@ -173,7 +172,7 @@ static void move_project(struct snp_sandbox *to, struct snp_sandbox *from)
     to->project_fd = SNP_TAKE_FD(from->project_fd);
 }
 
-/* from, which has opened its project at most, takes over the sandbox of pooled. */
+/* Move the request of from, which has at most opened its project, to pooled. */
 static void adopt(struct snp_sandbox *pooled, struct snp_sandbox *from)
 {
     const struct snp_tier_ops *ops = from->supervisor->ops;
@@ -203,7 +202,6 @@ static void adopt(struct snp_sandbox *pooled, struct snp_sandbox *from)
     }
 }
 
-/* Everything stands: cells can come. */
 void snp_sandbox_opened(struct snp_sandbox *s)
 {
     s->state = SNP_SANDBOX_READY;
@@ -220,7 +218,7 @@ void snp_sandbox_opened(struct snp_sandbox *s)
                            0); /* after the pristine copy, which would share the pages again */
 }
 
-/* All that can be known of it without a sandbox is known. */
+/* The project is searched: find or make the sandbox. */
 static void find_sandbox(struct snp_sandbox *s)
 {
     const struct snp_tier_ops *ops = s->supervisor->ops;
@@ -228,7 +226,7 @@ static void find_sandbox(struct snp_sandbox *s)
     char *project = s->spec.project;
 
     if (ops->can_pool && !s->is_pooled) {
-        /* A copy of a project would age in the pool: it is made when one is taken out. */
+        /* A copied project would age in the pool: it is copied when the sandbox is taken. */
         s->spec.project = ops->fill != NULL ? NULL : project;
         pooled = snp_pool_find(s);
         snp_pool_want(s->supervisor, &s->spec);
@@ -289,7 +287,7 @@ static int check_host(struct snp_sandbox *s, struct snp_err *err)
     return s->spec.require_exact ? snp_sandbox_check_exact(s, err) : 0;
 }
 
-/* Allocate one; spec's owned members are taken. */
+/* Allocate a sandbox; spec's owned members are taken. */
 static struct snp_sandbox *sandbox_new(struct snp_supervisor *supervisor,
                                        struct snp_sandbox_spec *spec)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A few kinds of session are remembered, the latest first; of each some sandboxes are kept. They
- * are made one at a time, when nothing else is asked of the template and no session is being
- * filled, because making one takes it, or a processor, from those who wait. A pooled sandbox over a
- * project is not kept for long: it holds the folder's file system, and what it hides was found when
- * it was made (what is found for the new session decides whether it fits).
+ * The pool remembers a few kinds of session, the latest first, and keeps some sandboxes of each. It
+ * makes them one at a time, when no request uses the template and no session is being filled:
+ * making one would delay these. A pooled sandbox over a project is soon dropped: it keeps the
+ * folder's file system busy, and its hidden paths are those found at its creation (they must equal
+ * the new session's).
  */
 #include "tier/engine/pool.h"
 
@@ -21,7 +21,7 @@
 enum {
     KINDS_MAX = 6,
     REFILL_MS = 3,
-    LOAD_MS = 50,  /* after a session was opened that is to be filled: then it is, or has failed */
+    LOAD_MS = 50,  /* after opening a session to fill: by then it is filled, or has failed */
     FIRST_MS = 25, /* after the first of a kind, whose first cell runs with cold caches */
     SWEEP_MS = 30000,
     PROJECT_AGE_S = 120,
@@ -36,7 +36,7 @@ struct snp_pool {
     struct snp_supervisor *supervisor; /* borrowed */
     uv_timer_t *timer;                 /* owned by the loop */
     struct pool_kind kind[KINDS_MAX];
-    uint64_t calm_us; /* make none before */
+    uint64_t calm_us; /* make none before this */
     bool is_closed;
 };
 
@@ -45,7 +45,7 @@ static bool same_path(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : snp_streq(a, b);
 }
 
-/* Whether sandboxes made for a and b are the same; how long a cell may run is not theirs. */
+/* Whether a and b need the same sandbox; time and output limits do not matter. */
 static bool same_kind(const struct snp_sandbox_spec *a, const struct snp_sandbox_spec *b)
 {
     for (int i = 0; i < SNP_LIMIT_N; i++) {
@@ -59,7 +59,7 @@ static bool same_kind(const struct snp_sandbox_spec *a, const struct snp_sandbox
            a->require_exact == b->require_exact && a->is_lasting == b->is_lasting;
 }
 
-/* Its owner is whose files are the code's, and its mode is that of /workspace. */
+/* The code's files have the folder's owner, and /workspace has its mode. */
 static bool same_folder(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_mode == b->st_mode &&
@@ -95,7 +95,7 @@ struct snp_sandbox *snp_pool_find(const struct snp_sandbox *s)
             drop(at, "its interpreter has ended");
             continue;
         }
-        best = at; /* the list has the youngest first: the oldest has had most time */
+        best = at; /* the list is youngest first: the oldest has had the most time */
     }
     return best;
 }
@@ -110,7 +110,7 @@ static unsigned count(const struct snp_supervisor *supervisor, const struct snp_
     return n;
 }
 
-/* End the pooled sandboxes of kinds that nobody wants any more. */
+/* End pooled sandboxes of unused kinds. */
 static void drop_old(struct snp_pool *pool)
 {
     uint64_t now = snp_now_us();
@@ -130,7 +130,7 @@ static void drop_old(struct snp_pool *pool)
     }
 }
 
-/* The kind that is to have a pooled sandbox next; NULL = all have. */
+/* The kind that needs a pooled sandbox next; NULL = none. */
 static struct pool_kind *next_kind(struct snp_pool *pool)
 {
     uint64_t now = snp_now_us();
@@ -167,7 +167,7 @@ static void on_timer(uv_timer_t *timer)
     }
     if (snp_sandbox_prepare(pool->supervisor, &kind->spec, &err) < 0) {
         snp_log(SNP_LOG_WARN, "pool", "error=%s", err.msg);
-        kind->wanted_us = 0; /* until somebody asks again */
+        kind->wanted_us = 0; /* until the next request */
     }
     (void)uv_timer_start(timer, on_timer, REFILL_MS, 0);
 }
@@ -246,7 +246,7 @@ bool snp_pool_drop(struct snp_supervisor *supervisor)
     bool any = false;
 
     for (struct snp_sandbox *s = supervisor->pooled; s != NULL; s = s->next) {
-        any = any || s->has_process; /* the others hold nothing, they wait like everybody */
+        any = any || s->has_process; /* the others hold no resources and wait in the queue */
         drop(s, "its room is needed");
     }
     return any;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tier as a program: it serves the tier protocol on descriptor 3. When that ends, everything
- * it started ends.
+ * A tier as a program: it serves the tier protocol on descriptor 3. When that closes, all its
+ * processes end.
  */
 #include "tier/engine/program.h"
 
@@ -104,8 +104,8 @@ static int supervisor_init(struct snp_supervisor *supervisor,
 }
 
 /*
- * A sandbox takes about a dozen descriptors of ours. What the host lets us have, and as root
- * enough for all; the code has a limit of its own.
+ * A sandbox takes about a dozen of our descriptors. Raise the limit to the hard limit, or as root
+ * to enough for all; the code has a separate limit.
  */
 static void raise_open_files(void)
 {
@@ -135,15 +135,14 @@ static void on_watch(uv_timer_t *timer)
     }
 }
 
-/* Every pid 1 ends when its stream does; what held it may take a moment to empty. */
+/* Every pid 1 ends with its stream; its cgroups may empty a moment later. */
 static void end(struct snp_supervisor *supervisor)
 {
     snp_pool_close(supervisor);
     snp_sandbox_end_all(supervisor);
     supervisor->ops->stop(supervisor);
     for (int i = 0; i < END_ROUNDS; i++) {
-        (void)uv_run(supervisor->loop,
-                     UV_RUN_NOWAIT); /* workers that were still preparing hand over here */
+        (void)uv_run(supervisor->loop, UV_RUN_NOWAIT); /* pending workers finish here */
         if (supervisor->ops->is_over(supervisor) && i > 1) {
             break;
         }

@@ -5,10 +5,12 @@
 #include "tier/engine/inside.h"
 #include "tier/engine/ops.h"
 
-/* The rest of a tier's main(): serve until the daemon goes. own: what supervisor->own will be. */
+/*
+ * The rest of a tier's main(): serve until the daemon disconnects. own: value of supervisor->own.
+ */
 int snp_tier_main(int argc, char **argv, const struct snp_tier_ops *ops, void *own);
 
-/* What happens in sandboxes goes to cells and snapshots. */
+/* Dispatches events of sandboxes to cells and snapshots. */
 extern const struct snp_sandbox_events snp_tier_events;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of a project's paths are secrets is the same for every tier; each hides them its way. */
+/* Every tier hides the same secrets of a project; the mechanism differs. */
 #include "tier/engine/project.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static void scan_done(uv_work_t *work, int status)
     done(s);
 }
 
-/* File systems of the kernel's own: no project is there, and no overlay takes them. */
+/* Virtual file systems of the kernel: they hold no projects, and overlayfs rejects them. */
 static int check_project_fs(int fd, const char *path, struct snp_err *err)
 {
     static const struct {

@@ -2,15 +2,15 @@
 #ifndef SNP_TIER_ENGINE_PROJECT_H
 #define SNP_TIER_ENGINE_PROJECT_H
 
-/* A project's folder: opened, and searched for what the code must not see. */
+/* A project's folder: opening it, and searching it for paths to hide. */
 
 #include "base/err.h"
 
 struct snp_sandbox;
 
 /*
- * Open s->spec.project as s->project_fd and search it in a worker: done(s) runs later, with
- * s->mask and s->masked filled, or s->scan_result negative and s->scan_err.
+ * Open s->spec.project as s->project_fd and search it in a worker. done(s) runs later, with s->mask
+ * and s->masked filled, or s->scan_result negative and s->scan_err set.
  */
 int snp_project_open(struct snp_sandbox *s,
                      void (*done)(struct snp_sandbox *),

@@ -2,7 +2,7 @@
 #ifndef SNP_TIER_ENGINE_RECORD_H
 #define SNP_TIER_ENGINE_RECORD_H
 
-/* What parts of the engine remember of a sandbox: one struct each, which its part alone changes. */
+/* State of a sandbox, one struct for each part of the engine; only that part changes it. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ enum {
 enum snp_guarantee_interpreter {
     SNP_GUARANTEE_OFF = 0,
     SNP_GUARANTEE_UNAVAILABLE,
-    SNP_GUARANTEE_DROPPED, /* for the memory */
+    SNP_GUARANTEE_DROPPED, /* because memory was short */
     SNP_GUARANTEE_STANDBY,
 };
 
@@ -38,90 +38,90 @@ enum snp_guarantee_workspace {
     SNP_GUARANTEE_FILES_COPIED,
 };
 
-/* What a cell is protected by. */
+/* The protection of a cell. */
 struct snp_guarantee {
     enum snp_guarantee_interpreter interpreter;
     enum snp_guarantee_workspace workspace;
-    json_t *notes; /* owned array of texts: what is not undone; NULL = none */
+    json_t *notes; /* owned array of texts: effects that rollback cannot undo; NULL = none */
 };
 
 struct snp_tier_snapshot {
     uint32_t number;
-    pid_t pid; /* as pid 1 numbers it; -1 = none, only files are kept */
+    pid_t pid; /* in pid 1's namespace; -1 = none, only files are kept */
     bool is_permanent;
     bool has_files;
-    uint32_t others;  /* processes that ran when it was made, besides ours */
-    unsigned n_users; /* saves that read it; it stays till they are done */
+    uint32_t others;  /* processes at its creation, besides ours */
+    unsigned n_users; /* saves that read it; it is not freed before they end */
 };
 
-/* One under way: three answers to wait for. */
+/* A snapshot being made: three answers are pending. */
 struct snp_snapshot_making {
     bool is_on;
-    bool is_delayed; /* until the one before is gone, because memory is short */
+    bool is_delayed; /* until the previous one is gone, because memory is short */
     bool is_for_memory;
-    bool is_stale;         /* files came from outside meanwhile */
-    bool is_spent;         /* it is of before what has been run or loaded meanwhile */
-    bool init_done;        /* pid 1 has heard of the copy, or will not */
+    bool is_stale;         /* files were put from outside since */
+    bool is_spent;         /* code was run or loaded since: it is out of date */
+    bool init_done;        /* pid 1 has reported the copy, or never will */
     bool interpreter_done; /* the interpreter has answered */
     bool files_done;       /* the files are copied, or cannot be */
     bool interpreter_ok;
-    /* the interpreter has said that it cannot be copied: it has threads and the like */
+    /* the interpreter cannot be copied (threads and the like) */
     bool is_refused;
     bool files_ok;
     int files_errno;
     uint8_t files_flags;
     uint32_t number;
     pid_t pid;
-    uint32_t others; /* processes besides it, the interpreter and snapshots */
+    uint32_t others; /* processes besides the copy, the interpreter and snapshots */
     char why[208];
-    json_t *written; /* owned; names of files open for writing, as the interpreter says */
+    json_t *written; /* owned; names of files open for writing, from the interpreter */
 };
 
-/* Runs once: no copy is being made any more. */
+/* Runs once, when no copy is being made. */
 typedef void (*snp_snapshot_cb)(void *data);
 
 struct snp_tier_snapshots {
-    /* the permanent, the pristine copy, two in passing */
+    /* permanent and pristine copies, two in transition */
     struct snp_tier_snapshot at[SNP_SNAPSHOTS_MAX + 3];
     size_t n;
-    uint32_t last;        /* the number given last */
-    bool is_current;      /* standby and guarantee are as the last cell or put left things */
-    bool is_fresh;        /* ... and of this moment: who waited for it is told */
-    bool has_pristine;    /* it has said that it is there */
+    uint32_t last;        /* number given last */
+    bool is_current;      /* standby and guarantee match the state after the last cell or put */
+    bool is_fresh;        /* ... and are new: waiting requests were answered */
+    bool has_pristine;    /* it has reported that it exists */
     bool is_past;         /* a cell has run since the standby was made */
-    bool is_hurried;      /* somebody waited for the last one: make the next at once */
-    bool has_standby;     /* its interpreter, or its files alone, can be gone back to */
+    bool is_hurried;      /* a request waited for the last one: make the next at once */
+    bool has_standby;     /* rollback is possible, of the interpreter or of files alone */
     uint32_t standby;     /* 0 = the pristine copy */
-    uint32_t leaving;     /* it stood by, and ends soon; 0 = none */
-    bool is_short;        /* one was given up because memory is short */
+    uint32_t leaving;     /* the previous standby, which ends soon; 0 = none */
+    bool is_short;        /* one was dropped because memory is short */
     uint64_t has_reserve; /* bytes above the limit, until it is gone */
-    unsigned n_pauses;    /* requests during which no cell begins */
-    unsigned n_dying;     /* dropped and not reaped yet */
-    unsigned n_allowed;   /* processes allowed besides those of the limit */
+    unsigned n_pauses;    /* requests that keep cells from starting */
+    unsigned n_dying;     /* dropped, not reaped yet */
+    unsigned n_allowed;   /* processes allowed above the limit */
     struct snp_guarantee guarantee;
     struct snp_snapshot_making making;
     struct {
         snp_snapshot_cb cb; /* NULL = free */
         void *data;
     } waits[SNP_SNAPSHOT_WAITS_MAX];
-    uv_timer_t *timer; /* owned; bounds a making, or watches the memory of a cell */
+    uv_timer_t *timer; /* owned; bounds a making, or checks the memory of a cell */
 };
 
 /* snapshot/puts.h ------------------------------------------------------------------------- */
 
 struct snp_puts {
-    struct snp_buf *frame; /* owned, n of them: what pid 1 was asked, in its order */
+    struct snp_buf *frame; /* owned, n of them: requests to pid 1, in their order */
     size_t n;
     size_t bytes;
-    size_t at; /* the next to be put again */
+    size_t at; /* the next to repeat */
 };
 typedef void (*snp_puts_cb)(struct snp_sandbox *s);
 
 /* snapshot/rollback.h ---------------------------------------------------------------------- */
 
 /*
- * ok: interpreter and files are those of the snapshot. Otherwise nothing of the session's
- * code runs, and its next interpreter comes from the pristine copy.
+ * ok: interpreter and files match the snapshot. Otherwise none of the session's code runs, and its
+ * next interpreter comes from the pristine copy.
  */
 typedef void (*snp_return_cb)(void *data, bool ok);
 
@@ -134,7 +134,7 @@ struct snp_return {
     void *data;
 };
 
-/* What one `rollback` or `snapshot` waits for. */
+/* State of a `rollback` or `snapshot` request. */
 struct snp_rollback {
     uint32_t id; /* of the request; 0 = none */
     uint32_t number;
@@ -142,18 +142,18 @@ struct snp_rollback {
     uint64_t start_us;
 };
 
-/* Runs when a sweep has ended, with 0 or an errno. */
+/* Runs after a sweep, with 0 or an errno. */
 typedef void (*snp_swept_cb)(struct snp_sandbox *s, int eno);
 
 /* snapshot/state.h --------------------------------------------------------------------------- */
 
-/* Saves and loads that are under way. */
+/* Saves and loads in progress. */
 struct snp_state {
-    struct snp_saving *saving;   /* owned; NULL = none is under way */
-    struct snp_loading *loading; /* likewise */
-    struct snp_cloning *cloning; /* likewise: it is to become another */
-    struct snp_cloning *copied;  /* who become it, in order; the first does; borrowed */
-    void (*copied_next)(struct snp_sandbox *s); /* the first of them begins, if it may */
+    struct snp_saving *saving;   /* owned; NULL = none in progress */
+    struct snp_loading *loading; /* owned; NULL = none in progress */
+    struct snp_cloning *cloning; /* owned; this sandbox becomes a clone */
+    struct snp_cloning *copied;  /* queue of future clones, the first is next; borrowed */
+    void (*copied_next)(struct snp_sandbox *s); /* starts the first of them, if allowed */
     bool has_run;                               /* a cell, or a load: too late for another load */
 };
 

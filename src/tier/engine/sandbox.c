@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which sandboxes there are. */
+/* The list of sandboxes. */
 #include "tier/engine/sandbox.h"
 
 #include <stdio.h>
@@ -67,7 +67,7 @@ void snp_sandbox_leave(struct snp_sandbox *s)
     struct snp_supervisor *supervisor = s->supervisor;
 
     if (s->before == NULL) {
-        return; /* it is in none */
+        return; /* it is in no list */
     }
     *s->before = s->next;
     if (s->next != NULL) {
@@ -92,7 +92,7 @@ void snp_sandbox_kill(struct snp_sandbox *s, const char *reason)
     if (s->state == SNP_SANDBOX_READY) {
         s->state = SNP_SANDBOX_CLOSING;
     }
-    if (s->has_process) { /* else it still waits for one: that is dropped when it comes */
+    if (s->has_process) { /* else it waits for a process, which is dropped on arrival */
         s->supervisor->ops->kill(s);
     }
 }
@@ -173,7 +173,7 @@ void snp_sandbox_swept(struct snp_sandbox *s, int eno)
 
 const char *snp_sandbox_why_no_image(const struct snp_sandbox *s)
 {
-    /* What it has open lies elsewhere in each, or no interpreter is forked from a template. */
+    /* Its open files have other paths in each session, or no template forks interpreters. */
     return s->folder[0] != '\0' || s->supervisor->ops->paired != NULL ? "this tier makes no images"
                                                                       : NULL;
 }

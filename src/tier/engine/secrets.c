@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names are compared without case. A match is hidden whether it is a file, a link or a
- * folder. The walk uses descriptors only, so a path that is swapped meanwhile leads
- * nowhere else; what appears after the walk is not hidden, which docs/security/controls.md says.
+ * Names are compared without case. A match is hidden, whether file, link or folder. The walk uses
+ * descriptors only, so a path swapped during the walk cannot redirect it. Paths created after the
+ * walk are not hidden (docs/security/controls.md).
  */
 #include "tier/engine/secrets.h"
 
@@ -26,19 +26,19 @@ enum {
     PATH_LEN = 4096,
     CONFIG_MAX = 256 << 10,
     PROBE_LEN = 64 << 10,
-    PROBES_MAX = 64, /* a longer file is not searched but hidden */
+    PROBES_MAX = 64, /* longer files are hidden without a search */
     HEAD_LEN = 4096, /* of a file that may be a key */
 };
 
 /*
- * Hidden when they hold a private key anywhere; all others only when they begin as a file of
- * keys does.
+ * Hidden when they hold a private key anywhere; other files only when they begin like a file of
+ * keys.
  */
 static const char *const key_names[] = {"*.pem", "*.key", "*.asc", "*.der"};
 
 /*
- * Ends of names of sources and data, of which a project may have very many: they are not opened.
- * In order.
+ * Suffixes of sources and data, of which a project may have very many: these are not opened.
+ * Sorted.
  */
 static const char *const ordinary_ends[] = {
     "a",    "avi",  "bat",   "bmp",   "bz2",   "c",    "cc",   "cjs",   "class",   "cpp",  "cs",
@@ -52,7 +52,7 @@ static const char *const ordinary_ends[] = {
     "whl",  "woff", "woff2", "xml",   "xz",    "yaml", "yml",  "zig",   "zip",     "zst",
 };
 
-/* Sections of a git configuration whose values are shown; what other programs keep there is not. */
+/* Sections of a git configuration whose values are shown; sections of other programs are not. */
 static const char *const git_sections[] = {
     "core",   "remote",     "branch",  "user",        "submodule", "extensions", "init",
     "pull",   "push",       "fetch",   "merge",       "rebase",    "diff",       "color",
@@ -63,7 +63,7 @@ static const char *const git_sections[] = {
     "svn",    "svn-remote", "include", "includeif",
 };
 
-/* In a git configuration: a line with one of them is not shown. */
+/* Words in a git configuration that hide their line. */
 static const char *const credential_words[] = {
     "extraheader", "passw",   "passphrase", "token",  "helper",     "askpass",
     "smtppass",    "sshpass", "secret",     "apikey", "api_key",    "authorization",
@@ -101,7 +101,10 @@ static bool is_ordinary_name(const char *name)
                    sizeof(ordinary_ends[0]), compare_end) != NULL;
 }
 
-/* Does the text say so, or is it DER whose first element is a number, as in keys only? */
+/*
+ * Does the text name a private key, or is it DER whose first element is a number, as only keys
+ * have?
+ */
 static bool is_private_key(const char *text, size_t n)
 {
     const unsigned char *der = (const unsigned char *)text;
@@ -112,7 +115,7 @@ static bool is_private_key(const char *text, size_t n)
              (der[1] < 0x80 && der[2] == 0x02)));
 }
 
-/* What cannot be searched counts as one; what is no file does not. */
+/* Unsearchable files count as keys; anything but a regular file does not. */
 static bool holds_private_key(int dir_fd, const char *name)
 {
     char text[PROBE_LEN];
@@ -139,7 +142,7 @@ static bool holds_private_key(int dir_fd, const char *name)
     return true;
 }
 
-/* Does the file begin as one of keys does, so that it is worth to be searched? */
+/* Does the file begin like a file of keys, so that it must be searched? */
 static bool begins_with_keys(const char *text, size_t n, bool *ret_sure)
 {
     static const char *const begins[] = {
@@ -159,8 +162,8 @@ static bool begins_with_keys(const char *text, size_t n, bool *ret_sure)
 }
 
 /*
- * A file of any name whose content is a private key. One that cannot be read the code cannot
- * read either.
+ * Is this file, of any name, a private key? A file that we cannot read, the code cannot read
+ * either.
  */
 static bool is_key_file(int dir_fd, const char *name)
 {
@@ -194,7 +197,7 @@ static int add_mask(struct scan *s, char kind, const char *bytes, size_t n, stru
     return 0;
 }
 
-/* Does the line go on in the next one? newline: where it ends. */
+/* Does the line continue in the next one? newline: its end. */
 static bool goes_on(const char *line, const char *newline)
 {
     newline -= newline > line && newline[-1] == '\r' ? 1 : 0;
@@ -202,8 +205,8 @@ static bool goes_on(const char *line, const char *newline)
 }
 
 /*
- * End of the line that starts at text, with those it goes on in: past its newline, or
- * the terminator.
+ * End of the line that starts at text, with its continuation lines: past the newline, or the
+ * terminator.
  */
 static const char *line_end(const char *text)
 {
@@ -227,7 +230,7 @@ static bool line_has(const char *line, const char *end, const char *word)
     return false;
 }
 
-/* What of the text from host to end is "user:password@"; 0 = nothing. */
+/* Length of "user:password@" in the text from host to end; 0 = none. */
 static size_t userinfo_len(const char *host, const char *end)
 {
     size_t n = 0;
@@ -258,7 +261,7 @@ static int add_without_userinfo(struct snp_buf *out,
     return snp_buf_add(out, line, (size_t)(end - line));
 }
 
-/* "user:password@host" without a scheme. */
+/* Does the line have "user:password@host" without a scheme? */
 static bool has_bare_password(const char *line, const char *end)
 {
     const char *at = memchr(line, '@', (size_t)(end - line));
@@ -277,8 +280,8 @@ static bool has_bare_password(const char *line, const char *end)
 }
 
 /*
- * Does a line begin a section, and one that is shown? Where two begin in one line, the second would
- * be taken for a value of the first: neither is.
+ * Does a line begin a section, and is it shown? If two sections begin in one line, the second would
+ * be read as a value of the first: hide both.
  */
 static bool enters_section(const char *line, const char *end, bool *is_shown)
 {
@@ -303,7 +306,7 @@ static bool enters_section(const char *line, const char *end, bool *is_shown)
     return true;
 }
 
-/* One that names credentials, or that a break within may keep from being understood here. */
+/* Hide lines that name credentials, and lines whose continuation may hide their meaning from us. */
 static bool must_go(const char *line, const char *end)
 {
     const char *newline = memchr(line, '\n', (size_t)(end - line));
@@ -357,7 +360,7 @@ static int clean_git_config(struct scan *s, int dir_fd, const char *name, struct
 
     snp_closep(&fd);
     if (n < 0 || n == (ssize_t)sizeof(text) - 1 || memchr(text, '\0', (size_t)n) != NULL) {
-        return add_mask(s, 'w', "", 0, err); /* what cannot be checked is not shown */
+        return add_mask(s, 'w', "", 0, err); /* unverifiable: hide it */
     }
     text[n] = '\0';
     clean = snp_secrets_clean_git_config(text, &changed);
@@ -374,7 +377,7 @@ static bool ends_with(const char *text, size_t len, const char *end)
     return len >= n && memcmp(text + (len - n), end, n) == 0;
 }
 
-/* A file that git reads as a configuration; folder as in fits_in. */
+/* Is it a file that git reads as a configuration? folder as in fits_in. */
 static bool is_git_config(const char *folder, size_t len, const char *name)
 {
     bool in_git = ends_with(folder, len, ".git/") ||
@@ -385,9 +388,7 @@ static bool is_git_config(const char *folder, size_t len, const char *name)
            (in_git && (strcmp(name, "config") == 0 || strcmp(name, "config.worktree") == 0));
 }
 
-/*
- * Where git keeps many files that are compressed, and package managers very many that are public.
- */
+/* Folders where git keeps many compressed files, and package managers many public ones. */
 static bool is_packed(const char *folder, size_t len)
 {
     return (memmem(folder, len, ".git/", 5) != NULL &&
@@ -396,8 +397,8 @@ static bool is_packed(const char *folder, size_t len)
 }
 
 /*
- * A folder that may not be entered, which then the code cannot either, or that is gone.
- * For want of descriptors or memory none may stay unsearched.
+ * Skip a folder that we may not enter (the code cannot either) or that is gone. Other errors, such
+ * as a lack of descriptors or memory, must not leave a folder unsearched.
  */
 static bool may_pass_over(int eno)
 {
@@ -407,9 +408,8 @@ static bool may_pass_over(int eno)
 static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *err);
 
 /*
- * Go into the folder whose path ends at len, its name being the last part. What is mounted
- * on a folder does not come along into the sandbox, and what it covers cannot be searched:
- * such a folder is hidden.
+ * Enter the folder whose path ends at len with its name. A mount on a folder is absent in the
+ * sandbox, and the folder below it cannot be searched: hide such a folder.
  */
 static int enter(struct scan *s, int dir_fd, size_t len, int depth, struct snp_err *err)
 {
@@ -466,7 +466,7 @@ static int visit(struct scan *s,
                : 0;
 }
 
-/* What is below the folder fd (consumed). -1 with errno: see may_pass_over. */
+/* Walk everything below the folder fd (consumed). -1 with errno: see may_pass_over. */
 static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *err)
 {
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -483,8 +483,8 @@ static int walk(struct scan *s, int fd, size_t len, int depth, struct snp_err *e
                      SNP_SECRETS_DEPTH_MAX);
     }
     errno = 0;
-    while (r == 0 && (entry = readdir(dir)) !=
-                         NULL) { /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+    while (r == 0 &&
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): a private stream */
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             r = visit(s, dirfd(dir), entry, len, depth, err);
         }

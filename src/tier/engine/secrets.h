@@ -3,9 +3,8 @@
 #define SNP_TIER_ENGINE_SECRETS_H
 
 /*
- * Secrets in a project folder: which files the code must not see. Found by name, and by content
- * where that is a private key, before the sandbox starts; credentials in configurations of git are
- * cut out of a copy.
+ * Secrets in a project folder: files to hide from the code. Found before the sandbox starts, by
+ * name, or by content for private keys. Git configurations are shown as a copy without credentials.
  */
 
 #include "base/buf.h"
@@ -27,8 +26,8 @@ int snp_secrets_scan(int dir_fd, struct snp_buf *mask, json_t *paths, struct snp
 
 /*
  * A copy of a git configuration without passwords in URLs, extra headers, credential stores and
- * what other programs keep in it; caller frees. *ret_changed: whether anything was cut. NULL when
- * out of memory.
+ * sections of other programs; caller frees. *ret_changed: whether anything was cut. NULL when out
+ * of memory.
  */
 char *snp_secrets_clean_git_config(const char *text, bool *ret_changed);
 

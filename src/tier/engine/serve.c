@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The methods of the tier protocol, in one table. The daemon has checked what it sends;
- * what matters for safety is checked again here, and a request that makes no sense is
- * answered with an error.
+ * The methods of the tier protocol, in one table. The daemon has validated its requests; safety
+ * checks are repeated here, and an invalid request is answered with an error.
  */
 #include "tier/engine/serve.h"
 
@@ -51,10 +50,10 @@ struct tier_request {
         struct snp_ls_request ls;
         struct snp_output_request output;
         struct snp_tier_forget_request forget;
-    } in; /* what the method's record says of the head */
+    } in; /* the head, read as the method's record says */
     const char *raw;
     size_t raw_len;
-    int fd;                      /* that came with it; whoever keeps it sets -1 */
+    int fd;                      /* that came with it; set to -1 by the handler that takes it */
     struct snp_sandbox *sandbox; /* of methods that need one */
 };
 
@@ -67,7 +66,7 @@ static int on_probe(struct tier_request *rq, struct snp_err *err)
     struct snp_limits limits;
 
     snp_limits_default(&limits);
-    limits.value[SNP_LIMIT_CPUS] = 500; /* parts of one */
+    limits.value[SNP_LIMIT_CPUS] = 500; /* a fraction of one CPU */
     snp_manifest_degraded(rq->supervisor, &limits, degraded);
     if (json_object_set_new(about, "limits", snp_manifest_limits(rq->supervisor)) < 0 ||
         json_object_set_new(about, "degraded", degraded) < 0 ||
@@ -78,7 +77,7 @@ static int on_probe(struct tier_request *rq, struct snp_err *err)
     return 0;
 }
 
-/* PATH with the programs of the interpreter's packages first, and what venvs set. */
+/* PATH with the programs of the interpreter's packages first, and the variables that venvs set. */
 static int add_python_env(const struct snp_python *python, const json_t *env, struct snp_buf *block)
 {
     static const char path[] = "/usr/local/bin:/usr/bin:/bin";
@@ -121,14 +120,14 @@ static int read_env(const json_t *env,
         home,
         "LANG=C.UTF-8",
         "TERM=dumb",
-        "SHELL=/bin/sh", /* else bash looks its user up, over a socket that is refused in places */
+        "SHELL=/bin/sh", /* else bash looks its user up, over a socket that some tiers refuse */
         "PYTHONDONTWRITEBYTECODE=1",
         "MPLBACKEND=Agg",
         tmpdir,
         threads,
-        "PIP_RETRIES=0", /* there is nothing to wait for */
+        "PIP_RETRIES=0", /* without a network, retries only delay the error */
         "PIP_DISABLE_PIP_VERSION_CHECK=1",
-        "GIT_CONFIG_NOSYSTEM=1"}; /* last: git stops at a file of the host it may not read */
+        "GIT_CONFIG_NOSYSTEM=1"}; /* last: git stops at a host file that it may not read */
     const size_t n_defaults = SNP_ARRAY_LEN(defaults) - (folder[0] == '\0' ? 1 : 0);
     const uint64_t cpus = spec->limits.value[SNP_LIMIT_CPUS] / 1000;
     snp_autobuf struct snp_buf block = {0};
@@ -139,8 +138,8 @@ static int read_env(const json_t *env,
     (void)snprintf(home, sizeof(home), "HOME=%s/tmp/.home", folder);
     (void)snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s/tmp", folder);
     /*
-     * Libraries of arithmetic start a thread for each processor they see, which may be more than
-     * the session may use; and an interpreter with threads cannot be copied.
+     * NumPy's BLAS starts one thread for each visible processor, which may exceed the session's
+     * CPUs; and an interpreter with threads cannot be copied.
      */
     (void)snprintf(threads, sizeof(threads), "OMP_NUM_THREADS=%llu",
                    (unsigned long long)(cpus == 0 ? 1 : cpus));
@@ -339,17 +338,17 @@ static int on_close(struct tier_request *rq, struct snp_err *err)
     return 0;
 }
 
-/* One file request on its way through pid 1. */
+/* A file request that pid 1 is serving. */
 struct file_call {
     struct snp_supervisor *supervisor; /* borrowed */
     uint32_t id;
     uint8_t type;
     uint64_t offset;
-    enum snp_limit full; /* what the workspace is full by */
+    enum snp_limit full; /* the limit that a full workspace has met */
     uint64_t full_bytes;
-    uint64_t room_bytes; /* of all files that get can read, but for a project's */
-    uint32_t length;     /* asked for */
-    bool tells_holes;    /* else a hole is answered with zeros */
+    uint64_t room_bytes; /* of all readable files, except a project's */
+    uint32_t length;     /* requested */
+    bool tells_holes;    /* else holes are sent as zeros */
     bool has_project;
     char path[1]; /* NUL-terminated */
 };
@@ -406,7 +405,7 @@ static void file_error(const struct file_call *call, int eno)
     snp_answer_error(call->supervisor, call->id, &err);
 }
 
-/* What pid 1 read; it is not trusted. */
+/* Answer with the bytes that pid 1 read. Pid 1 is not trusted. */
 static void on_got(const struct file_call *call, uint64_t size, const char *bytes, size_t n)
 {
     snp_autofree char *zeros = NULL;
@@ -472,13 +471,13 @@ static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
     on_got(call, size, bytes, n);
 }
 
-/* What a call may be answered with at most. */
+/* Cap the length of an answer. */
 static uint32_t bounded(uint64_t length)
 {
     return length > SNP_FILE_CHUNK_MAX ? SNP_FILE_CHUNK_MAX : (uint32_t)length;
 }
 
-/* head: n_head bytes before the path in the request to pid 1. */
+/* Send a file request. head: n_head bytes before the path in the request to pid 1. */
 static int ask_file(struct tier_request *rq,
                     uint8_t type,
                     const char *path,
@@ -521,7 +520,10 @@ static int ask_file(struct tier_request *rq,
     return 0;
 }
 
-/* Files in memory count as the session's: beyond its limit the kernel would end all of it. */
+/*
+ * Files in memory count against the session's limit: beyond it the kernel would kill the whole
+ * session.
+ */
 static int room_check(const struct tier_request *rq, struct snp_err *err)
 {
     struct snp_sandbox *s = rq->sandbox;
@@ -700,7 +702,7 @@ static const struct {
     const char *name;
     bool needs_sandbox;
     bool takes_fd;
-    const struct snp_record *form; /* of what the method reads; NULL = nothing but the session */
+    const struct snp_record *form; /* of the method's head; NULL = only the session */
     int (*run)(struct tier_request *, struct snp_err *);
 } methods[] = {
     {"probe", false, false, NULL, on_probe},

@@ -2,7 +2,7 @@
 #ifndef SNP_TIER_ENGINE_SERVE_H
 #define SNP_TIER_ENGINE_SERVE_H
 
-/* The tier protocol's other end: requests of the daemon in, answers and events out. */
+/* The server side of the tier protocol: reads the daemon's requests, sends answers and events. */
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
 #define SNP_TIER_ENGINE_SUPERVISOR_H
 
 /*
- * What all parts of a supervisor share. One thread, one loop. Owner of everything below is
- * the process; parts refer to it as `supervisor`.
+ * State shared by all parts of a supervisor. One thread, one loop. The process owns everything
+ * below; parts refer to it as `supervisor`.
  */
 
 #include <stdbool.h>
@@ -30,25 +30,26 @@ enum {
 struct snp_supervisor {
     const struct snp_tier_ops *ops;
     const struct snp_sandbox_events *events; /* see inside.h */
-    void *own;                               /* the tier's; borrowed */
+    void *own;                               /* the tier's state; borrowed */
     uv_loop_t *loop;
     struct snp_link daemon;
-    uid_t uid;    /* of the user we serve, as the host sees it */
-    bool can_run; /* false: sandboxes cannot be had, see why */
+    uid_t uid;    /* of our user, on the host */
+    bool can_run; /* false: no sandboxes are possible, see why */
     char why[SNP_SUPERVISOR_WHY_MAX];
     char state_dir[SNP_SUPERVISOR_PATH_MAX];
     char python[SNP_SUPERVISOR_PATH_MAX]; /* the interpreter of the built-in templates */
     char *home;                           /* of the user, resolved; NULL = none; owned */
     struct snp_cgroups cgroups;
-    const char *uncounted; /* of memory, as snp_cgroups_uncounted says; static; NULL = nothing */
+    /* unlimited kinds of memory, see snp_cgroups_uncounted; static; NULL = none */
+    const char *uncounted;
     struct snp_spools spools;
     struct snp_sandbox *sandboxes;                           /* list; owned */
     struct snp_sandbox *by_id[SNP_SUPERVISOR_SANDBOXES_MAX]; /* the same, in chains by hash */
     unsigned n_sandboxes;
-    unsigned n_opening;         /* of them and of the pooled: not set up yet */
+    unsigned n_opening;         /* these and pooled ones that are not set up yet */
     unsigned n_loading;         /* sandboxes that are being filled */
     struct snp_sandbox *pooled; /* list of the warm pool; owned */
-    struct snp_pool *pool;      /* what is to be in it; owned; NULL = nothing was ever wanted */
+    struct snp_pool *pool;      /* settings of the pool; owned; NULL = never used */
     unsigned pool_max;          /* sandboxes of each kind */
 };
 

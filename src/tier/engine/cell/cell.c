@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a cell runs and ends.
+ * The life of a cell.
  *
- *   waiting --(a copy of the session stands by, or cannot)-----> running
+ *   waiting --(a snapshot is ready, or impossible)-------------> running
  *   running --(done | command exits)--------------------------> finishing
  *   running --(limit | interrupt)--> stopping --(done in time)--> finishing
  *   stopping --(grace over)--> sweeping --(all killed)--> returning -> finishing
  *   running --(interpreter died | broke the protocol)--> sweeping
  *   running --(done with an error, and is atomic)------> sweeping
  *
- * Returning puts back what stood by; where nothing does it is left out, and the next cell
- * gets a pristine interpreter.
+ * Returning wakes the standby. Without one it is skipped, and the next cell gets a pristine
+ * interpreter.
  *
- * Finishing reads what is left in the pipes, asks pid 1 what changed, and sends the
- * result. If pid 1 itself does not answer in time the whole sandbox is killed.
+ * Finishing drains the pipes, asks pid 1 for the changes, and sends the result. If pid 1 does not
+ * answer in time the whole sandbox is killed.
  */
 #include "tier/engine/cell/cell.h"
 
@@ -53,25 +53,28 @@
 
 enum {
     GRACE_MS = 1000,
-    /* a fresh interpreter's share of its template, which is not the user's */
+    /* a fresh interpreter's share of its template, which the user is not charged for */
     FRESH_BYTES = 16 << 20,
     /*
-     * Pid 1 may have to share a busy processor with all processes of a fork bomb, and what is given
-     * up on is lost: more than its own patience.
+     * Pid 1 may compete with all processes of a fork bomb, and giving up loses the session: longer
+     * than pid 1's own timeout.
      */
     SWEEP_MS = 15000,
     FINISH_MS = 20000,
     DISPLAYS_MAX = 64,
     DISPLAY_BYTES_MAX = 24 << 20, /* of all displays of a cell */
-    FRAMES_MAX = 4096,            /* a cell's frames; more is a flood */
+    FRAMES_MAX = 4096,            /* per cell; more is a flood */
     STRAYS_MAX = 64,              /* frames between cells */
-    GUEST_HEAD_MAX = 64 << 10,    /* bytes of JSON in a frame that does not end the cell */
-    CALLS_MAX = 1000,             /* of a cell */
+    GUEST_HEAD_MAX = 64 << 10,    /* bytes of JSON in a frame, except the last of a cell */
+    CALLS_MAX = 1000,             /* per cell */
     MIMES_MAX = 16,
     MIME_NAME_MAX = 100
 };
 
-/* Answers of pid 1 come in order, but it is not trusted to keep one: none may find us gone. */
+/*
+ * Drop pending calls. Pid 1 answers in order, but is not trusted to: no answer may find a freed
+ * cell.
+ */
 static void forget_calls(struct snp_tier_cell *c)
 {
     for (size_t i = 0; i < SNP_INIT_CALLS_MAX; i++) {
@@ -92,7 +95,7 @@ static void pending_free(struct snp_cell_request *rq)
     }
 }
 
-/* A request that outlives the frame it came in; NULL when out of memory. */
+/* A copy of the request that outlives its frame; NULL when out of memory. */
 static struct snp_cell_request *pending_copy(const struct snp_cell_request *rq)
 {
     struct snp_cell_request *copy = malloc(sizeof(*copy));
@@ -131,7 +134,7 @@ static void cell_free(struct snp_tier_cell *c)
     free(c);
 }
 
-/* Bytes for one stream of the daemon's request. */
+/* The destination of shown output: one stream of the daemon's request. */
 struct show {
     struct snp_tier_cell *cell;
     int stream;
@@ -162,7 +165,7 @@ static void show_gap(void *data, uint64_t chars)
     json_decref(head);
 }
 
-/* It has been answered: what comes now is nobody's who waits. */
+/* Already answered; later frames have no recipient. */
 static void cell_ended(struct snp_tier_cell *c)
 {
     struct snp_sandbox *s = c->sandbox;
@@ -214,7 +217,7 @@ static void send_result(struct snp_tier_cell *c)
     cell_ended(c);
 }
 
-/* The folder below the overlay, if it still is what was opened; -1 = none. */
+/* The folder below the overlay, if unchanged since it was opened; -1 = none. */
 static int project_open(const struct snp_sandbox *s)
 {
     snp_autoclose int fd = -1;
@@ -239,7 +242,7 @@ static void on_changes(void *data, int eno, const char *bytes, size_t n)
     snp_autoclose int project_fd = -1;
 
     if (eno == EPIPE) {
-        return; /* the sandbox is going; snp_cell_session_ended follows */
+        return; /* the sandbox is ending; snp_cell_sandbox_ended follows */
     }
     project_fd = project_open(c->sandbox);
     c->files = eno == 0 ? snp_result_files(bytes, n, project_fd, &changes) : NULL;
@@ -267,7 +270,7 @@ static void finish(struct snp_tier_cell *c)
     if (snp_sandbox_is_unwritten(c->sandbox, &c->written_bytes) &&
         snp_cgroups_count(&c->sandbox->supervisor->cgroups)) {
         c->files = snp_result_no_files(false);
-        send_result(c); /* nothing changed, and nothing that only pid 1 can tell */
+        send_result(c); /* no change, and no need for pid 1 */
         return;
     }
     (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
@@ -283,7 +286,7 @@ static void on_returned(void *data, bool ok)
     finish(c);
 }
 
-/* Is there anything to go back to? */
+/* Is there a state to roll back to? */
 static bool can_return(const struct snp_tier_cell *c)
 {
     return c->is_abandoned || c->guarantee.interpreter == SNP_GUARANTEE_STANDBY ||
@@ -291,8 +294,8 @@ static bool can_return(const struct snp_tier_cell *c)
 }
 
 /*
- * Going back ends the interpreter. A command has done nothing to it: where no copy would take its
- * place, what the command did to files stays, rather than that all variables are lost.
+ * May the sandbox roll back? This ends the interpreter. A command has not changed it: if no copy
+ * would replace it, keep the command's file changes rather than lose all variables.
  */
 static bool may_return(struct snp_tier_cell *c)
 {
@@ -328,7 +331,7 @@ static void cell_swept(struct snp_sandbox *s, int eno)
     }
 }
 
-/* Kill everything inside but init and the snapshots. */
+/* Kill every process except init and the snapshots. */
 static void sweep(struct snp_tier_cell *c)
 {
     if (c->phase == SNP_CELL_WAITING || c->phase >= SNP_CELL_SWEEPING) {
@@ -367,7 +370,7 @@ static void on_timer(uv_timer_t *timer)
 
     switch (c->phase) {
     case SNP_CELL_WAITING:
-        break; /* has no time of its own */
+        break; /* this phase has no time limit */
     case SNP_CELL_RUNNING:
         stop(c, SNP_CELL_END_WALL);
         break;
@@ -427,7 +430,7 @@ void snp_cell_on_put(struct snp_sandbox *s, const struct snp_buf *raw)
     }
 }
 
-/* Where the workspace is, as the code sees it. */
+/* The workspace's path inside the sandbox. */
 static const char *workspace_path(const struct snp_sandbox *s, char *out, size_t len)
 {
     (void)snprintf(out, len, "%s/workspace", s->folder);
@@ -513,7 +516,7 @@ static int send_command(struct snp_tier_cell *c,
     return 0;
 }
 
-/* Exit statuses by which programs of a command say, maybe only so, that they reached no host. */
+/* Exit statuses by which the programs of a command may report an unreachable host. */
 static uint32_t quiet_exits(const json_t *argv)
 {
     size_t i;
@@ -561,7 +564,7 @@ static int cell_init(struct snp_tier_cell *c,
     return c->timer == NULL ? -1 : 0;
 }
 
-/* Its stream is of no use any more; the next cell gets a new interpreter. */
+/* The interpreter is unusable; the next cell gets a new one. */
 static void lose_interpreter(struct snp_sandbox *s)
 {
     snp_sandbox_drop_interpreter(s);
@@ -570,7 +573,7 @@ static void lose_interpreter(struct snp_sandbox *s)
     snp_snapshot_on_lost(s);
 }
 
-/* What protects it is known before it begins. */
+/* Set the cell's protection before it begins. */
 static int take_guarantee(struct snp_tier_cell *c, struct snp_err *err)
 {
     const struct snp_tier_snapshots *bs = &c->sandbox->snapshots;
@@ -620,11 +623,11 @@ static int cell_run(struct snp_tier_cell *c, const struct snp_cell_request *rq, 
         cell_free(c);
         return r;
     }
-    /* A command that pid 1 could not even be asked for has been answered, and is gone. */
+    /* If pid 1 could not be asked to start a command, the cell is already answered and freed. */
     if (s->cell == c && c->phase == SNP_CELL_RUNNING) {
         /*
-         * The loop's time is of when it woke, in whole milliseconds: no cell gets less than
-         * its limit.
+         * The loop's time is that of its last wake-up, in whole milliseconds: update it, so that no
+         * cell gets less than its limit.
          */
         uv_update_time(s->supervisor->loop);
         (void)uv_timer_start(c->timer, on_timer, rq->wall_ms + 1, 0);
@@ -632,10 +635,10 @@ static int cell_run(struct snp_tier_cell *c, const struct snp_cell_request *rq, 
     return 0;
 }
 
-/* What it waited for is there, or never will be. */
+/* The snapshot is ready, or impossible. */
 static void on_prepared(void *data);
 
-/* Whether it can begin now; else on_prepared comes when it can. */
+/* Can the cell begin now? If not, on_prepared runs when it can. */
 static bool is_prepared(struct snp_tier_cell *c)
 {
     struct snp_sandbox *s = c->sandbox;
@@ -654,11 +657,11 @@ static void on_prepared(void *data)
 
     if (c->sandbox->state == SNP_SANDBOX_READY && c->ended_by == SNP_CELL_END_NONE &&
         !is_prepared(c)) {
-        return; /* others were before it */
+        return; /* waits again: others were served first */
     }
     rq = SNP_TAKE_PTR(c->pending);
     if (c->sandbox->state != SNP_SANDBOX_READY) {
-        pending_free(rq); /* its end is on its way */
+        pending_free(rq); /* ended by snp_cell_sandbox_ended */
         return;
     }
     if (c->ended_by != SNP_CELL_END_NONE) {
@@ -702,7 +705,7 @@ int snp_cell_start(struct snp_sandbox *s, const struct snp_cell_request *rq, str
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     s->cell = c;
-    /* Code that forged the end of its cell may die when the next one is on its way. */
+    /* Code that forged the end of its cell may die just before the next one. */
     if (s->has_interpreter && snp_link_is_open(&s->guest) && snp_link_has_ended(&s->guest)) {
         lose_interpreter(s);
     }
@@ -719,19 +722,22 @@ int snp_cell_start(struct snp_sandbox *s, const struct snp_cell_request *rq, str
     return 0;
 }
 
-/* The interpreter is lost. The cell that it ran, if any: one that waited was not yet its own. */
+/*
+ * The interpreter is lost. Returns the cell that it was running, or NULL: a waiting cell was not
+ * yet running in it.
+ */
 static struct snp_tier_cell *lose_under_cell(struct snp_sandbox *s)
 {
     bool is_its_own = s->cell != NULL && !s->cell->is_command && s->cell->phase != SNP_CELL_WAITING;
 
-    lose_interpreter(s); /* may begin or end the cell that waits */
+    lose_interpreter(s); /* may begin or end the waiting cell */
     if (s->cell == NULL) {
         snp_return_check(s);
     }
     return is_its_own ? s->cell : NULL;
 }
 
-/* The interpreter says something it must not say. */
+/* The interpreter violated the protocol. */
 static void broke_protocol(struct snp_sandbox *s, const char *what)
 {
     struct snp_tier_cell *c = lose_under_cell(s);
@@ -769,7 +775,7 @@ static bool display_is_sound(const json_t *mimes, size_t raw_len)
     return total == raw_len;
 }
 
-/* The version is shown in the manifest, so only what a version is made of is taken. */
+/* The manifest shows the version, so take only characters of a version. */
 static void guest_ready(struct snp_sandbox *s, const json_t *head)
 {
     const char *version = snp_json_str(head, "python", "");
@@ -811,7 +817,7 @@ static void guest_denial(struct snp_sandbox *s, const json_t *head)
 {
     static const char *const controls[] = {"network", "resources", "filesystem", "syscalls"};
     bool is_known = false;
-    /* where there is a network it was not refused, whatever the interpreter takes it for */
+    /* with a network it was not refused, even if the interpreter reports so */
     bool is_true;
     const struct snp_denial d = {
         .source = "guest",
@@ -863,7 +869,7 @@ static void answer_send(struct snp_tier_cell *c, const struct snp_cell_answer *a
     json_t *head = SNP_WRITE(snp_guest_answer, .call = answer->call, .ok = answer->is_ok);
 
     c->has_open_call = false;
-    /* What could not be sent waits until its time is over. */
+    /* If it could not be sent, the cell runs into its time limit. */
     (void)!snp_guest_send(&c->sandbox->guest, &frame, head, -1);
 }
 
@@ -879,7 +885,7 @@ bool snp_cell_answer(struct snp_sandbox *s, const struct snp_cell_answer *answer
     return true;
 }
 
-/* A call goes to who asked for the cell; one at a time, and the next one only after its answer. */
+/* Pass a call to the cell's client. One at a time: the next only after an answer. */
 static void guest_call(struct snp_sandbox *s, const json_t *head, const struct snp_frame *f)
 {
     static const char too_many[] = "{\"error\": \"a cell makes at most 1000 calls\"}";
@@ -901,7 +907,7 @@ static void guest_call(struct snp_sandbox *s, const json_t *head, const struct s
         return;
     }
     if (c->phase != SNP_CELL_RUNNING) {
-        return; /* it is asked to stop */
+        return; /* it is being stopped */
     }
     event = SNP_WRITE(snp_event_call, .call = c->n_calls);
     snp_answer_event(s->supervisor, c->id, event, f->raw, f->raw_len);
@@ -973,12 +979,12 @@ void snp_cell_on_output(struct snp_sandbox *s, int stream, const char *bytes, si
     struct snp_tier_cell *c = s->cell;
     struct show show = {c, stream};
 
-    if (c != NULL) { /* between cells: a left-over process writes; nobody asked */
+    if (c != NULL) { /* between cells: a leftover process writes; no recipient */
         snp_output_feed(&c->output[stream], bytes, n, show_bytes, &show);
     }
 }
 
-/* A command that was killed, or has failed where that is to leave nothing. */
+/* Was a command killed, or has an atomic one failed? */
 static bool must_undo(struct snp_tier_cell *c)
 {
     bool was_killed = c->phase == SNP_CELL_RUNNING && WIFSIGNALED(c->exit_status);
@@ -1036,7 +1042,7 @@ void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes)
     if (bytes > s->spec.limits.value[SNP_LIMIT_MEMORY] + FRESH_BYTES &&
         c->phase != SNP_CELL_WAITING && c->phase <= SNP_CELL_STOPPING) {
         c->ended_by = SNP_CELL_END_MEMORY;
-        sweep(c); /* no grace: it would go on growing */
+        sweep(c); /* no grace: it would keep growing */
     }
 }
 

@@ -3,9 +3,9 @@
 #define SNP_TIER_ENGINE_CELL_CELL_H
 
 /*
- * One cell or command: from the request to its result. Belongs to its session, which
- * passes on what happens; the result is sent when the code has ended, its output has been
- * read and pid 1 has told what changed.
+ * One cell or command, from the request to its result. The session owns it and passes on events.
+ * The result is sent when the code has ended, its output has been read and pid 1 has reported the
+ * changes.
  */
 
 #include <stdbool.h>
@@ -24,12 +24,12 @@ struct snp_cell_request {
     uint32_t id;     /* of the daemon's request */
     uint64_t number; /* in its session */
     bool is_command;
-    bool is_transactional; /* what it does is undone if it has to be killed */
-    bool is_atomic;        /* likewise if it fails */
-    bool has_calls;        /* its code may call whoever asked for it */
-    uint64_t epoch;        /* of the session; 0 = not told */
+    bool is_transactional; /* undone if it is killed */
+    bool is_atomic;        /* undone if it fails, too */
+    bool has_calls;        /* its code may call the client */
+    uint64_t epoch;        /* of the session; 0 = not given */
     const char *owner;     /* id of the session; borrowed */
-    const json_t *argv;    /* of a command; of Python NULL, or sys.argv; borrowed */
+    const json_t *argv;    /* of a command; for Python NULL, or sys.argv; borrowed */
     uint64_t wall_ms;
     const char *code; /* borrowed */
     size_t code_len;
@@ -39,17 +39,17 @@ struct snp_cell_request {
 };
 
 /*
- * Start; the result, or an error, is sent later. SNP_E_LIMIT: one is running. SNP_E_INVALID:
- * of another epoch. On failure nothing was started.
+ * Start; the result, or an error, is sent later. SNP_E_LIMIT: a cell is running. SNP_E_INVALID:
+ * wrong epoch. On failure nothing is started.
  */
 int snp_cell_start(struct snp_sandbox *s,
                    const struct snp_cell_request *rq,
                    struct snp_err *err) SNP_NODISCARD;
 
-/* Ask the running cell to stop as its time limit would; false if none runs. */
+/* Ask the running cell to stop, as its time limit would; false if none runs. */
 bool snp_cell_interrupt(struct snp_sandbox *s);
 
-/* What came of a call. */
+/* The outcome of a call. */
 struct snp_cell_answer {
     uint64_t cell;
     uint32_t call;
@@ -57,16 +57,16 @@ struct snp_cell_answer {
     const char *raw; /* borrowed */
     size_t raw_len;
 };
-/* Give the running cell the answer to its open call; false: it has none of that number. */
+/* Answer the open call of the running cell; false: no such call. */
 bool snp_cell_answer(struct snp_sandbox *s, const struct snp_cell_answer *answer);
 
-/* End the running cell at once and go back to the snapshot. */
+/* End the running cell at once and roll back to the snapshot. */
 void snp_cell_abandon(struct snp_sandbox *s, uint32_t snapshot);
 
-/* A file is put into the session: raw is what pid 1 is asked. */
+/* A file is put into the session: raw is the request to pid 1. */
 void snp_cell_on_put(struct snp_sandbox *s, const struct snp_buf *raw);
 
-/* What happens, from the session's streams. */
+/* Events from the session's streams. */
 void snp_cell_on_guest(struct snp_sandbox *s, const struct snp_frame *f);
 void snp_cell_on_guest_end(struct snp_sandbox *s, const struct snp_err *err);
 void snp_cell_on_output(struct snp_sandbox *s, int stream, const char *bytes, size_t n);
@@ -74,11 +74,11 @@ void snp_cell_on_exit(struct snp_sandbox *s,
                       uint32_t id,
                       const char *raw); /* 21 bytes of an EXIT */
 void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes);
-/* Its files passed a limit that no file system of its own holds (the local tier). */
+/* The session's files exceed a limit that no file system enforces (local tier). */
 void snp_cell_on_disk(struct snp_sandbox *s, enum snp_limit limit);
 void snp_cell_on_denial(struct snp_sandbox *s, const struct snp_denial *denial);
 
-/* The sandbox is gone: send what is known. Frees the cell. */
+/* The sandbox has ended: send a result with what is known. Frees the cell. */
 void snp_cell_sandbox_ended(struct snp_tier_cell *c);
 
 #endif

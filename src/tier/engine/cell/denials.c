@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A list with room for SNP_DENIALS_MAX different ones; the rest is counted. */
+/* A list of at most SNP_DENIALS_MAX different denials; further ones are only counted. */
 #include "tier/engine/cell/denials.h"
 
 #include <string.h>

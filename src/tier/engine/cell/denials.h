@@ -2,7 +2,7 @@
 #ifndef SNP_TIER_ENGINE_CELL_DENIALS_H
 #define SNP_TIER_ENGINE_CELL_DENIALS_H
 
-/* What was refused during a cell, as data: bounded, equal ones counted together. */
+/* Denials during a cell, as data: bounded; equal ones are merged and counted. */
 
 #include <stdint.h>
 
@@ -19,7 +19,7 @@ struct snp_denial {
     const char *object;
     const char *rule;
     const char *hint; /* NULL = none */
-    uint64_t count;   /* how often; 0 = once */
+    uint64_t count;   /* occurrences; 0 = once */
 };
 
 struct snp_denials {
@@ -27,7 +27,7 @@ struct snp_denials {
     uint64_t dropped;
 };
 
-/* All texts are copied; invalid UTF-8 is repaired, each is cut at 200 bytes. */
+/* Texts are copied; invalid UTF-8 is repaired, each is cut at 200 bytes. */
 void snp_denials_add(struct snp_denials *denials, const struct snp_denial *d);
 void snp_denials_done(struct snp_denials *denials);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is attested comes from counters and wait statuses; what is claimed is copied from
- * the driver's report member by member, with types checked and texts cut, never as a whole.
+ * Attested members come from counters and wait statuses. Claimed members are copied from the
+ * driver's report one by one, with types checked and texts cut, never as a whole.
  */
 #include "tier/engine/cell/result.h"
 
@@ -27,7 +27,7 @@
 #include "wire/file.h"
 #include "wire/result.h"
 
-/* Together they keep the longest result, every character escaped, within SNP_FRAME_HEAD_MAX. */
+/* Together these bound the longest result, with every character escaped, to SNP_FRAME_HEAD_MAX. */
 enum {
     TEXT_MAX = 100000,
     SHORT_MAX = 1000,
@@ -38,11 +38,11 @@ enum {
 
 enum {
     ENTRIES_ROOM = 4000000, /* bytes of JSON for the entries of a folder */
-    ENTRY_BYTES = 120,      /* of one, without its name */
-    ESCAPED_MAX = 6,        /* of one byte of a name */
+    ENTRY_BYTES = 120,      /* per entry, without its name */
+    ESCAPED_MAX = 6,        /* per byte of a name */
 };
 
-/* A string member of the driver's report, cut at max characters; null when it is none. */
+/* A string member of the driver's report, cut at max characters; null for other types. */
 static json_t *text_of(const json_t *object, const char *key, size_t max)
 {
     const json_t *member = json_object_get(object, key);
@@ -61,14 +61,14 @@ static json_t *text_of(const json_t *object, const char *key, size_t max)
     return json_stringn(value, n);
 }
 
-/* The same for a member that must be there. */
+/* The same for a required member. */
 static json_t *claim_of(const json_t *object, const char *key, size_t max)
 {
     return json_is_string(json_object_get(object, key)) ? text_of(object, key, max)
                                                         : json_string("");
 }
 
-/* A name of a module, or what the code claims to be one. */
+/* Is this a valid module name? The code may claim anything. */
 static bool is_module(const char *name)
 {
     static const char bytes[] = "abcdefghijklmnopqrstuvwxyz"
@@ -79,7 +79,9 @@ static bool is_module(const char *name)
     return n > 0 && n <= MODULE_MAX && strspn(name, bytes) == n && (name[0] < '0' || name[0] > '9');
 }
 
-/* Which template has the module, or the command that makes one. Null: no import failed. */
+/*
+ * Advice: the template that has the module, or the command that makes one. Null: no import failed.
+ */
 static json_t *module_of(const struct snp_tier_cell *c, const json_t *e)
 {
     const char *name = snp_json_str(e, "module", NULL);
@@ -89,7 +91,7 @@ static json_t *module_of(const struct snp_tier_cell *c, const json_t *e)
     return advice == NULL ? json_null() : advice;
 }
 
-/* One that the table knows, and that can be; null else. */
+/* A known and possible cause; else null. */
 static json_t *cause_of(const struct snp_tier_cell *c, const json_t *e)
 {
     const char *cause = snp_json_str(e, "cause", "");
@@ -117,8 +119,8 @@ static json_t *error_of(const struct snp_tier_cell *c)
 }
 
 /*
- * Programs that miss the network say so in their output only. It may be quoted there, so
- * standard output counts where the cell failed.
+ * Programs report a missing network in their output only. The output may quote such a text, so
+ * standard output is searched only if the cell failed.
  */
 static const char *missed_rule(const struct snp_tier_cell *c, bool is_ok)
 {
@@ -160,7 +162,7 @@ static const char *missed_rule(const struct snp_tier_cell *c, bool is_ok)
                : NULL;
 }
 
-/* Once a cell: what the interpreter has met itself is in the list already. */
+/* Once per cell: denials reported by the interpreter are already in the list. */
 static void add_network_denial(struct snp_tier_cell *c, bool is_ok)
 {
     const char *rule = missed_rule(c, is_ok);
@@ -265,8 +267,8 @@ static void deny_limit(struct snp_tier_cell *c,
 }
 
 /*
- * May the cell have met what was full before it? What it could not write leaves no trace,
- * so its own report, or the failure of a command, decides whether it is told once more.
+ * May the cell have met a limit that was already full? Failed writes leave no trace, so the cell's
+ * own report, or a command's failure, decides whether to report the limit again.
  */
 static bool met_again(const struct snp_tier_cell *c)
 {
@@ -286,7 +288,7 @@ static bool met_again(const struct snp_tier_cell *c)
     return false;
 }
 
-/* Limits that were met without ending the cell, as the kernel counted them. */
+/* Limits met without ending the cell, from the kernel's counters. */
 static void add_limit_denials(struct snp_tier_cell *c)
 {
     uint64_t room;
@@ -337,7 +339,7 @@ static json_t *exit_code_of(const struct snp_tier_cell *c)
     return json_is_integer(code) ? json_integer(json_integer_value(code)) : json_null();
 }
 
-/* An interpreter that has answered is killed by us, if at all: to go back to before the cell. */
+/* After its report, only we kill an interpreter, to roll back: report no signal. */
 static json_t *signal_of(const struct snp_tier_cell *c)
 {
     const char *name = was_signalled(c) && (c->is_command || c->done == NULL)
@@ -347,7 +349,7 @@ static json_t *signal_of(const struct snp_tier_cell *c)
     return name == NULL ? json_null() : json_sprintf("SIG%s", name);
 }
 
-/* As a JSON number; what pid 1 counts may be forged by code that broke it. */
+/* As a JSON number; counts of pid 1 may be forged by code that broke it. */
 static json_int_t bounded(uint64_t value)
 {
     return value > INT64_MAX ? INT64_MAX : (json_int_t)value;
@@ -400,7 +402,7 @@ static json_t *sources(const struct snp_tier_cell *c)
     return json_pack("{s:o,s:o}", "attested", lists[SNP_ATTESTED], "claimed", lists[SNP_CLAIMED]);
 }
 
-/* A cell that was killed has no report; say what happened in its place. */
+/* A killed cell has no report: state the cause instead. */
 static json_t *killed_error(const struct snp_tier_cell *c, const char *status)
 {
     char text[456];
@@ -445,8 +447,7 @@ bool snp_result_is_lost(const struct snp_tier_cell *c)
         return false;
     }
     /*
-     * Where nobody killed the cell the interpreter ended after it: that is told with what
-     * comes next.
+     * An interpreter that ended after the cell, without a sweep, is reported by the next request.
      */
     return c->is_session_over || (!s->has_interpreter && (c->was_swept || !s->spec.is_lasting));
 }
@@ -501,7 +502,7 @@ json_t *snp_result_no_files(bool truncated)
                      truncated);
 }
 
-/* Whether the project has a file of this name; no link on the way is followed. */
+/* Does the project have a file of this name? Follows no links. */
 static bool project_has(int project_fd, const char *path)
 {
     const struct open_how how = {

@@ -11,20 +11,20 @@
 
 struct snp_supervisor;
 
-/* What a CHANGES reply says besides the files. */
+/* The head of a CHANGES reply, before the files. */
 struct snp_changes_head {
     uint8_t flags;
     uint64_t cpu_us;
     uint64_t written_bytes;
 };
 
-/* The result; new reference. Adds denials for limits that were met. */
+/* The result; new reference. Adds denials for exceeded limits. */
 json_t *snp_result_json(struct snp_tier_cell *c);
 
-/* Does its result say that the variables are lost? */
+/* Does the result report lost variables? */
 bool snp_result_is_lost(const struct snp_tier_cell *c);
 
-/* `files` when none is known; truncated = there may be some all the same. New reference. */
+/* `files` when none is known; truncated = the list may be incomplete. New reference. */
 json_t *snp_result_no_files(bool truncated);
 
 /*

@@ -2,7 +2,7 @@
 #ifndef SNP_TIER_ENGINE_CELL_RUNNING_H
 #define SNP_TIER_ENGINE_CELL_RUNNING_H
 
-/* The cell that runs, or waits to: its record, and what other parts may ask of it. */
+/* The running or waiting cell: its record, and queries by other parts. */
 
 #include <uv.h>
 
@@ -17,17 +17,17 @@ struct snp_cell_request;
 struct snp_sandbox;
 
 enum snp_cell_phase {
-    SNP_CELL_WAITING = 0, /* for a copy of the session as it is now */
+    SNP_CELL_WAITING = 0, /* for a copy of the current state */
     SNP_CELL_RUNNING,
-    SNP_CELL_STOPPING,  /* asked to stop, grace runs */
+    SNP_CELL_STOPPING,  /* asked to stop, in the grace period */
     SNP_CELL_KILLING,   /* a command was sent SIGKILL */
     SNP_CELL_SWEEPING,  /* all processes are being killed */
-    SNP_CELL_RETURNING, /* all were killed, and what stood by takes their place */
+    SNP_CELL_RETURNING, /* all are killed; the standby is being woken */
     SNP_CELL_FINISHING,
 };
 
 enum snp_cell_end {
-    SNP_CELL_END_NONE = 0, /* by itself */
+    SNP_CELL_END_NONE = 0, /* normally */
     SNP_CELL_END_WALL,
     SNP_CELL_END_USER,
     SNP_CELL_END_MEMORY,
@@ -43,24 +43,24 @@ struct snp_tier_cell {
     bool is_command;
     bool is_transactional;
     bool has_calls;
-    bool has_open_call; /* the last one has no answer yet */
+    bool has_open_call; /* the last call is unanswered */
     uint32_t n_calls;
     bool is_atomic;
-    bool is_abandoned;    /* a rollback ends it; return_to is given */
-    bool is_rolled_back;  /* interpreter and files are as before it */
-    bool was_swept;       /* everything inside was killed, for its sake */
-    bool is_session_over; /* the sandbox ended with it */
-    bool was_restarted;   /* it began in a new interpreter */
+    bool is_abandoned;    /* ended by a rollback to return_to */
+    bool is_rolled_back;  /* interpreter and files are restored */
+    bool was_swept;       /* it caused a sweep */
+    bool is_session_over; /* the sandbox ended during the cell */
+    bool was_restarted;   /* the interpreter was new at its start */
     bool has_exit;
     int exit_status; /* wait status of interpreter or command */
-    /* bits: exit statuses of a command that mean that it missed the network */
+    /* bits: exit statuses of a command that indicate a missing network */
     uint32_t quiet_exits;
-    int start_errno; /* a command that could not be started */
+    int start_errno; /* of a command that failed to start */
     enum snp_cell_phase phase;
     enum snp_cell_end ended_by;
     uint32_t return_to; /* snapshot */
     uint64_t epoch;
-    struct snp_guarantee guarantee;   /* what protects it */
+    struct snp_guarantee guarantee;   /* its protection */
     struct snp_cell_request *pending; /* owned; while it waits */
     enum snp_limit disk_limit;        /* with SNP_CELL_END_DISK */
     char why[456];
@@ -69,9 +69,9 @@ struct snp_tier_cell {
     uint64_t end_us;
     uv_timer_t *timer; /* owned */
     unsigned n_displays;
-    unsigned n_frames; /* that the interpreter sent */
+    unsigned n_frames; /* sent by the interpreter */
     uint64_t display_bytes;
-    json_t *done;  /* owned; what the driver reported */
+    json_t *done;  /* owned; the driver's report */
     json_t *files; /* owned */
     struct snp_denials denials;
     struct snp_output output[2];
@@ -82,14 +82,14 @@ struct snp_tier_cell {
     uint8_t changes_flags; /* of the CHANGES reply */
 };
 
-/* Is there one that has begun, not one that waits for its turn? */
+/* Has a cell begun? False for one that waits for its turn. */
 bool snp_cell_has_begun(const struct snp_sandbox *s);
 
-/* May the running cell do without what stands by? It then is told so. */
+/* May the standby be dropped while the cell runs? The second records it. */
 bool snp_cell_may_lose_guarantee(const struct snp_sandbox *s);
 void snp_cell_lose_guarantee(struct snp_sandbox *s);
 
-/* Its result is to say this too, of what protected it. Once. */
+/* Add a note on protection to its result, once. */
 void snp_cell_note(struct snp_sandbox *s, const char *text);
 
 #endif

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   a copy of the other's interpreter and the new one get two pipes each, to read from and to
- *   write to, between which the supervisor moves bytes: first what the new one says it has, and
- *   only when it can say no more what the other writes, which leaves that out -> the new one says
- *   that it has become the other -> the supervisor closes its ends, the files are copied in the
- *   same way -> the new one opens those that were open
+ *   two pipes each for a copy of the origin's interpreter (the writer) and the new one, with the
+ *   supervisor relaying between them: first the new one lists what it has, and when its end is
+ *   closed the writer writes the rest -> the new one reports success -> the supervisor closes its
+ *   ends, the files are copied the same way -> the new one opens the files that were open
  *
- * No pipe or socket has an end in each of the two sandboxes: the new one runs the session's code
- * once it has the image, and that may have arranged to keep all that is open. What either keeps
- * leads to the supervisor, and to nothing once that has closed its end.
+ * No pipe or socket connects the two sandboxes directly: after restoring the image the new one runs
+ * the session's code, which may have kept any descriptor open. Descriptors kept on either side lead
+ * to the supervisor, and nowhere once it has closed its end.
  *
- * The copy that writes is the session's code, as in a save (state.c), and what it writes may be
- * anything: it goes into an interpreter that is confined as the copy is, and nowhere else. Memory
- * counts where it is: what is on its way is in the socket. One after the other for each session
- * that is copied, and not while pid 1 writes its files for a save.
+ * The writer runs the session's code, as in a save (state.c), and may write anything: its output
+ * goes only into an interpreter confined like the writer. Memory is charged to its holder; data in
+ * transit is in the pipe. Clones of a session are made one at a time, and not while pid 1 writes
+ * its files for a save.
  */
 #include "tier/engine/snapshot/clone.h"
 
@@ -45,22 +44,22 @@
 
 enum {
     BUDGET_MS = 15000,
-    WHOLE_MS = 30 * 1000, /* of all, and of what it waits for */
-    LATE_MS = 1000,       /* for the reason that the writer has */
+    WHOLE_MS = 30 * 1000, /* for a clone, and for each wait */
+    LATE_MS = 1000,       /* for the writer's reason */
     HEAD_MAX = 64 << 10,
     WHY_MAX = 160,
 };
 
-/* The supervisor's part of a direction in which bytes go from one sandbox to the other. */
+/* The supervisor's part of one direction of transfer between the sandboxes. */
 struct way {
-    struct snp_relay *relay; /* owned; NULL = nothing moves */
-    int in_fd;               /* owned; -1 = closed, or the relay has it */
+    struct snp_relay *relay; /* owned; NULL = idle */
+    int in_fd;               /* owned; -1 = closed, or taken by the relay */
     int out_fd;              /* owned; -1 = closed */
-    int read_fd;             /* owned; the reader's end, where code may have written; or -1 */
+    int read_fd;             /* owned; the reader's end of untrusted data; or -1 */
 };
 
 enum clone_step {
-    CLONE_WAITING, /* for the one before it, or for a copy to be made */
+    CLONE_WAITING, /* for the previous clone, or for a snapshot */
     CLONE_THAWING,
     CLONE_COPYING,
     CLONE_MOVING,
@@ -69,28 +68,28 @@ enum clone_step {
 struct snp_cloning {
     struct snp_sandbox *sandbox; /* the new one; borrowed */
     struct snp_sandbox *origin;  /* borrowed */
-    struct snp_cloning *next;    /* that waits for us; borrowed */
+    struct snp_cloning *next;    /* the next in the origin's queue; borrowed */
     uint32_t id;                 /* of the request; 0 = answered */
     uint64_t epoch;
     uint64_t cell;
     enum clone_step step;
     bool has_begun;
-    bool has_changed;      /* the new one is not as it was */
-    bool is_using;         /* number is counted as used */
-    bool is_waking;        /* pid 1 has been asked for the writer */
-    uint32_t number;       /* of the copy that is woken */
-    pid_t writer;          /* as pid 1 of the origin numbers it; 0 = not known */
+    bool has_changed;      /* the new sandbox has changed */
+    bool is_using;         /* number is marked as used */
+    bool is_waking;        /* pid 1 was asked to wake the writer */
+    uint32_t number;       /* of the woken snapshot */
+    pid_t writer;          /* in the pid namespace of origin; 0 = unknown */
     bool is_refused;       /* by the new one */
-    bool is_written;       /* the writer has ended */
-    char why[WHY_MAX + 1]; /* it refused; "" = it did not */
-    unsigned n_copying;    /* ends of the files' pipe that are at work */
+    bool is_written;       /* the writer has answered or ended */
+    char why[WHY_MAX + 1]; /* the writer's refusal; "" = none */
+    unsigned n_copying;    /* helpers still copying files */
     struct way image;      /* from the writer to the new one */
-    struct way answer;     /* back */
+    struct way answer;     /* the other direction */
     struct way files;      /* from one helper to the other */
     int null_fd;           /* owned */
-    struct snp_link guest; /* of the writer */
+    struct snp_link guest; /* to the writer */
     uv_timer_t *timer;     /* owned */
-    unsigned n_pending;    /* answers of pid 1 that are to come */
+    unsigned n_pending;    /* pending answers of pid 1 */
     uint64_t start_us;
 };
 
@@ -98,7 +97,7 @@ static void clone_begin(struct snp_cloning *v);
 
 /* Ways ----------------------------------------------------------------------------------------- */
 
-/* The reader meets the end of its stream, and the writer has no reader. */
+/* End the reader's stream, and the writer's reader. */
 static void way_end(struct way *way)
 {
     snp_relay_free(SNP_TAKE_PTR(way->relay));
@@ -106,7 +105,7 @@ static void way_end(struct way *way)
     snp_closep(&way->out_fd);
 }
 
-/* What was not read goes, too: by sendfile, a pipe can hold pages of a file of the writer's. */
+/* Discard unread data too: by sendfile, a pipe can hold pages of a file of the writer's. */
 static void way_close(struct way *way, int null_fd)
 {
     way_end(way);
@@ -117,7 +116,7 @@ static void way_close(struct way *way, int null_fd)
     snp_closep(&way->read_fd);
 }
 
-/* *ret_in_fd: where one writes; *ret_out_fd: where the other reads. */
+/* *ret_in_fd: for the writer; *ret_out_fd: for the reader. */
 static int way_open(struct way *way, int *ret_in_fd, int *ret_out_fd)
 {
     int ends[2];
@@ -131,7 +130,7 @@ static int way_open(struct way *way, int *ret_in_fd, int *ret_out_fd)
     return 0;
 }
 
-/* The same for who writes what code has forged. */
+/* The same for an untrusted writer. */
 static int way_open_hostile(struct way *way, int *ret_in_fd, int *ret_out_fd)
 {
     SNP_TRY(way_open(way, ret_in_fd, ret_out_fd));
@@ -141,7 +140,7 @@ static int way_open_hostile(struct way *way, int *ret_in_fd, int *ret_out_fd)
 
 static int way_start(struct snp_cloning *v, struct way *way, snp_relay_cb cb, void *data)
 {
-    int in_fd = SNP_TAKE_FD(way->in_fd); /* the relay's */
+    int in_fd = SNP_TAKE_FD(way->in_fd); /* taken by the relay */
     const struct snp_relay_spec spec = {
         .loop = v->origin->supervisor->loop,
         .in_fd = in_fd,
@@ -159,11 +158,14 @@ static int way_start(struct snp_cloning *v, struct way *way, snp_relay_cb cb, vo
 
 static void on_way_end(void *data, enum snp_relay_end end)
 {
-    (void)end; /* who reads or writes sees it */
+    (void)end; /* the reader or the writer notices */
     way_end(data);
 }
 
-/* Not before the new one can say no more it gets what may make it say anything. */
+/*
+ * The new one gets the untrusted image only once its own stream has ended: the image could make it
+ * write anything.
+ */
 static void on_answer_end(void *data, enum snp_relay_end end)
 {
     struct snp_cloning *v = data;
@@ -174,7 +176,7 @@ static void on_answer_end(void *data, enum snp_relay_end end)
     }
 }
 
-/* A socket from which one of the two takes its pipes; -1 = there is none. */
+/* A socket that carries the pipes of one sandbox; -1 = failed. */
 static int wrap_pipes(int in_fd, int out_fd)
 {
     const int fds[] = {in_fd, out_fd};
@@ -206,7 +208,7 @@ static int ways_open(struct snp_cloning *v, int *ret_writer, int *ret_new)
     return *ret_writer < 0 || *ret_new < 0 ? -1 : 0;
 }
 
-/* From here on nothing that one of the two sandboxes still holds leads anywhere. */
+/* Close the supervisor's ends; descriptors that a sandbox has kept then lead nowhere. */
 static void ways_close(struct snp_cloning *v)
 {
     way_close(&v->image, v->null_fd);
@@ -216,7 +218,7 @@ static void ways_close(struct snp_cloning *v)
 
 /* The end -------------------------------------------------------------------------------------- */
 
-/* Not from a callback of the link in it: that is why the timer's end counts too. */
+/* Free it, but never in a callback of its link: hence the wait for the timer's end. */
 static void cloning_unref(struct snp_cloning *v)
 {
     if (v->id == 0 && v->n_pending == 0 && v->timer == NULL) {
@@ -250,7 +252,7 @@ static void end_writer(struct snp_cloning *v)
     }
 }
 
-/* Whose turn it is begins, unless a save is in the way. */
+/* Begin the next clone, unless a save comes first. */
 static void clone_next(struct snp_sandbox *origin)
 {
     struct snp_cloning *first = origin->transfer.copied;
@@ -261,7 +263,7 @@ static void clone_next(struct snp_sandbox *origin)
     }
 }
 
-/* Out of the line of those who copy the origin; the next begins, a save first. */
+/* Leave the origin's queue; the next begins, a save first. */
 static void leave_line(struct snp_cloning *v)
 {
     struct snp_cloning **at = &v->origin->transfer.copied;
@@ -276,7 +278,7 @@ static void leave_line(struct snp_cloning *v)
     }
 }
 
-/* err NULL = it is done. */
+/* err NULL = success. */
 static void cloning_end(struct snp_cloning *v, const struct snp_err *err)
 {
     struct snp_sandbox *s = v->sandbox;
@@ -308,12 +310,12 @@ static void cloning_end(struct snp_cloning *v, const struct snp_err *err)
     if (err != NULL) {
         s->transfer.has_run = s->holds_state = false;
     } else {
-        snp_snapshot_spent(s, true); /* the pristine copy is not what a cell goes back to */
+        snp_snapshot_spent(s, true); /* the pristine copy is not a standby */
     }
     snp_snapshot_resume(s);
 }
 
-/* why: what an image cannot hold, or what went wrong. */
+/* why: the part that an image cannot hold, or an error. */
 static void cloning_fail(struct snp_cloning *v, const char *why)
 {
     struct snp_err err;
@@ -326,11 +328,14 @@ static void on_timeout(uv_timer_t *timer)
 {
     struct snp_cloning *v = timer->data;
 
-    v->has_changed = v->has_changed || v->step == CLONE_THAWING; /* it hears nothing meanwhile */
+    /* while it restores it reads no requests */
+    v->has_changed = v->has_changed || v->step == CLONE_THAWING;
     cloning_fail(v, "the image took more than 30 s");
 }
 
-/* Becoming ------------------------------------------------------------------------------------- */
+/*
+ * Restoring -------------------------------------------------------------------------------------
+ */
 
 static void ask_guest(struct snp_cloning *v, const char *step, int fd)
 {
@@ -345,7 +350,7 @@ static void ask_guest(struct snp_cloning *v, const char *step, int fd)
     }
 }
 
-/* One end of the pipe is done. */
+/* One helper has finished. */
 static void on_copied(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_cloning *v = data;
@@ -368,7 +373,7 @@ static void on_copied(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
-/* From one helper to the other. */
+/* Copy the files from one helper to the other. */
 static void copy_files(struct snp_cloning *v)
 {
     snp_autoclose int in_fd = -1;
@@ -397,8 +402,8 @@ static void on_late(uv_timer_t *timer)
 }
 
 /*
- * Once both have spoken the reason is known: the writer's, if it has one. Of its end we may never
- * hear, because the copy that it was woken from can have its stream, too.
+ * With both answers the reason is known: the writer's, if it gives one. Its end may stay unseen,
+ * because the snapshot that it was woken from can also hold its stream: hence the timer.
  */
 static void refuse(struct snp_cloning *v)
 {
@@ -417,7 +422,7 @@ static void on_writer_frame(struct snp_link *link, const struct snp_frame *f)
 
     if (f->type != SNP_GUEST_SAVED || f->id != v->id || f->head_len > HEAD_MAX ||
         snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
-        return; /* what it writes shows what it is worth */
+        return; /* invalid: the image decides */
     }
     if (*snp_json_str(head, "error", "") != '\0') {
         (void)snprintf(v->why, sizeof(v->why), "%.*s", WHY_MAX, snp_json_str(head, "error", ""));
@@ -454,14 +459,14 @@ static void on_writer_woken(void *data, int eno, const char *bytes, size_t n)
     if (v->id == 0) {
         cloning_unref(v);
     } else if (v->step != CLONE_THAWING) {
-        end_writer(v); /* it has written already */
+        end_writer(v); /* it is no longer needed */
     } else if (eno != 0) {
         v->is_written = true;
-        refuse(v); /* the new one has nobody to hear, and says so */
+        refuse(v); /* the new one reads no image, and will refuse */
     }
 }
 
-/* A stream to the writer; who has its other end ends with it. */
+/* Open a stream to the writer; the process at the other end ends with it. */
 static int open_writer(struct snp_cloning *v, int socket_fd, int *ret_theirs, struct snp_err *err)
 {
     const struct snp_frame frame = {.type = SNP_GUEST_SAVE, .id = v->id};
@@ -506,7 +511,7 @@ static void wake_writer(struct snp_cloning *v)
     ask_guest(v, "thaw", in_fd);
 }
 
-/* The state after the last cell, if there is a copy of it. */
+/* Choose the snapshot of the state after the last cell, if there is one. */
 static void choose(void *data)
 {
     struct snp_cloning *v = data;
@@ -516,7 +521,7 @@ static void choose(void *data)
         bs->has_standby && !bs->is_past ? snp_snapshot_find(o, bs->standby) : NULL;
 
     if (o->state != SNP_SANDBOX_READY) {
-        return; /* its end answers */
+        return; /* answered when the sandbox ends */
     }
     if (o->ended_cell > v->cell || o->epoch != v->epoch) {
         cloning_fail(v, "the session has gone on meanwhile");
@@ -535,7 +540,7 @@ static void choose(void *data)
     }
 }
 
-/* Its turn has come. */
+/* The clone is first in the queue. */
 static void clone_begin(struct snp_cloning *v)
 {
     struct snp_sandbox *o = v->origin;
@@ -605,7 +610,7 @@ int snp_method_clone(struct snp_sandbox *s, const struct snp_clone_request *rq, 
 
 /* From the sandboxes --------------------------------------------------------------------------- */
 
-/* It has become the other, or has all that was open. */
+/* The new one has restored the image, or has opened the files. */
 static void become_next(struct snp_cloning *v)
 {
     if (v->step == CLONE_MOVING) {
@@ -638,7 +643,7 @@ bool snp_clone_on_guest(struct snp_sandbox *s, const struct snp_frame *f)
                            snp_json_str(head, "error", "no reason was given"));
         }
         v->is_refused = true;
-        ways_close(v); /* the writer has no reader */
+        ways_close(v); /* the writer's reader is gone */
         refuse(v);
     } else {
         cloning_fail(v, snp_json_str(head, "error", "no reason was given"));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kept as the requests they were, and asked again in their order: so parts of a large file and two
- * versions of one come out as they did. One that comes while that goes on is done at once and
- * once more in its turn.
+ * The requests are stored and repeated in order, so that parts of a large file and versions of one
+ * file end in the same state. A put that arrives during the repetition is done at once and repeated
+ * in its turn.
  */
 #include "tier/engine/snapshot/puts.h"
 
@@ -17,7 +17,7 @@
 #include "tier/engine/sandbox.h"
 
 enum {
-    BYTES_MAX = 16 << 20, /* of one cell */
+    BYTES_MAX = 16 << 20, /* for each cell */
     FRAMES_MAX = 4096,
 };
 

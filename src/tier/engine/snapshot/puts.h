@@ -3,9 +3,8 @@
 #define SNP_TIER_ENGINE_SNAPSHOT_PUTS_H
 
 /*
- * Files that were put into a session while a cell ran. If the cell is undone, its workspace goes
- * back to what it was before; whoever put a file has been told that it is there, so it is put
- * once more.
+ * Files put into a session while a cell ran. Undoing the cell restores the previous workspace
+ * without them; since their puts were acknowledged, they are repeated.
  */
 
 #include <stdbool.h>
@@ -16,12 +15,10 @@
 
 struct snp_sandbox;
 
-/* raw: of a PUT. What there is no room for the cell's result names. */
+/* raw: of a PUT. The cell's result lists puts that do not fit. */
 void snp_puts_add(struct snp_sandbox *s, const struct snp_buf *raw);
 
-/*
- * Put them again, one after the other; then cb, at once or later, unless the session ends before.
- */
+/* Repeat the puts one by one, then call cb, at once or later, unless the session ends first. */
 void snp_puts_again(struct snp_sandbox *s, snp_puts_cb cb);
 
 void snp_puts_forget(struct snp_sandbox *s);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   sweep -> RESTORE (if the snapshot has files), PUT what came meanwhile -> WAKE -> done
+ *   sweep -> RESTORE (if the snapshot has files), repeat later PUTs -> WAKE -> done
  *
- * One at a time. The stream of the old interpreter is closed before the new one is woken, so
- * nothing it said late is taken for the new one's.
+ * One at a time. The old interpreter's stream is closed before the new one is woken, so that late
+ * frames of the old one are not taken for the new one's.
  */
 #include "tier/engine/snapshot/rollback.h"
 
@@ -34,7 +34,7 @@ void snp_return_sweep(struct snp_sandbox *s, snp_swept_cb cb)
 
 /* Waking ------------------------------------------------------------------------------------ */
 
-/* Ask for an interpreter of that snapshot, on a stream of its own. */
+/* Ask for an interpreter of that snapshot, on a new stream. */
 static int wake(struct snp_sandbox *s, uint32_t number, snp_init_cb cb, struct snp_err *err)
 {
     snp_autoclose int fd = -1;
@@ -48,7 +48,7 @@ static int wake(struct snp_sandbox *s, uint32_t number, snp_init_cb cb, struct s
     s->has_interpreter = true;
     snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WAKE, &raw, sizeof(raw), fd), cb, s);
     if (number == 0) {
-        snp_sandbox_start_guest(s); /* the others have been started */
+        snp_sandbox_start_guest(s); /* other interpreters are started elsewhere */
     }
     return 0;
 }
@@ -73,7 +73,7 @@ static void on_standby_woken(void *data, int eno, const char *bytes, size_t n)
     (void)bytes;
     (void)n;
     s->is_waking = false;
-    if (eno != 0 && eno != EPIPE) { /* the next one comes from the pristine copy, if it may */
+    if (eno != 0 && eno != EPIPE) { /* the next comes from the pristine copy, if allowed */
         snp_sandbox_drop_interpreter(s);
         s->has_interpreter = false;
         s->was_restarted = true;
@@ -82,7 +82,7 @@ static void on_standby_woken(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
-/* What is as the last cell left it; NULL = nothing. */
+/* The snapshot of the state after the last cell; NULL = none. */
 static const struct snp_tier_snapshot *standby_of(struct snp_sandbox *s)
 {
     const struct snp_tier_snapshots *bs = &s->snapshots;
@@ -128,7 +128,7 @@ void snp_return_check(struct snp_sandbox *s)
     }
 }
 
-/* Returning --------------------------------------------------------------------------------- */
+/* Rolling back ------------------------------------------------------------------------------ */
 
 static void returned(struct snp_sandbox *s, bool ok)
 {
@@ -146,7 +146,7 @@ static void returned(struct snp_sandbox *s, bool ok)
         snp_sandbox_drop_interpreter(s);
         s->has_interpreter = false;
         s->was_restarted = true;
-        s->was_lost = true; /* as the cell, or the rollback, says */
+        s->was_lost = true; /* reported by the cell or the rollback */
         s->holds_state = false;
     }
     if (done.cb != NULL) {
@@ -173,7 +173,7 @@ static void on_return_woken(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
-/* The workspace is as it is to be. */
+/* The workspace is restored: wake the interpreter. */
 static void wake_returned(struct snp_sandbox *s)
 {
     struct snp_err err;
@@ -215,7 +215,7 @@ void snp_return_to(struct snp_sandbox *s, uint32_t number, snp_return_cb cb, voi
                                        .data = data};
     snp_sandbox_drop_interpreter(s);
     if (s->rollback.id != 0) {
-        snp_puts_forget(s); /* somebody wants what was before them */
+        snp_puts_forget(s); /* a rollback to a state before them */
     }
     if (s->returning.has_files) {
         snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_RESTORE, &number, sizeof(number), -1), on_restored,
@@ -264,7 +264,7 @@ static void snapshot_ready(void *data)
 
     if (s->state == SNP_SANDBOX_READY && s->cell == NULL &&
         !snp_snapshot_prepare(s, snapshot_ready, wanted)) {
-        wanted = NULL; /* others were before it */
+        wanted = NULL; /* waits again: others were served first */
         return;
     }
     b = bs->has_standby ? snp_snapshot_find(s, bs->standby) : NULL;
@@ -299,7 +299,7 @@ int snp_method_snapshot(struct snp_sandbox *s, uint32_t id, struct snp_err *err)
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "the session ends with its call; only named sessions have snapshots");
     }
-    if (n_permanent(s) > SNP_SNAPSHOTS_MAX) { /* the pristine copy is one of them */
+    if (n_permanent(s) > SNP_SNAPSHOTS_MAX) { /* the pristine copy included */
         return snp_fail(err, SNP_E_LIMIT,
                         "the session has reached its limit of %d snapshots in memory; remove one",
                         SNP_SNAPSHOTS_MAX);
@@ -355,7 +355,7 @@ static void rollback_begin(void *data)
     if (s->rollback.id == 0 || s->state != SNP_SANDBOX_READY) {
         return;
     }
-    if (snp_snapshot_find(s, s->rollback.number) == NULL) { /* given up meanwhile */
+    if (snp_snapshot_find(s, s->rollback.number) == NULL) { /* dropped while this waited */
         rollback_answer(s, false);
     } else if (s->cell == NULL) {
         snp_return_sweep(s, on_rollback_swept);
@@ -372,7 +372,7 @@ void snp_rollback_cell_ended(struct snp_sandbox *s, bool is_back)
     if (is_back) {
         rollback_answer(s, true);
     } else {
-        rollback_begin(s); /* it was over before it could be ended */
+        rollback_begin(s); /* the cell ended on its own first */
     }
 }
 
@@ -393,7 +393,7 @@ int snp_method_rollback(
     s->rollback =
         (struct snp_rollback){.id = id, .number = number, .epoch = epoch, .start_us = snp_now_us()};
     if (s->returning.is_on) {
-        return 0; /* a cell is on its way back, and begins this when it has ended */
+        return 0; /* a cell is rolling back, and begins this at its end */
     }
     if (!s->snapshots.making.is_on || snp_snapshot_prepare(s, rollback_begin, s)) {
         rollback_begin(s);

@@ -3,8 +3,8 @@
 #define SNP_TIER_ENGINE_SNAPSHOT_ROLLBACK_H
 
 /*
- * Going back: everything inside is killed, the workspace is put back, and the snapshot is
- * woken. Also the tier's methods about snapshots.
+ * Rollback: all processes are killed, the workspace is restored, and the snapshot is woken. Also
+ * the tier's methods for snapshots.
  */
 
 #include <stdbool.h>
@@ -20,25 +20,24 @@ struct snp_sandbox;
 void snp_return_sweep(struct snp_sandbox *s, snp_swept_cb cb);
 
 /*
- * After a sweep: go back to the snapshot. cb runs later, once, unless the session ends before.
- * The sandbox is ended if that cannot be told how it went.
+ * After a sweep: roll back to the snapshot. cb runs later, once, unless the session ends first.
+ * Ends the sandbox if the outcome cannot be reported.
  */
 void snp_return_to(struct snp_sandbox *s, uint32_t number, snp_return_cb cb, void *data);
 
 /*
- * As after a kill: wake what stands by, else the pristine copy. SNP_E_NOT_FOUND: nothing stands by,
- * and the one that has ended held what nobody was told of; then the sandbox ends.
+ * After a kill: wake the standby, or else the pristine copy. SNP_E_NOT_FOUND: there is no standby,
+ * and the ended interpreter held state whose loss was not reported; then the sandbox ends.
  */
 int snp_return_restart(struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The interpreter has ended and no cell is there to say so. If what it held is lost, or nobody has
- * had it yet (a pooled sandbox), the sandbox ends too: its session is never gone on with
- * from nothing.
+ * The interpreter has ended outside a cell. If its state is lost, or it was still unused (a pooled
+ * sandbox), the sandbox ends too: a session never continues silently from an empty state.
  */
 void snp_return_check(struct snp_sandbox *s);
 
-/* A cell has ended, which a rollback may have waited for. is_back: it went back there itself. */
+/* A cell has ended; a rollback may wait for this. is_back: the cell has already rolled back. */
 void snp_rollback_cell_ended(struct snp_sandbox *s, bool is_back);
 
 /* Methods; they answer request id, now or later. */
@@ -48,15 +47,15 @@ int snp_method_rollback(struct snp_sandbox *s,
                         uint32_t number,
                         uint64_t epoch,
                         struct snp_err *err) SNP_NODISCARD;
-/* What it takes now, and which snapshots it has. */
+/* Memory in use, and the list of snapshots. */
 int snp_method_memory(struct snp_sandbox *s, uint32_t id, struct snp_err *err) SNP_NODISCARD;
 int snp_method_drop(struct snp_sandbox *s, uint32_t id, uint32_t number, struct snp_err *err)
     SNP_NODISCARD;
 
-/* Callbacks with this data are not to run any more. */
+/* Cancel callbacks with this data. */
 void snp_return_forget(struct snp_sandbox *s, const void *data);
 
-/* The session goes: requests that wait are answered. */
+/* The session ends: pending requests are answered. */
 void snp_rollback_sandbox_ended(struct snp_sandbox *s);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a cell was answered: pid 1 is told to expect a copy (HOLD), the interpreter to leave
- * one, and pid 1 to copy the files (KEEP). When all three have answered the new copy takes
- * the old one's place. The next cell waits for that, not longer than pid 1 does. It begins a
- * moment after the answer, so that this has the processors, or when the next cell comes; where
- * cells come one upon the other, with the answer.
+ * After each cell's answer, pid 1 expects a copy (HOLD), the interpreter to fork one, and
+ * pid 1 to copy the files (KEEP). After all three answers the new copy replaces the old one. The
+ * next cell waits for this, at most as long as pid 1 does. Making starts shortly after the answer,
+ * to leave it the processors, or with the next cell; if cells follow each other closely, with the
+ * answer.
  *
- * A copy shares its memory with the interpreter until one of them writes. What it then has for
- * itself counts against the limit; it is given up before that costs the cell its life, and
- * none is made where memory is short.
+ * A copy shares its memory with the interpreter until one of them writes. Its private pages count
+ * against the limit; it is dropped before the limit would kill the cell, and no copy is made while
+ * memory is short.
  */
 #include "tier/engine/snapshot/snapshot.h"
 
@@ -33,15 +33,15 @@
 #include "wire/rpc.h"
 
 enum {
-    MAKING_MS = 4000, /* a little more than pid 1's patience */
-    AFTER_MS = 2,     /* from a cell's end, so that its answer has the processors first */
-    LEAVE_MS = 10,    /* likewise from a return's end, whose answer waits for a disk */
+    MAKING_MS = 4000, /* a little above pid 1's timeout */
+    AFTER_MS = 2,     /* after a cell, so that its answer has the processors first */
+    LEAVE_MS = 10,    /* after a rollback, whose answer waits for a disk */
     WATCH_MS_MIN = 4,
     WATCH_MS_MAX = 200,
-    WATCH_SHARE = 20, /* of the time at most one such part is spent on looking */
-    GROWTH = 4 << 20, /* bytes a cell may write in a millisecond */
-    OWN_SHARE = 16,   /* such a part of it held by a copy alone: it is worth giving up */
-    SHORT_SHARE = 8,  /* such a part of the memory left: it is short */
+    WATCH_SHARE = 20,                           /* checks use at most 1/20 of the time */
+    GROWTH = 4 << 20,                           /* bytes that a cell may write in a millisecond */
+    OWN_SHARE = 16,                             /* dropping frees at least 1/16 of the limit */
+    SHORT_SHARE = 8,                            /* memory is short when less than 1/8 is left */
     FILES_BYTES_MAX = SNP_COPIES_BYTES_MAX / 2, /* of a copied workspace */
     FILES_MAX = 20000,
     NAMES_MAX = 5,
@@ -140,8 +140,8 @@ static unsigned n_copies(const struct snp_tier_snapshots *bs)
 }
 
 /*
- * Copies are not the code's, so they do not count as its processes. While one is on its way out
- * because memory is short, what it still holds does not count as the code's memory.
+ * Copies do not count as the code's processes. Memory of a copy that was dropped because memory is
+ * short does not count until the copy has ended.
  */
 static void make_room(struct snp_sandbox *s)
 {
@@ -206,7 +206,7 @@ static void ask_drop(struct snp_sandbox *s, uint32_t number)
     snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_DROP, &number, sizeof(number), -1), on_dropped, s);
 }
 
-/* Out of the table, and ended. */
+/* Remove it from the table, and end it. */
 static void remove_snapshot(struct snp_sandbox *s, uint32_t number)
 {
     struct snp_tier_snapshots *bs = of(s);
@@ -247,13 +247,13 @@ void snp_snapshot_release(struct snp_sandbox *s, uint32_t number)
     if (b != NULL) {
         b->n_users--;
         if (!b->is_permanent) {
-            snp_snapshot_drop(s, number); /* unless it stands by */
+            snp_snapshot_drop(s, number); /* unless it is the standby */
         }
         make_room(s);
     }
 }
 
-/* Nothing stands by. */
+/* Leave no standby. */
 static void drop_standby(struct snp_sandbox *s)
 {
     struct snp_tier_snapshots *bs = of(s);
@@ -266,7 +266,7 @@ static void drop_standby(struct snp_sandbox *s)
     }
 }
 
-/* What was set aside ends now. */
+/* End the previous standby. */
 static void see_off(struct snp_sandbox *s)
 {
     uint32_t number = SNP_TAKE(of(s)->leaving, 0);
@@ -347,7 +347,7 @@ void snp_snapshot_forget(struct snp_sandbox *s, const void *data)
 
 /* Making --------------------------------------------------------------------------------------- */
 
-/* Whether there is a place for one more. */
+/* Is there a free slot? */
 static bool has_place(const struct snp_tier_snapshots *bs)
 {
     return bs->n < SNP_ARRAY_LEN(bs->at);
@@ -377,7 +377,7 @@ static void guarantee_made(struct snp_sandbox *s,
 
 static void make(struct snp_sandbox *s);
 
-/* All have answered: the new one takes the place of the old. */
+/* All have answered: replace the old standby. */
 static void conclude(struct snp_sandbox *s)
 {
     struct snp_tier_snapshots *bs = of(s);
@@ -397,7 +397,7 @@ static void conclude(struct snp_sandbox *s)
         drop_standby(s);
     }
     if (m->number != 0 && has_copy != (m->pid > 0)) {
-        ask_drop(s, m->number); /* there is one that the interpreter does not stand for */
+        ask_drop(s, m->number); /* a copy exists that the interpreter did not confirm */
         m->files_ok = false;
     } else if (m->number != 0 && (has_copy || m->files_ok)) {
         bs->at[bs->n++] = (struct snp_tier_snapshot){.number = m->number,
@@ -416,10 +416,10 @@ static void conclude(struct snp_sandbox *s)
     json_decref(SNP_TAKE_PTR(m->written));
     make_room(s);
     if (s->cell == NULL) {
-        snp_return_check(s); /* of one that ended meanwhile */
+        snp_return_check(s); /* the interpreter may have ended during this */
     }
     if (!bs->is_current && has_waits(bs)) {
-        make(s); /* they are to have one of now */
+        make(s); /* a waiting request needs the current state */
     }
     run_waits(s);
 }
@@ -438,7 +438,7 @@ static void on_copied(void *data, int eno, const char *bytes, size_t n)
             m->others = s->supervisor->ops->others(s, pid);
         }
     } else {
-        /* The interpreter says why, unless it cannot. */
+        /* The interpreter gives the reason, if it can. */
         m->interpreter_done =
             m->interpreter_done || eno == ETIMEDOUT || !snp_link_is_open(&s->guest);
         if (m->why[0] == '\0') {
@@ -463,7 +463,7 @@ static void on_files(void *data, int eno, const char *bytes, size_t n)
     conclude(s);
 }
 
-/* Names come from the code: few and short ones, and only texts. */
+/* Names come from the code: accept a few short texts only. */
 static json_t *read_names(const json_t *list)
 {
     json_t *names = json_array();
@@ -508,7 +508,7 @@ void snp_snapshot_on_lost(struct snp_sandbox *s)
     struct snp_snapshot_making *m = &of(s)->making;
 
     if (m->is_on && !m->is_delayed && m->number != 0) {
-        m->interpreter_done = true; /* it will not say */
+        m->interpreter_done = true; /* it will not answer */
         conclude(s);
     }
 }
@@ -518,7 +518,7 @@ static void on_making_timeout(uv_timer_t *timer)
     struct snp_sandbox *s = timer->data;
     struct snp_snapshot_making *m = &of(s)->making;
 
-    /* Pid 1 has its own times; whoever waits for it longer is ended elsewhere. */
+    /* Pid 1 has its own timeouts, and an unanswered call ends the sandbox elsewhere. */
     if (m->is_on && m->number == 0 && !m->init_done) {
         m->init_done = true;
         m->pid = -1;
@@ -535,8 +535,8 @@ static void on_making_timeout(uv_timer_t *timer)
 }
 
 /*
- * Bytes that may be copied of files. Copies are memory of the sandbox: a kill for the lack of it
- * would cost the code more than a cell that cannot be undone.
+ * Bytes of files that may be copied. Copies use the sandbox's memory: an out-of-memory kill would
+ * cost more than a cell without undo.
  */
 static uint64_t room_for_files(struct snp_sandbox *s)
 {
@@ -545,7 +545,7 @@ static uint64_t room_for_files(struct snp_sandbox *s)
     uint64_t used = 0;
 
     if (!s->supervisor->ops->holds_files_in_memory) {
-        return UINT64_MAX; /* there they are on a disk */
+        return UINT64_MAX; /* copies are on a disk */
     }
     if (s->cgroup == NULL ||
         !snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->cgroup, enough, &used)) {
@@ -571,7 +571,7 @@ static void send_hold(struct snp_sandbox *s, uint32_t number)
     const int on = 1;
     int pair[2] = {-1, -1};
 
-    /* The copy may speak before pid 1 listens; then, too, the kernel is to say who it is. */
+    /* The copy may write before pid 1 listens; the kernel must attach its pid then, too. */
     bool has_pair = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 &&
                     setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0;
 
@@ -596,7 +596,7 @@ static uv_timer_t *timer_of(struct snp_sandbox *s)
     return bs->timer;
 }
 
-/* Is there too little left for pages that two processes hold? */
+/* Is too little memory left for the pages that the copies share? */
 static bool is_memory_short(struct snp_sandbox *s)
 {
     const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
@@ -608,7 +608,7 @@ static bool is_memory_short(struct snp_sandbox *s)
            used > enough;
 }
 
-/* Why no copy can be made; NULL: nothing speaks against it. */
+/* Why no copy can be made; NULL = it can. */
 static const char *reason_against(struct snp_sandbox *s)
 {
     struct snp_err err;
@@ -642,7 +642,7 @@ static void make_now(struct snp_sandbox *s)
     send_keep(s, m->number); /* may conclude */
 }
 
-/* Something that can be done at once ends before this returns. */
+/* May finish before it returns. */
 static void make(struct snp_sandbox *s)
 {
     struct snp_tier_snapshots *bs = of(s);
@@ -651,12 +651,12 @@ static void make(struct snp_sandbox *s)
     if (bs->making.is_on || s->state != SNP_SANDBOX_READY || timer == NULL) {
         return;
     }
-    see_off(s); /* the timer is for other things from here on */
+    see_off(s); /* the timer is reused below */
     bs->is_current = false;
     bs->making = (struct snp_snapshot_making){.is_on = true, .number = ++bs->last, .pid = -1};
     (void)uv_timer_start(timer, on_making_timeout, MAKING_MS, 0);
     if (bs->is_past && bs->has_standby && is_memory_short(s)) {
-        drop_standby(s); /* what it holds may be what is missing */
+        drop_standby(s); /* its memory may suffice */
         bs->making.is_delayed = bs->n_dying > 0;
     }
     if (!bs->making.is_delayed) {
@@ -704,7 +704,7 @@ void snp_snapshot_stale(struct snp_sandbox *s)
     of(s)->making.is_stale = of(s)->making.is_on;
 }
 
-/* Does code run between cells, which may write files, so that a copy is soon of the past? */
+/* Does code run between cells? It may write files, so a copy is soon out of date. */
 static bool is_moving(const struct snp_tier_snapshots *bs)
 {
     return bs->making.others > 0 || bs->making.is_refused;
@@ -729,14 +729,14 @@ bool snp_snapshot_prepare(struct snp_sandbox *s, snp_snapshot_cb cb, void *data)
             return false;
         }
     }
-    return true; /* unprotected, for so many do not wait for one session */
+    return true; /* unprotected: too many requests wait */
 }
 
 static void on_after(uv_timer_t *timer)
 {
     struct snp_sandbox *s = timer->data;
 
-    /* Whoever else is at work by now has it made when it is needed, or makes it needless. */
+    /* A running request makes one when needed, or replaces the state. */
     if (s->cell == NULL && s->rollback.id == 0 && !s->returning.is_on && !of(s)->is_current &&
         of(s)->n_pauses == 0) {
         make(s);
@@ -749,11 +749,11 @@ void snp_snapshot_spent(struct snp_sandbox *s, bool again)
 
     bs->is_current = false;
     bs->is_past = true;
-    bs->making.is_spent = bs->making.is_on; /* a save would write it as what is now */
+    bs->making.is_spent = bs->making.is_on; /* a save must not take it for the current state */
     if (again && is_wanted(s) && s->state == SNP_SANDBOX_READY) {
         if (bs->is_hurried || timer_of(s) == NULL) {
             make(s);
-        } else if (!bs->making.is_on) { /* who comes before that begins it, and waits */
+        } else if (!bs->making.is_on) { /* an earlier request begins it, and waits */
             (void)uv_timer_start(timer_of(s), on_after, AFTER_MS, 0);
         }
         return;
@@ -768,8 +768,8 @@ static void on_leave(uv_timer_t *timer)
 }
 
 /*
- * What stands by is of no use any more. To end it takes as long as to copy it, and can have a
- * processor that whoever waits for the return needs: it ends a moment later.
+ * Retire the standby. Ending a copy takes as long as making one and could delay the rollback's
+ * answer: it ends a moment later.
  */
 static void set_aside(struct snp_sandbox *s)
 {
@@ -809,7 +809,7 @@ void snp_snapshot_set_standby(struct snp_sandbox *s, uint32_t number)
 
 /* Memory --------------------------------------------------------------------------------------- */
 
-/* The one to give up: what stands by, else the oldest. */
+/* The snapshot to drop first: the standby, else the oldest. */
 static struct snp_tier_snapshot *least_wanted(struct snp_sandbox *s)
 {
     struct snp_tier_snapshots *bs = of(s);
@@ -851,7 +851,7 @@ static void on_watch(uv_timer_t *timer)
     struct snp_sandbox *s = timer->data;
     const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
     const uint64_t enough = limit - limit / SHORT_SHARE;
-    uint64_t start = snp_cpu_us(); /* a busy machine is no reason to look less often */
+    uint64_t start = snp_cpu_us(); /* CPU time, so that a busy machine does not reduce checks */
     uint64_t used = 0;
     uint64_t ms;
     bool may_lose = snp_cell_may_lose_guarantee(s);
@@ -866,7 +866,7 @@ static void on_watch(uv_timer_t *timer)
         snp_log(SNP_LOG_INFO, "save-dropped", "session=%s reason=memory", s->spec.id);
         snp_state_give_up(s);
         b = may_lose ? least_wanted(s) : NULL;
-        is_worth_it = true; /* until the saver has ended it shares what the copy holds */
+        is_worth_it = true; /* the saver shares the copy's memory until it ends */
     }
     if (used > enough && b != NULL &&
         (is_worth_it || s->supervisor->ops->own_memory(s, b->pid) >= limit / OWN_SHARE)) {

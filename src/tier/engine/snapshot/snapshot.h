@@ -3,9 +3,9 @@
 #define SNP_TIER_ENGINE_SNAPSHOT_SNAPSHOT_H
 
 /*
- * What a session can go back to, snapshots: sleeping copies of its interpreter, each with a copy
- * of the workspace of the same number (docs/wire.md, HOLD and KEEP). One of them stands by: it
- * is as the session was when its last cell had been answered. Those that somebody asked for stay.
+ * Snapshots of a session: sleeping copies of its interpreter, each with a copy of the workspace of
+ * the same number (docs/wire.md, HOLD and KEEP). One of them, the standby, holds the state after
+ * the last cell. Snapshots that a user requested are kept.
  */
 
 #include <stdbool.h>
@@ -20,59 +20,59 @@
 struct snp_sandbox;
 struct snp_frame;
 
-/* A session begins: the pristine copy and the workspace as it is are the first to go back to. */
+/* A session begins: its first snapshot is the pristine copy with the current workspace. */
 void snp_snapshot_begin(struct snp_sandbox *s);
 
-/* Files came from outside: what stands by is not as the session is any more. */
+/* Files were put from outside: the standby is out of date. */
 void snp_snapshot_stale(struct snp_sandbox *s);
 
 /*
- * Have one stand by that is as the session is now. True: it does, or none can be had (the
- * guarantee says why). False: cb runs once that is so. No cell may be running.
+ * Make a standby of the current state. True: there is one, or none is possible (the guarantee says
+ * why). False: cb runs once when that is so. No cell may be running.
  */
 bool snp_snapshot_prepare(struct snp_sandbox *s, snp_snapshot_cb cb, void *data);
 
-/* A cell was kept: what stood by is of the past. again: have another one. */
+/* A cell was committed: the standby is out of date. again: make another. */
 void snp_snapshot_spent(struct snp_sandbox *s, bool again);
 
-/* What stands by, number: after a return to it. */
+/* Set the standby after a rollback to it. */
 void snp_snapshot_set_standby(struct snp_sandbox *s, uint32_t number);
 
-/* A copy is there: only then a sweep spares it. */
+/* The copy exists: from now on a sweep spares it. */
 void snp_snapshot_on_came(struct snp_sandbox *s, uint32_t number);
 
 struct snp_tier_snapshot *snp_snapshot_find(struct snp_sandbox *s, uint32_t number);
 
-/* A save reads it, and has done so; meanwhile it is not ended. */
+/* Begin and end the use by a save; a snapshot in use is not ended. */
 void snp_snapshot_use(struct snp_sandbox *s, uint32_t number);
 void snp_snapshot_release(struct snp_sandbox *s, uint32_t number);
 
-/* No cell begins from here on (snp_snapshot_prepare waits), until it is undone. */
+/* Keep cells from starting (snp_snapshot_prepare waits); snp_snapshot_resume undoes it. */
 void snp_snapshot_pause(struct snp_sandbox *s);
 void snp_snapshot_resume(struct snp_sandbox *s);
 
-/* End one that nobody wants any more; not the pristine copy, not what stands by. */
+/* End an unused snapshot; never the pristine copy or the standby. */
 void snp_snapshot_drop(struct snp_sandbox *s, uint32_t number);
 
-/* HELD, from the interpreter; false if nobody waits for it. */
+/* Handle HELD from the interpreter; false if no snapshot waits for it. */
 bool snp_snapshot_on_held(struct snp_sandbox *s, const struct snp_frame *f);
 
-/* The interpreter is gone. */
+/* The interpreter has ended. */
 void snp_snapshot_on_lost(struct snp_sandbox *s);
 
-/* One has died by itself. */
+/* A snapshot's process died without a request. */
 void snp_snapshot_on_gone(struct snp_sandbox *s, uint32_t number);
 
-/* A cell begins or ends: while it runs what stands by makes room for memory that is short. */
+/* A cell begins or ends: while it runs, the standby is dropped if memory is short. */
 void snp_snapshot_watch(struct snp_sandbox *s, bool is_running);
 
-/* Callbacks with this data are not to run any more. */
+/* Cancel callbacks with this data. */
 void snp_snapshot_forget(struct snp_sandbox *s, const void *data);
 
-/* Nothing is answered any more: whoever waits is told. */
+/* The sandbox has ended: pending requests are answered. */
 void snp_snapshot_sandbox_ended(struct snp_sandbox *s);
 
-/* For a session that goes. */
+/* Free the snapshots of an ending session. */
 void snp_snapshots_done(struct snp_sandbox *s);
 
 #endif

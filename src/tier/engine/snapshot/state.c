@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   save:  wake a copy of the snapshot as a job -> SAVE, and PACK by pid 1 -> first what the
- *          one has written, then the other
+ *   save:  wake a copy of the snapshot as a job -> SAVE, and PACK by pid 1 -> pass on the output
+ *          of the first, then of the second
  *   load:  LOAD (read) -> UNPACK by pid 1 -> LOAD (restore)
  *
- * The copy, the saver, is the session's code as it was, so nothing of it is trusted: it writes into
- * a relay, never into the daemon's pipe, has a time and a size, and is killed before what pid 1
- * writes is passed on. When the session goes back it is killed with all else, and the daemon asks
- * again. What pid 1 writes waits in a pipe of its own meanwhile; only where pid 1 takes the
- * workspace as it is, which the saver might change, does it begin afterwards. Where there is no
- * copy (threads run) the interpreter itself forks the saver, and where there is none of the files
- * pid 1 takes the workspace as it is; both between cells only, and no cell begins meanwhile. Who
- * becomes a copy of the session (clone.c) and a save wait for one another, but not once pid 1
- * has written.
+ * The woken copy, the saver, runs the session's code and is not trusted: it writes into a relay,
+ * never into the daemon's pipe, has a time and a size limit, and is killed before pid 1's output is
+ * passed on. A rollback of the session kills it too, and the daemon repeats the request. Until then
+ * pid 1's output waits in a pipe; if pid 1 packs the live workspace, which the saver could change,
+ * it begins after the saver. Without a snapshot of the interpreter (threads run), the interpreter
+ * itself forks the saver; without one of the files, pid 1 packs the live workspace. Both happen
+ * between cells only, and no cell begins until they are done. Saves and clones of a session
+ * (clone.c) wait for one another, except once pid 1 has packed.
  */
 #include "tier/engine/snapshot/state.h"
 
@@ -41,20 +40,20 @@
 #include "wire/tier.h"
 
 enum {
-    BUDGET_MS = 15000,     /* of the interpreter, to save or restore */
-    STALL_MS = 18000,      /* without a byte; less than the daemon's patience */
-    WHOLE_MS = 240 * 1000, /* for one request; likewise */
-    PRISTINE_MS = 50,      /* between looks for a pristine copy that is not there yet */
+    BUDGET_MS = 15000,     /* for the interpreter to save or restore */
+    STALL_MS = 18000,      /* without data; below the daemon's timeout */
+    WHOLE_MS = 240 * 1000, /* for a request; below the daemon's timeout */
+    PRISTINE_MS = 50,      /* between checks for a missing pristine copy */
     SEED_TRIES = 60,
-    LATE_MS = 6000,          /* from the end of what is written to the answer */
-    BYTES_SPARE = 256 << 20, /* beyond the memory limit, that variables may be as a stream */
+    LATE_MS = 6000,          /* from the end of the output to the answer */
+    BYTES_SPARE = 256 << 20, /* that serialized variables may take beyond the memory limit */
     HEAD_MAX = 1 << 20,      /* bytes of JSON of an answer */
-    FAILED_MAX = 900,        /* variables that could not be restored, named */
+    FAILED_MAX = 900,        /* unrestored variables, by name */
     WHY_MAX = 150,
     EFFORT_IMAGE = 3, /* of a load */
 };
 
-/* Most often for the memory that it took. */
+/* The usual cause is its memory limit. */
 static const char ENDED[] = "the interpreter has ended; it may have met its memory limit";
 
 struct snp_saving {
@@ -62,28 +61,28 @@ struct snp_saving {
     uint32_t id;                 /* of the request; 0 = answered */
     bool wants_snapshot;
     bool wants_image;
-    uint64_t cell;      /* else nothing that a later one did */
-    uint32_t number;    /* of the snapshot that is used, if any of these */
-    bool has_copy;      /* ... has an interpreter */
-    bool has_files;     /* ... has files */
-    bool uses_snapshot; /* it is counted as a user */
-    bool is_held;       /* no cell may begin */
-    bool is_waiting;    /* for those who become a copy of the session */
-    bool is_waking;     /* pid 1 has been asked for a saver */
-    bool is_saved;      /* SAVED has come */
-    bool has_all;       /* the relay is at its end */
+    uint64_t cell;      /* the last that may be in the state */
+    uint32_t number;    /* the snapshot used, with any of these */
+    bool has_copy;      /* ... it has an interpreter */
+    bool has_files;     /* ... it has files */
+    bool uses_snapshot; /* marked as its user */
+    bool is_held;       /* cells may not begin */
+    bool is_waiting;    /* for clones of the session */
+    bool is_waking;     /* pid 1 was asked to wake a saver */
+    bool is_saved;      /* SAVED was received */
+    bool has_all;       /* the relay has ended */
     bool is_packing;
-    bool is_ahead;   /* pid 1 writes beside the saver, into the pipe that files_fd ends */
-    bool is_packed;  /* pid 1 has said that all is written */
-    bool has_passed; /* and all of that was passed on */
-    int files_fd;    /* owned; -1 = none, or the relay has it */
+    bool is_ahead;   /* pid 1 packs while the saver runs, into the pipe behind files_fd */
+    bool is_packed;  /* pid 1 has packed everything */
+    bool has_passed; /* its output was passed on */
+    int files_fd;    /* owned; -1 = none, or taken by the relay */
     int out_fd;      /* owned */
-    pid_t pid;       /* of the saver, as pid 1 numbers it; 0 = not known */
+    pid_t pid;       /* of the saver, in the sandbox; 0 = unknown */
     struct snp_relay *relay;
-    struct snp_link guest; /* of the saver */
+    struct snp_link guest; /* to the saver */
     uv_timer_t *timer;     /* owned */
     struct snp_buf known;
-    unsigned n_pending; /* answers of pid 1 that are to come */
+    unsigned n_pending; /* pending answers of pid 1 */
     unsigned n_tries;
     uint64_t start_us;
 };
@@ -93,8 +92,8 @@ struct snp_loading {
     uint32_t id;                 /* 0 = answered */
     bool is_unpacking;
     bool is_restoring;
-    bool is_gone;    /* the interpreter, while it took an image in */
-    unsigned effort; /* 0 = all of it, 1 = what fits, 2 = no variables, 3 = its image */
+    bool is_gone;    /* the interpreter, while it restored an image */
+    unsigned effort; /* 0 = everything, 1 = what fits, 2 = no variables, 3 = the image */
     int in_fd;       /* owned */
     uv_timer_t *timer;
     unsigned n_pending;
@@ -122,7 +121,7 @@ static int check_epoch(const struct snp_sandbox *s, uint64_t epoch, struct snp_e
 
 /* The end of a save --------------------------------------------------------------------------- */
 
-/* Not from a callback of the link in it: that is why the timer's end counts too. */
+/* Free it, but never in a callback of its link: hence the wait for the timer's end. */
 static void saving_unref(struct snp_saving *v)
 {
     if (v->id != 0 || v->n_pending > 0 || v->timer != NULL) {
@@ -141,7 +140,7 @@ static void on_timer_closed(uv_handle_t *handle)
     saving_unref(v);
 }
 
-/* With all of its process group. It may have ended by itself. */
+/* Kill the saver's process group. It may have ended already. */
 static void kill_saver(struct snp_saving *v)
 {
     const struct snp_init_signal raw = {
@@ -173,7 +172,7 @@ static void let_go(struct snp_saving *v)
     }
 }
 
-/* Who waits to become a copy of the session may begin. */
+/* Begin the next clone of the session. */
 static void copied_next(struct snp_sandbox *s)
 {
     if (s->transfer.copied != NULL) {
@@ -181,7 +180,7 @@ static void copied_next(struct snp_sandbox *s)
     }
 }
 
-/* Answer, and forget it; err NULL = it is written. */
+/* Answer and end; err NULL = success. */
 static void saving_end(struct snp_saving *v, const struct snp_err *err)
 {
     struct snp_sandbox *s = v->sandbox;
@@ -269,7 +268,7 @@ static void on_packed(void *data, int eno, const char *bytes, size_t n)
         v->is_packed = true;
         copied_next(v->sandbox);
         files_step(v);
-    } else if (eno == EBUSY && v->is_ahead) { /* with the end of a save before this one */
+    } else if (eno == EBUSY && v->is_ahead) { /* overlaps the end of the previous save */
         v->is_ahead = false;
         snp_closep(&v->files_fd);
         if (v->is_packing) {
@@ -298,7 +297,7 @@ static void ask_pack(struct snp_saving *v, int fd)
                          on_packed, v);
 }
 
-/* Beside the saver, if it is of no moment to the files what that does; else afterwards. */
+/* Pack while the saver runs, if the files are a snapshot that it cannot change; else later. */
 static void pack_ahead(struct snp_saving *v)
 {
     snp_autoclose int fd = -1;
@@ -327,7 +326,7 @@ static void on_passed(void *data, enum snp_relay_end end)
     }
 }
 
-/* What pid 1 has written, and writes. */
+/* Pass on the output of pid 1, also while it writes. */
 static void pass_files(struct snp_saving *v)
 {
     const int in_fd = SNP_TAKE_FD(v->files_fd);
@@ -336,7 +335,7 @@ static void pass_files(struct snp_saving *v)
         .in_fd = in_fd,
         .out_fd = v->out_fd,
         .stall_ms = WHOLE_MS,
-        .bytes_max = UINT64_MAX, /* the reader has its own limit */
+        .bytes_max = UINT64_MAX, /* the reader has a limit */
         .cb = on_passed,
         .data = v,
     };
@@ -348,7 +347,7 @@ static void pass_files(struct snp_saving *v)
     }
 }
 
-/* The variables are written: now the files. */
+/* The variables are written: pack the files. */
 static void pack(struct snp_saving *v)
 {
     v->is_packing = true;
@@ -384,7 +383,7 @@ static void on_relay_end(void *data, enum snp_relay_end end)
     switch (end) {
     case SNP_RELAY_EOF:
         v->has_all = true;
-        if (!v->is_saved) { /* its stream may be held by the copy it was woken from */
+        if (!v->is_saved) { /* the snapshot that it was woken from may hold its stream */
             (void)uv_timer_start(v->timer, on_saver_late, LATE_MS, 0);
         }
         vars_step(v);
@@ -426,7 +425,7 @@ static void on_saved(struct snp_saving *v, const struct snp_frame *f)
     v->is_saved = true;
     (void)uv_timer_start(v->timer, on_saving_timeout, WHOLE_MS, 0);
     if (!v->has_all) {
-        snp_relay_finish(v->relay); /* all it wrote is in the pipe */
+        snp_relay_finish(v->relay); /* all its output is in the pipe */
     } else {
         vars_step(v);
     }
@@ -450,7 +449,7 @@ static void on_saver_end(struct snp_link *link, const struct snp_err *err)
     struct snp_saving *v = link->owner;
 
     (void)err;
-    if (!v->is_saved && !v->is_waking) { /* else pid 1 says what it is */
+    if (!v->is_saved && !v->is_waking) { /* else pid 1 gives the reason */
         saving_fail(v, SNP_E_PEER,
                     "the variables could not be saved: the process that does it has ended");
     }
@@ -462,8 +461,8 @@ static const struct snp_link_ops saver_ops = {.body_max = HEAD_MAX,
                                               .on_end = on_saver_end};
 
 /*
- * Why its memory is not saved, or NULL. An image holds the interpreter only, not other processes,
- * and only a fork of the same template can be woken from it.
+ * Why no image is saved, or NULL. An image holds the interpreter only, not other processes, and
+ * only a fork of the same template can be woken from it.
  */
 static const char *why_not_kept(const struct snp_saving *v, const struct snp_tier_snapshot *b)
 {
@@ -519,7 +518,7 @@ static void on_saver_woken(void *data, int eno, const char *bytes, size_t n)
     }
     v->pid = pid;
     if (v->id == 0 || v->is_packing) {
-        kill_saver(v); /* it was given up meanwhile, or is done */
+        kill_saver(v); /* it was cancelled, or is done */
         saving_unref(v);
     } else if (eno == ESRCH && v->number == 0 && v->n_tries++ < SEED_TRIES) {
         end_vars(v);
@@ -552,7 +551,7 @@ static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    if (v->number == 0) { /* the others have been started */
+    if (v->number == 0) { /* other interpreters are started elsewhere */
         snp_link_send(&v->guest, &start);
     }
     r = send_save(v, &v->guest, in_fd, err);
@@ -565,7 +564,7 @@ static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
     return 0;
 }
 
-/* What there is to save from, once nothing is being made. */
+/* Choose the snapshot to save, once none is being made. */
 static int choose(struct snp_saving *v, struct snp_err *err)
 {
     struct snp_sandbox *s = v->sandbox;
@@ -575,7 +574,8 @@ static int choose(struct snp_saving *v, struct snp_err *err)
 
     if (v->wants_snapshot) {
         b = snp_snapshot_find(s, v->number);
-        b = b != NULL && b->is_permanent ? b : NULL; /* what was dropped may still stand by */
+        /* a dropped snapshot may still be the standby */
+        b = b != NULL && b->is_permanent ? b : NULL;
     } else if (bs->has_standby && !bs->is_past) {
         b = snp_snapshot_find(s, bs->standby);
     }
@@ -635,7 +635,7 @@ static void vars_open(struct snp_saving *v)
     }
 }
 
-/* The session is so new that its pristine copy was not there yet. */
+/* The session is new: its pristine copy did not exist yet. */
 static void on_again(uv_timer_t *timer)
 {
     struct snp_saving *v = timer->data;
@@ -647,8 +647,8 @@ static void on_again(uv_timer_t *timer)
 }
 
 /*
- * Whether all of it fits twice, and as much anew: what a cell changes is there once more while a
- * copy is saved.
+ * Is used memory at most a third of the limit? While a copy is saved, pages that a cell changes
+ * exist twice.
  */
 static bool has_room_for_copy(struct snp_sandbox *s)
 {
@@ -660,7 +660,7 @@ static bool has_room_for_copy(struct snp_sandbox *s)
            used <= limit / 3;
 }
 
-/* What is saved lies aside: cells and files may come. */
+/* The saved state is separate now: cells and puts may continue. */
 static void tell_taken(const struct snp_saving *v)
 {
     snp_autojson json_t *event = has_room_for_copy(v->sandbox) ? SNP_WRITE(snp_event_taken) : NULL;
@@ -676,7 +676,7 @@ static void vars_start(void *data)
     struct snp_err err;
 
     if (v->sandbox->state != SNP_SANDBOX_READY) {
-        return; /* its end answers */
+        return; /* answered when the sandbox ends */
     }
     if (choose(v, &err) < 0) {
         saving_end(v, &err);
@@ -762,7 +762,7 @@ int snp_method_save(struct snp_sandbox *s,
     v->is_waiting = s->transfer.copied != NULL;
     if (!v->is_waiting) {
         save_begin(v);
-    } /* else when who becomes a copy of it now has done so */
+    } /* else after the clone in progress */
     return 0;
 }
 
@@ -775,7 +775,7 @@ static void loading_unref(struct snp_loading *v)
     }
 }
 
-/* failed: what was not restored; err: nothing of it counts. */
+/* failed: variables not restored; err: nothing was loaded. */
 static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_err *err)
 {
     struct snp_sandbox *s = v->sandbox;
@@ -803,9 +803,9 @@ static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_
         return;
     }
     if (err == NULL) {
-        snp_snapshot_spent(s, true); /* the pristine copy is not what a cell goes back to */
+        snp_snapshot_spent(s, true); /* the pristine copy is not a standby */
     } else if (err->code == SNP_E_UNSUPPORTED) {
-        s->transfer.has_run = s->holds_state = false; /* something else can be loaded */
+        s->transfer.has_run = s->holds_state = false; /* another load may follow */
     }
     snp_snapshot_resume(s);
 }
@@ -823,7 +823,7 @@ static void on_loading_timeout(uv_timer_t *timer)
     loading_fail(timer->data, SNP_E_TIMEOUT, "it took more than four minutes");
 }
 
-/* Bytes for variables; SNP_NO_NUMBER: nobody counts. */
+/* Bytes for variables; SNP_NO_NUMBER: unlimited. */
 static int64_t room_of(const struct snp_loading *v)
 {
     uint64_t most = v->sandbox->spec.limits.value[SNP_LIMIT_MEMORY];
@@ -859,7 +859,7 @@ static void on_unpacked(void *data, int eno, const char *bytes, size_t n)
         loading_unref(v);
         return;
     }
-    v->is_unpacking = eno != EPIPE; /* then it is on its way out already */
+    v->is_unpacking = eno != EPIPE; /* else the sandbox is already ending */
     if (eno != 0) {
         (void)snp_fail(&err, eno == EBADMSG || eno == EPIPE ? SNP_E_PEER : SNP_E_INTERNAL,
                        "the workspace could not be restored: %s", strerrordesc_np(eno));
@@ -875,7 +875,7 @@ static void on_unpacked(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
-/* At most so many, and only what is said of each. */
+/* At most FAILED_MAX entries, with the known members only. */
 static json_t *read_failed(const json_t *list)
 {
     json_t *failed = json_array();
@@ -1009,7 +1009,7 @@ void snp_state_sandbox_ended(struct snp_sandbox *s)
     }
     if (s->transfer.loading != NULL) {
         struct snp_loading *v = s->transfer.loading;
-        v->is_unpacking = v->is_restoring = v->is_gone = false; /* it is on its way out already */
+        v->is_unpacking = v->is_restoring = v->is_gone = false; /* the sandbox is already ending */
         loading_fail(v, SNP_E_LIMIT, "the session ended meanwhile");
     }
 }

@@ -3,8 +3,8 @@
 #define SNP_TIER_ENGINE_SNAPSHOT_STATE_H
 
 /*
- * The methods `save` and `load`: a session's variables and workspace as a bundle (docs/wire.md),
- * written to a pipe of the daemon's or read from one.
+ * The methods `save` and `load`: write a session's variables and workspace as a bundle
+ * (docs/wire.md) to a pipe from the daemon, or read one.
  */
 
 #include <stdbool.h>
@@ -23,31 +23,31 @@ struct snp_save_request {
     uint32_t id;
     bool has_snapshot;
     uint32_t snapshot; /* else the state after the last cell */
-    uint64_t epoch;    /* 0 = none was given */
-    uint64_t cell;     /* of the state: without what a later one did; INT64_MAX = any */
+    uint64_t epoch;    /* 0 = not given */
+    uint64_t cell;     /* the last that may be in the state; INT64_MAX = any */
     const char *known; /* borrowed; keys, one a line */
     size_t known_len;
-    bool wants_image; /* too, if there can be one */
+    bool wants_image; /* also an image, if possible */
 };
 
 /*
- * Both answer later unless they fail, and take *fd then (it becomes -1). SNP_E_LIMIT: the session
- * is busy with another, or runs a cell and has no copy of the state before it. SNP_E_DENIED: a
- * later cell than that of the request has ended.
+ * Both answer later unless they fail, and then take *fd (it becomes -1). SNP_E_LIMIT: the session
+ * is busy with another, or runs a cell and has no copy of the state before it. SNP_E_DENIED: a cell
+ * after the request's has ended.
  */
 int snp_method_save(struct snp_sandbox *s,
                     const struct snp_save_request *rq,
                     int *fd,
                     struct snp_err *err) SNP_NODISCARD;
-/* A save that has waited for who became a copy of the session begins; false = there is none. */
+/* Begin a save that waited for clones of the session; false = there is none. */
 bool snp_state_save_next(struct snp_sandbox *s);
-/* May somebody become a copy of it now? pid 1 writes the files for one at a time. */
+/* May a clone be made now? Pid 1 writes the files of one at a time. */
 bool snp_state_lets_clone(const struct snp_sandbox *s);
 
 struct snp_load_request {
     uint32_t id;
     uint64_t epoch;
-    /* 0 = all of it, 1 = variables as far as there is memory, 2 = no variables, 3 = its image */
+    /* 0 = everything, 1 = variables that fit into memory, 2 = no variables, 3 = the image */
     unsigned effort;
 };
 int snp_method_load(struct snp_sandbox *s,
@@ -55,19 +55,17 @@ int snp_method_load(struct snp_sandbox *s,
                     int *fd,
                     struct snp_err *err) SNP_NODISCARD;
 
-/* SAVED or LOADED from the interpreter; false if nobody waits for it. */
+/* Handle SAVED or LOADED from the interpreter; false if nothing waits for it. */
 bool snp_state_on_guest(struct snp_sandbox *s, const struct snp_frame *f);
 
-/* The interpreter has gone. */
+/* The interpreter has ended. */
 void snp_state_on_guest_end(struct snp_sandbox *s);
 
-/*
- * Whether a copy is being saved beside which cells may run; and its end, for the memory it takes.
- */
+/* Is a copy being saved while cells may run? Give up that save, to free its memory. */
 bool snp_state_is_aside(const struct snp_sandbox *s);
 void snp_state_give_up(struct snp_sandbox *s);
 
-/* The session goes: requests that wait are answered. */
+/* The session ends: pending requests are answered. */
 void snp_state_sandbox_ended(struct snp_sandbox *s);
 
 #endif

@@ -2,16 +2,14 @@
 #ifndef SNP_TIER_ENGINE_STREAM_HANDLE_H
 #define SNP_TIER_ENGINE_STREAM_HANDLE_H
 
-/*
- * Handles of the loop that are allocated apart, because they outlive their owner by one turn of it.
- */
+/* Handles of the loop, allocated separately because they outlive their owner by one iteration. */
 
 #include <uv.h>
 
 /* A timer that is not started; NULL: out of memory. */
 uv_timer_t *snp_timer_new(uv_loop_t *loop, void *data);
 
-/* What watches fd, not started; NULL: out of memory, or fd cannot be watched. */
+/* A poll handle for fd, not started; NULL: out of memory, or fd cannot be polled. */
 uv_poll_t *snp_poll_new(uv_loop_t *loop, int fd, void *data);
 
 /*

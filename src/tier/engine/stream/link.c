@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Written at once when the socket takes it, else when it is writable again. The poll
- * handle outlives the link by one turn of the loop, which is why it is allocated apart.
+ * Frames are written at once if the socket accepts them, else when it is writable. The poll handle
+ * outlives the link by one iteration of the loop, so it is allocated separately.
  */
 #include "tier/engine/stream/link.h"
 
@@ -15,7 +15,7 @@
 
 enum {
     READ_CHUNK = 64 << 10,
-    READS_MAX = 16 /* before others have their turn */
+    READS_MAX = 16 /* before other handles get a turn */
 };
 
 static void end(struct snp_link *link, const struct snp_err *err)
@@ -46,7 +46,9 @@ static void want_events(struct snp_link *link)
 {
     int events = UV_READABLE | (link->out.len > 0 ? UV_WRITABLE : 0);
 
-    /* libuv takes the descriptor out of its set and puts it back, whatever it is asked. */
+    /*
+     * uv_poll_start removes the descriptor from its set and adds it again, even without a change.
+     */
     if (link->events != events) {
         link->events = events;
         (void)uv_poll_start(link->poll, events, on_poll);
@@ -54,8 +56,8 @@ static void want_events(struct snp_link *link)
 }
 
 /*
- * As recv(2), with a descriptor kept. A header is read by itself, so that what comes with it is
- * known to belong to its frame.
+ * Like recv(2), keeping one descriptor. A header is read separately, so that a descriptor is known
+ * to belong to its frame.
  */
 static ssize_t receive(struct snp_link *link, char *space, struct snp_err *err)
 {
@@ -79,7 +81,7 @@ static ssize_t receive(struct snp_link *link, char *space, struct snp_err *err)
     return -1;
 }
 
-/* Read once; whether there may be more. */
+/* Read once; true if more may be available. */
 static bool fill(struct snp_link *link)
 {
     struct snp_err err = {.code = SNP_OK};
@@ -123,7 +125,7 @@ static void handle_frames(struct snp_link *link)
             break;
         }
         link->ops->on_frame(link, &frame);
-        snp_closep(&link->passed_fd); /* nobody took it */
+        snp_closep(&link->passed_fd); /* on_frame did not take it */
         if (snp_link_is_open(link)) {
             snp_buf_consume(&link->in, size);
         }
@@ -210,7 +212,7 @@ void snp_link_send(struct snp_link *link, const struct snp_frame *frame)
         return;
     }
     if (snp_frame_write(&link->out, frame) < 0 || flush(link) < 0) {
-        /* Ends from the loop, not from here: callers go on using what they hold. */
+        /* Ends from the loop, not from here: callers still use the link. */
         (void)shutdown(link->fd, SHUT_RDWR);
         snp_buf_clear(&link->out);
         return;
@@ -229,7 +231,7 @@ int snp_link_send_fd(struct snp_link *link, const struct snp_frame *frame, int f
         snp_frame_write(&link->out, frame) < 0) {
         return -1;
     }
-    /* The header alone carries it, so it is there before the frame is whole. */
+    /* The descriptor is sent with the header, so it arrives before the frame is complete. */
     bytes = snp_buf_bytes(&link->out);
     if (snp_send_fds(link->fd, bytes, (size_t)n, &fd, 1) < 0) {
         snp_buf_clear(&link->out);

@@ -3,8 +3,8 @@
 #define SNP_TIER_ENGINE_STREAM_LINK_H
 
 /*
- * A framed stream on the loop: reads whole frames, queues what cannot be written yet.
- * One for the daemon, one for each interpreter and each pid 1.
+ * A framed stream on the loop: reads whole frames and queues output until it can be written. One
+ * for the daemon, one for each interpreter and each pid 1.
  */
 
 #include <stdbool.h>
@@ -17,11 +17,11 @@ struct snp_link;
 
 struct snp_link_ops {
     size_t body_max;  /* cap of one frame, bytes */
-    size_t queue_max; /* of what waits to be written; past it the link ends */
-    bool takes_fds;   /* one descriptor may come with a frame; else they are closed unseen */
+    size_t queue_max; /* of queued output; beyond it the link ends */
+    bool takes_fds;   /* accept one descriptor with a frame; else they are closed */
     /* A frame, borrowed for the call. May close the link. */
     void (*on_frame)(struct snp_link *link, const struct snp_frame *frame);
-    /* End of stream, an error or a broken frame (err says which). The link is closed already. */
+    /* End of stream, an error or an invalid frame (see err). The link is already closed. */
     void (*on_end)(struct snp_link *link, const struct snp_err *err);
 };
 
@@ -29,7 +29,7 @@ struct snp_link {
     const struct snp_link_ops *ops;
     void *owner;     /* borrowed */
     uv_poll_t *poll; /* owned; NULL = closed */
-    int events;      /* what poll watches for; 0 = nothing yet */
+    int events;      /* events that poll watches; 0 = none yet */
     int fd;          /* owned; -1 = closed */
     int passed_fd;   /* owned; came with the frame at the front of in; -1 = none */
     struct snp_buf in;
@@ -55,7 +55,7 @@ static inline bool snp_link_is_open(const struct snp_link *link)
     return link->poll != NULL;
 }
 
-/* Whether the other side has closed it, or died; perhaps before on_end came to tell. */
+/* Has the peer closed it, or died? May be true before on_end. */
 bool snp_link_has_ended(const struct snp_link *link);
 
 /*
@@ -64,8 +64,8 @@ bool snp_link_has_ended(const struct snp_link *link);
 void snp_link_send(struct snp_link *link, const struct snp_frame *frame);
 
 /*
- * The same with a descriptor, which stays the caller's. -1 if there is no link, or what was
- * queued before still waits: then nothing was sent.
+ * The same with a descriptor, which stays the caller's. -1 if there is no link, or earlier output
+ * is still queued: then nothing was sent.
  */
 int snp_link_send_fd(struct snp_link *link, const struct snp_frame *frame, int fd) SNP_NODISCARD;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory is bounded by the limit, whatever a program writes; time per byte is a scan for
- * the character count and, past the limit, one write.
+ * Memory is bounded by the limit, for any output; each byte costs a scan for the character count
+ * and, beyond the limit, one write.
  */
 #include "tier/engine/stream/output.h"
 
@@ -14,7 +14,7 @@ enum {
     TAIL_SLACK = 256 << 10
 };
 
-/* Does c begin a character? pending is what the bytes before it left open. */
+/* Does c begin a character? pending: bytes missing from the previous one. */
 static bool begins_char(uint8_t *pending, unsigned char c)
 {
     if ((c & 0xc0U) == 0x80 && *pending > 0) {
@@ -50,7 +50,7 @@ static uint64_t count_chars(const char *bytes, size_t n, uint8_t *pending)
     return chars;
 }
 
-/* Bytes that hold the first `chars` characters (all n if there are fewer). */
+/* Length of the first `chars` characters (n if there are fewer). */
 static size_t prefix_len(const char *bytes, size_t n, uint64_t chars, uint8_t pending)
 {
     size_t i = 0;
@@ -61,7 +61,7 @@ static size_t prefix_len(const char *bytes, size_t n, uint64_t chars, uint8_t pe
     return i;
 }
 
-/* Bytes of the tail that hold what is shown of it, however it begins. */
+/* Bytes of the tail that hold the characters to show, in any alignment. */
 static size_t tail_bytes(const struct snp_output *out)
 {
     return 4 * (size_t)(out->limit_chars - out->limit_chars / 2) + 3;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes go from pipe to pipe inside the kernel. Invariant: while it runs exactly one of these is
- * waited for: something in the one pipe (with the clock of a stall), or room in the other.
+ * Bytes move from pipe to pipe inside the kernel. Invariant: a running relay waits for exactly one
+ * event: data in the one pipe (with a stall timer), or room in the other.
  */
 #include "tier/engine/stream/relay.h"
 
@@ -15,9 +15,9 @@
 #include "tier/engine/stream/handle.h"
 
 enum {
-    PIPE_BYTES = 1 << 20, /* asked for */
+    PIPE_BYTES = 1 << 20, /* requested */
     CHUNK = 1 << 20,
-    CHUNKS_MAX = 8 /* before others have their turn */
+    CHUNKS_MAX = 8 /* before other handles get a turn */
 };
 
 struct snp_relay {
@@ -44,7 +44,7 @@ static void pump(struct snp_relay *relay);
 
 static void on_ready(uv_poll_t *poll, int status, int events)
 {
-    (void)status; /* an error shows when it is tried */
+    (void)status; /* splice reports any error */
     (void)events;
     pump(poll->data);
 }
@@ -60,7 +60,7 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-/* Nothing moves now: wait for the side that it depends on. */
+/* No progress is possible: wait for the side that blocks. */
 static void wait_for_more(struct snp_relay *relay)
 {
     struct pollfd out = {.fd = relay->spec.out_fd, .events = POLLOUT};
@@ -105,7 +105,7 @@ static void pump(struct snp_relay *relay)
             return;
         }
     }
-    /* There is more: next time round. */
+    /* More data: continue in the next iteration. */
     (void)uv_timer_stop(relay->timer);
     (void)uv_poll_stop(relay->out_poll);
     (void)uv_poll_start(relay->in_poll, UV_READABLE, on_ready);
@@ -132,7 +132,7 @@ int snp_relay_new(const struct snp_relay_spec *spec,
     if (spec->in_fd < 0 && pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
-    (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* else it is slower */
+    (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* on failure it is only slower */
     (void)fcntl(spec->out_fd, F_SETPIPE_SZ, PIPE_BYTES);
     relay = calloc(1, sizeof(*relay));
     if (relay == NULL) {
@@ -147,7 +147,7 @@ int snp_relay_new(const struct snp_relay_spec *spec,
         snp_closep(&ends[1]);
         return snp_fail(err, SNP_E_UNSUPPORTED, "what is to be written to is no pipe");
     }
-    /* Not tried yet: the callback may not run before the caller has what it is about. */
+    /* Do not read yet: the callback must not run before the caller has *ret. */
     (void)uv_poll_start(relay->in_poll, UV_READABLE, on_ready);
     (void)uv_timer_start(relay->timer, on_timer, spec->stall_ms, 0);
     *ret_in_fd = ends[1];

@@ -3,9 +3,8 @@
 #define SNP_TIER_ENGINE_STREAM_RELAY_H
 
 /*
- * From one pipe into another, on the loop: what the code writes goes on to who reads it, while
- * the reader's pipe is never in the code's hands, so that whatever the code keeps open or
- * leaves undone, the reader meets the end of the stream.
+ * Copies one pipe to another, on the loop: the code's output goes to a reader whose pipe the code
+ * never holds. The reader thus gets an end of stream even if the code leaves its pipe open.
  */
 
 #include <stdbool.h>
@@ -17,19 +16,19 @@
 struct snp_relay;
 
 enum snp_relay_end {
-    SNP_RELAY_EOF = 0,  /* whoever wrote has closed it, or it was drained when asked to end */
-    SNP_RELAY_STALLED,  /* nothing came for too long */
-    SNP_RELAY_GONE,     /* the reader has gone */
-    SNP_RELAY_TOO_MUCH, /* more than is allowed */
+    SNP_RELAY_EOF = 0,  /* the writer closed it, or it was drained after finish */
+    SNP_RELAY_STALLED,  /* no data for too long */
+    SNP_RELAY_GONE,     /* the reader has closed */
+    SNP_RELAY_TOO_MUCH, /* above the limit */
 };
 
 typedef void (*snp_relay_cb)(void *data, enum snp_relay_end end);
 
 struct snp_relay_spec {
     uv_loop_t *loop;
-    int in_fd;  /* a pipe's end to read from, from now on the relay's; -1 = a new pipe is made */
-    int out_fd; /* stays the caller's, open until the relay is freed; becomes non-blocking */
-    uint64_t stall_ms; /* without a byte, while the reader has room */
+    int in_fd;         /* a pipe to read from, taken by the relay; -1 = make a new pipe */
+    int out_fd;        /* stays the caller's, open until the relay is freed; becomes non-blocking */
+    uint64_t stall_ms; /* without data, while the reader has room */
     uint64_t bytes_max;
     snp_relay_cb cb; /* runs once, from the loop */
     void *data;
@@ -41,7 +40,7 @@ int snp_relay_new(const struct snp_relay_spec *spec,
                   struct snp_relay **ret,
                   struct snp_err *err) SNP_NODISCARD;
 
-/* All was written that is to be: end when the pipe is empty, although somebody may hold it open. */
+/* All data is written: end when the pipe is empty, even if a process holds it open. */
 void snp_relay_finish(struct snp_relay *relay);
 
 /* Stop; no callback follows. NULL is fine. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list knows every file of the folder, because the folder is emptied when a tier
- * starts. It is short, so sums are made by walking it, and only when room runs out.
+ * The list has every file of the folder, because the folder is emptied when a tier starts. It is
+ * short, so sums are made by walking it, and only when space runs out.
  */
 #include "tier/engine/stream/spool.h"
 
@@ -27,7 +27,7 @@ struct snp_spool {
     char owner[SNP_SPOOL_OWNER_LEN + 1];
     char name[FILE_NAME_MAX];
     uint64_t bytes;
-    bool is_cut; /* there was no room for some of it */
+    bool is_cut; /* some output did not fit */
     int fd;      /* owned; -1 = complete */
 };
 
@@ -85,7 +85,7 @@ void snp_spools_close(struct snp_spools *spools)
 struct share {
     uint64_t bytes;
     unsigned files;
-    struct snp_spool *oldest; /* that is complete; NULL = none */
+    struct snp_spool *oldest; /* of the complete ones; NULL = none */
 };
 
 static struct share share_of(const struct snp_spools *spools, const char *owner)
@@ -132,7 +132,7 @@ void snp_spools_forget(struct snp_spools *spools, const char *owner)
     }
 }
 
-/* The oldest complete output of whoever has most, if that is no less than the owner has. */
+/* The oldest complete output of the session with the most, if that is at least the owner's. */
 static struct snp_spool *find_victim(const struct snp_spools *spools, const char *owner)
 {
     struct share most = share_of(spools, owner);
@@ -147,7 +147,7 @@ static struct snp_spool *find_victim(const struct snp_spools *spools, const char
     return most.oldest;
 }
 
-/* Make room for a file, or for n bytes; how many of them there is room for. */
+/* Make room for a file, or for n bytes; returns how many bytes fit. */
 static size_t make_room(struct snp_spools *spools, const char *owner, unsigned files, size_t n)
 {
     struct share own = share_of(spools, owner);
@@ -220,13 +220,13 @@ void snp_spool_add(struct snp_spools *spools, struct snp_spool *spool, const cha
 
     n = n < most ? n : most;
     if (spool->fd >= 0 && n > 0 && !has_disk(spool->fd)) {
-        snp_closep(&spool->fd); /* what is there stays readable */
+        snp_closep(&spool->fd); /* stored bytes stay readable */
     }
     n = spool->fd < 0 || n == 0 ? 0 : make_room(spools, spool->owner, 0, n);
     spool->is_cut = spool->is_cut || n < given;
     if (n > 0 && snp_write_all(spool->fd, bytes, n) < 0) {
         spool->is_cut = true;
-        return; /* the file may be longer than counted, by one write that failed */
+        return; /* a failed write may have left uncounted bytes */
     }
     spool->bytes += n;
     spools->bytes += n;
@@ -244,13 +244,13 @@ void snp_spool_done(struct snp_spool *spool)
     }
 }
 
-/* "ID/CELL" or "TIER/ID/CELL", of an id as 32 hex digits and a number; into "ID-CELL". */
+/* Convert "ID/CELL" or "TIER/ID/CELL", with an id of 32 hex digits and a number, to "ID-CELL". */
 static bool handle_name(const char *handle, char *out, size_t out_len)
 {
     const char *slash = strchr(handle, '/');
     size_t n;
 
-    /* As result.c writes it: the daemon found us by what comes first. */
+    /* The prefix that result.c writes; the daemon finds the tier by it. */
     if (slash != NULL && strchr(slash + 1, '/') != NULL) {
         handle = slash + 1;
     }

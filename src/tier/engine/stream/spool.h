@@ -3,14 +3,13 @@
 #define SNP_TIER_ENGINE_STREAM_SPOOL_H
 
 /*
- * Full outputs of cells whose text was cut, by handle: one file per stream, in the folder `out` of
- * the state folder, until others need the room, their session is destroyed or cleared, or the
- * tier ends.
+ * Full outputs of cells with truncated text, by handle: one file per stream, in the folder `out` of
+ * the state folder. A file is kept until space is needed, its session is destroyed or cleared, or
+ * the tier ends.
  *
- * Room is bounded at every write: of a stream, of a session, and of all. What a session
- * writes replaces its own older outputs first; when all room is taken the session with the
- * most gives way, never one with less than the writer, and never an output that is still
- * being written.
+ * Each write is bounded by limits per stream, per session and in total. A session's writes replace
+ * its oldest outputs first. When the total is reached, the session with the most gives way, never
+ * one with less than the writer, and never an output that is still being written.
  */
 
 #include <stdbool.h>
@@ -26,17 +25,17 @@ enum {
     SNP_SPOOL_ALL_MAX = 512 << 20,
     SNP_SPOOL_SESSION_FILES = 64,
     SNP_SPOOL_ALL_FILES = 256,
-    SNP_SPOOL_DISK_FREE = 64 << 20, /* what is left free on the disk */
+    SNP_SPOOL_DISK_FREE = 64 << 20, /* left free on the disk */
     SNP_SPOOL_OWNER_LEN = 32,       /* characters of a session's id */
     SNP_SPOOL_PATH_MAX = 4096 + 8
 };
 
-/* All of a tier. Zeroed before snp_spools_open. */
+/* All spools of a tier. Zeroed before snp_spools_open. */
 struct snp_spools {
     char folder[SNP_SPOOL_PATH_MAX];
     struct snp_spool *first; /* list, the oldest first; owned */
-    uint64_t bytes;          /* of all of them */
-    uint64_t stream_max;     /* the bounds above; tests make them smaller */
+    uint64_t bytes;          /* total */
+    uint64_t stream_max;     /* the limits above; tests lower them */
     uint64_t session_max;
     uint64_t all_max;
 };
@@ -45,41 +44,43 @@ struct snp_spool_part {
     char *bytes; /* borrowed; room bytes */
     size_t room;
     size_t n;      /* out: bytes read */
-    uint64_t size; /* out: of what is kept */
-    bool is_cut;   /* out: that is not all there was */
+    uint64_t size; /* out: stored bytes */
+    bool is_cut;   /* out: more output existed */
 };
 
-/* Make the folder below state_dir and empty it. */
-/* From here on all outputs together take no more than so many bytes. */
+/*
+ * snp_spools_bound limits the total size of later outputs, in bytes. snp_spools_open makes the
+ * folder below state_dir and empties it.
+ */
 void snp_spools_bound(struct snp_spools *spools, uint64_t bytes);
 int snp_spools_open(struct snp_spools *spools,
                     const char *state_dir,
                     struct snp_err *err) SNP_NODISCARD;
 
-/* Empty the folder: the tier ends, nobody can ask any more. Outputs must be done. */
+/* Empty the folder when the tier ends. Outputs must be done. */
 void snp_spools_close(struct snp_spools *spools);
 
 /* Remove the complete outputs of the session owner, which has ended. */
 void snp_spools_forget(struct snp_spools *spools, const char *owner);
 
-/* Begin the output of a cell of the session owner; NULL if it cannot be kept. */
+/* Begin the output of a cell of the session owner; NULL if it cannot be stored. */
 struct snp_spool *snp_spool_new(struct snp_spools *spools,
                                 const char *owner,
                                 uint64_t cell,
                                 const char *stream);
 
-/* Add what fits. */
+/* Append the part that fits. */
 void snp_spool_add(struct snp_spools *spools, struct snp_spool *spool, const char *bytes, size_t n);
 
-/* Whether nothing of it is kept; NULL is fine. */
+/* Is nothing of it stored? NULL is fine. */
 bool snp_spool_is_empty(const struct snp_spool *spool);
 
-/* It is complete, and from now on the list's; NULL is fine. */
+/* Complete the output; the list takes it. NULL is fine. */
 void snp_spool_done(struct snp_spool *spool);
 
 /*
- * Read a part of a stream ("stdout", "stderr"). SNP_E_INVALID: no handle; SNP_E_NOT_FOUND:
- * not kept.
+ * Read a part of a stream ("stdout", "stderr"). SNP_E_INVALID: invalid handle; SNP_E_NOT_FOUND: not
+ * stored.
  */
 int snp_spool_read(const struct snp_spools *spools,
                    const char *handle,
