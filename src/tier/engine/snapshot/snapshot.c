@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After each cell's answer, pid 1 expects a copy (HOLD), the interpreter to fork one, and
- * pid 1 to copy the files (KEEP). After all three answers the new copy replaces the old one. The
- * next cell waits for this, at most as long as pid 1 does. Making starts shortly after the answer,
- * to leave it the processors, or with the next cell; if cells follow each other closely, with the
- * answer.
+ * After each cell's answer, pid 1 is asked to expect a copy (HOLD), the interpreter to fork one,
+ * and pid 1 to copy the files (KEEP). After all three answers the new copy replaces the old one.
+ * The next cell waits for this, at most as long as pid 1 does. Making starts shortly after the
+ * answer, to leave it the processors, or with the next cell; if cells follow each other closely,
+ * with the answer.
  *
  * A copy shares its memory with the interpreter until one of them writes. Its private pages count
  * against the limit; it is dropped before the limit would kill the cell, and no copy is made while
