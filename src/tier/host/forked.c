@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening: order the first process from its template, send the spec, wait for the reply of the
- * set-up, whose stream is then pid 1's. Closing: wait for its pidfd, remove the control groups;
- * only then it is gone, so "closed" means that nothing is left.
+ * Opening: order the first process from its template, send the spec, and wait for the set-up's
+ * reply; its stream then becomes pid 1's. Closing: wait for its pidfd, then remove the cgroups.
+ * Only then it is gone, so "closed" means that nothing remains.
  */
 #include "tier/host/forked.h"
 
@@ -59,7 +59,7 @@ int snp_forked_make(struct snp_sandbox *s, size_t size)
     return 0;
 }
 
-/* Everything but the process and its cgroups. */
+/* Close everything but the process and its cgroups. */
 static void close_streams(struct snp_forked *f)
 {
     snp_handle_close(&f->setup_poll);
@@ -120,7 +120,7 @@ void snp_forked_abandon(struct snp_sandbox *s)
     }
 }
 
-/* Pid 1 ended, and with it, where it has a namespace, every process of that. */
+/* Pid 1 has ended, and with it every process of its namespace, if it has one. */
 static void on_pidfd(uv_poll_t *poll, int status, int events)
 {
     struct snp_sandbox *s = poll->data;
@@ -176,7 +176,7 @@ static void sandbox_ready(struct snp_sandbox *s, int listener_fd)
     }
     f->notify.emulated = ops->emulated;
     (void)uv_timer_stop(f->timer);
-    if (f->mark != 0) { /* pid 1's signals are to go past the code's */
+    if (f->mark != 0) { /* pid 1's signals bypass the checks of the code's */
         snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SECRET, &f->mark, sizeof(f->mark), -1),
                              snp_sandbox_ignore, NULL);
     }
@@ -190,7 +190,7 @@ static void sandbox_ready(struct snp_sandbox *s, int listener_fd)
     }
 }
 
-/* The set-up's reply; pid 1 takes over the stream behind it. */
+/* Read the set-up's reply; pid 1 takes over the stream. */
 static void on_setup(uv_poll_t *poll, int status, int events)
 {
     struct snp_sandbox *s = poll->data;
@@ -250,8 +250,8 @@ static int limit_cgroups(struct snp_sandbox *s, struct snp_err *err)
 }
 
 /*
- * A process that asks for more is told so, and Python raises MemoryError and keeps its
- * state; the cgroup behind it can only kill. So this limit is a little below that one.
+ * Beyond RLIMIT_DATA an allocation fails: Python raises MemoryError and keeps its state. The cgroup
+ * limit can only kill, so this one is slightly lower.
  */
 static uint64_t data_limit(const struct snp_sandbox *s)
 {
@@ -266,8 +266,8 @@ static uint64_t data_limit(const struct snp_sandbox *s)
 }
 
 /*
- * The memory limit applies to the next sandbox only: few supervisors may raise RLIMIT_DATA of a
- * process, and a process with more memory than a lower limit would be killed.
+ * The memory limit applies to the next sandbox only: few supervisors may raise a process's
+ * RLIMIT_DATA, and a lower limit would kill a process that uses more.
  */
 void snp_forked_limit(struct snp_sandbox *s, const struct snp_limits *wanted)
 {
@@ -281,8 +281,8 @@ void snp_forked_limit(struct snp_sandbox *s, const struct snp_limits *wanted)
 }
 
 /*
- * Where a sample counts page tables, what a process can ask of them before the next is bounded:
- * 2 MiB for each GiB. Threads, arenas and arithmetic reserve far more than they use.
+ * Where samples count page tables, this bounds their growth between two samples: 2 MiB for each
+ * GiB. Threads, arenas and BLAS reserve far more memory than they use.
  */
 static uint64_t space_limit(const struct snp_sandbox *s)
 {
@@ -295,7 +295,7 @@ static uint64_t space_limit(const struct snp_sandbox *s)
     return wanted > least ? wanted : least;
 }
 
-/* Copies of the workspace are memory, and must leave the code its part of it. */
+/* Copies of the workspace use memory, and must leave enough to the code. */
 static uint64_t copies_limit(const struct snp_sandbox *s)
 {
     uint64_t half = s->spec.limits.value[SNP_LIMIT_MEMORY] / 2;
@@ -306,12 +306,12 @@ static uint64_t copies_limit(const struct snp_sandbox *s)
     return half < SNP_COPIES_BYTES_MAX ? half : SNP_COPIES_BYTES_MAX;
 }
 
-/* RLIMIT_NPROC counts copies, too; the cgroup's limit is moved as they come and go. */
+/* RLIMIT_NPROC counts copies, too; the cgroup's limit is adjusted to them. */
 static uint32_t more_processes(const struct snp_sandbox *s, bool has_pids)
 {
     return (has_pids ? 8 : 0) + (!s->spec.is_lasting ? 0
                                  : has_pids          ? SNP_SNAPSHOTS_MAX + 2
-                                                     : 1 /* what stands by */);
+                                                     : 1 /* the standby */);
 }
 
 static void fill_spec(struct snp_sandbox *s, struct snp_spec *spec)
@@ -331,7 +331,7 @@ static void fill_spec(struct snp_sandbox *s, struct snp_spec *spec)
         .file_bytes = limit[SNP_LIMIT_FILE],
         .data_bytes = data_limit(s),
         .space_bytes = space_limit(s),
-        /* With the pids cgroup that one is to be met first, because it counts refusals. */
+        /* The pids cgroup must be the first limit to be met, because it counts refusals. */
         .processes = (uint32_t)limit[SNP_LIMIT_PROCESSES] + more_processes(s, has_pids),
         .open_files = (uint32_t)limit[SNP_LIMIT_OPEN_FILES],
         .landlock_abi = (uint32_t)host->landlock_abi,
@@ -344,16 +344,16 @@ static void fill_spec(struct snp_sandbox *s, struct snp_spec *spec)
         spec->cpu_count = (uint32_t)((limit[SNP_LIMIT_CPUS] + 999) / 1000);
         spec->cpu_first = host->next_cpu++;
     }
-    uint32_t name = 0; /* only to tell one from the other */
+    uint32_t name = 0; /* only to distinguish sandboxes */
     (void)!getrandom(&name, sizeof(name), GRND_NONBLOCK);
     (void)snprintf(spec->hostname, sizeof(spec->hostname), "sandbox-%08x", (unsigned)name);
     if (snp_host_ops_of(supervisor)->fill_spec != NULL) {
         snp_host_ops_of(supervisor)->fill_spec(s, spec);
     }
     if (getrandom(&f->mark, sizeof(f->mark), 0) != (ssize_t)sizeof(f->mark)) {
-        f->mark = 0; /* then the set-up fails */
+        f->mark = 0; /* the set-up then fails */
     } else {
-        f->mark |= 1ULL << 32U | 1U; /* no half of it is what other callers put there */
+        f->mark |= 1ULL << 32U | 1U; /* neither half is 0, as in other callers' arguments */
     }
     spec->mark = f->mark;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Id ranges, the program of pid 1, and what of this kernel every sandbox uses. */
+/* Id ranges, the program of pid 1, and kernel features used by every sandbox. */
 #include "tier/host/host.h"
 
 #include <errno.h>
@@ -33,7 +33,8 @@ int snp_host_take_slot(struct snp_supervisor *supervisor)
         return -1;
     }
     for (unsigned i = 0; i < SNP_IDMAP_SLOTS; i++) {
-        unsigned slot = 1 + (host->next_slot + i) % (SNP_IDMAP_SLOTS - 1); /* 0 is the templates' */
+        /* range 0 is for templates */
+        unsigned slot = 1 + (host->next_slot + i) % (SNP_IDMAP_SLOTS - 1);
         if (host->slots[slot] == 0 && snp_idmap_lock(host->locks_fd, slot, true)) {
             host->slots[slot] = 1;
             host->next_slot = slot;
@@ -62,7 +63,7 @@ void snp_host_free_slot(struct snp_supervisor *supervisor, int slot)
     }
 }
 
-/* Folder of our own program, and our path. */
+/* Find our program's folder and path. */
 static int find_self(struct snp_supervisor *supervisor, char *ret_dir, struct snp_err *err)
 {
     struct snp_host *host = snp_host_of(supervisor);
@@ -92,8 +93,8 @@ static int find_self(struct snp_supervisor *supervisor, char *ret_dir, struct sn
 }
 
 /*
- * A program of pid 1's as a sealed memfd of mode 0111: the code may run it and nothing more,
- * and the kernel makes a process not dumpable whose program it may not read.
+ * Load a program of pid 1 into a sealed memfd of mode 0111: the code can execute it but not read
+ * it, and the kernel makes a process not dumpable if its program is unreadable.
  */
 static int load_program(const char *dir, const char *name, int *ret_fd, struct snp_err *err)
 {
@@ -114,13 +115,13 @@ static int load_program(const char *dir, const char *name, int *ret_fd, struct s
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
         return snp_fail_sys(err, errno, "prepare the program snp-%s", name);
     }
-    /* Executing wants no writer: keep a path descriptor only. */
+    /* Execution requires that no descriptor is writable: keep a path descriptor only. */
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     *ret_fd = open(path, O_PATH | O_CLOEXEC);
     return *ret_fd < 0 ? snp_fail_sys(err, errno, "open the program snp-%s", name) : 0;
 }
 
-/* The kernel's ABI, or the older one we are told to use; 0 = none. */
+/* The kernel's ABI, or an older one from the environment; 0 = none. */
 static int landlock_abi(void)
 {
     /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
@@ -159,7 +160,7 @@ int snp_host_start(struct snp_supervisor *supervisor, struct snp_err *err)
                         SNP_TEMPLATE_IMAGE_IDLE_MAX_MS, images);
     }
 #ifndef __x86_64__
-    host->image_idle_ms = 0; /* guest/thaw is written for that processor */
+    host->image_idle_ms = 0; /* guest/thaw supports x86-64 only */
 #endif
     host->forks_max = SNP_TEMPLATE_FORKS_MAX;
     if (forks != NULL && snp_parse_u64(forks, &forks_max) == 0 && forks_max >= 1 &&
@@ -168,7 +169,8 @@ int snp_host_start(struct snp_supervisor *supervisor, struct snp_err *err)
     }
     host->slots = calloc(SNP_IDMAP_SLOTS, 1);
     host->next_slot =
-        (unsigned)getpid() * 31U % (SNP_IDMAP_SLOTS - 1); /* two supervisors start far apart */
+        /* so that two supervisors start far apart */
+        (unsigned)getpid() * 31U % (SNP_IDMAP_SLOTS - 1);
     if (host->slots == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

@@ -28,23 +28,23 @@
 #include "tier/host/host.h"
 
 enum {
-    FILES_MAX = 8, /* images that are kept */
+    FILES_MAX = 8, /* stored images */
     KEY_BYTES = 16,
-    NAME_LEN = 48, /* of a file: 32 digits and an ending */
+    NAME_LEN = 48, /* of a file name: 32 digits and a suffix */
     PATIENCE_MS = 10000,
     CHUNK = 256 << 10,
-    REASON_MAX = 300, /* what a template says when it cannot write one */
+    REASON_MAX = 300, /* of a template's error message */
 };
 
-#define BYTES_MAX (1ULL << 30) /* of one, and of all */
+#define BYTES_MAX (1ULL << 30) /* for one, and in total */
 #define AGE_MAX_S (7ULL * 24 * 3600)
 
 /* Names ------------------------------------------------------------------------------------ */
 
-/* One that nobody can find two inputs for: a project's path is in it. */
+/* Collision-resistant: the key includes a project's path. */
 static void mix(EVP_MD_CTX *hash, const void *bytes, size_t n)
 {
-    (void)EVP_DigestUpdate(hash, bytes, n); /* a failure shows at its end */
+    (void)EVP_DigestUpdate(hash, bytes, n); /* the final call reports failures */
 }
 
 static void mix_text(EVP_MD_CTX *hash, const char *text)
@@ -52,7 +52,7 @@ static void mix_text(EVP_MD_CTX *hash, const char *text)
     mix(hash, text, strlen(text) + 1);
 }
 
-/* What libraries look at when they choose how to do things. */
+/* Processor features on which libraries base their choices. */
 static void mix_processor(EVP_MD_CTX *hash)
 {
 #ifdef __x86_64__
@@ -62,7 +62,7 @@ static void mix_processor(EVP_MD_CTX *hash)
     for (size_t i = 0; i < SNP_ARRAY_LEN(leaves); i++) {
         unsigned r[4] = {0};
         (void)__get_cpuid_count(leaves[i][0], leaves[i][1], &r[0], &r[1], &r[2], &r[3]);
-        r[1] = leaves[i][0] == 1 ? 0 : r[1]; /* which processor we are on */
+        r[1] = leaves[i][0] == 1 ? 0 : r[1]; /* without the number of the current processor */
         mix(hash, r, sizeof(r));
     }
 #else
@@ -70,11 +70,11 @@ static void mix_processor(EVP_MD_CTX *hash)
 #endif
 }
 
-/* False: there is none. */
+/* False: no key. */
 static bool make_key(char *const *args, uint64_t *ret)
 {
     const char *core =
-        getenv("OPENBLAS_CORETYPE"); /* NOLINT(concurrency-mt-unsafe): nobody sets it */
+        getenv("OPENBLAS_CORETYPE"); /* NOLINT(concurrency-mt-unsafe): never set by us */
     struct utsname host = {0};
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     unsigned char all[EVP_MAX_MD_SIZE];
@@ -88,7 +88,7 @@ static bool make_key(char *const *args, uint64_t *ret)
         mix_text(hash, host.machine);
         mix_text(hash, core == NULL ? "" : core);
         mix_processor(hash);
-        for (char *const *arg = args + 1; *arg != NULL; arg++) { /* without our own path */
+        for (char *const *arg = args + 1; *arg != NULL; arg++) { /* without our path */
             mix_text(hash, *arg);
         }
         ok = EVP_DigestFinal_ex(hash, all, NULL) == 1;
@@ -117,7 +117,7 @@ static int open_folder(const struct snp_supervisor *supervisor, bool make)
 
 /* Using ------------------------------------------------------------------------------------ */
 
-/* Why it is not used; NULL = it may be. */
+/* The reason not to use it; NULL = usable. */
 static const char *distrust(int fd, const uint64_t *key, uint64_t *ret_age_s)
 {
     struct snp_template_image_label label;
@@ -162,7 +162,7 @@ int snp_template_image_open(struct snp_supervisor *supervisor,
     fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0) {
         why = distrust(fd, key, ret_age_s);
-        (void)futimens(fd, NULL); /* the least used goes first */
+        (void)futimens(fd, NULL); /* the least recently used is removed first */
     } else if (folder >= 0 && errno != ENOENT) {
         why = "it is not a file that is only yours";
     }
@@ -187,9 +187,9 @@ void snp_template_image_remove(const struct snp_supervisor *supervisor, char *co
     }
 }
 
-/* Keeping ---------------------------------------------------------------------------------- */
+/* Storing ---------------------------------------------------------------------------------- */
 
-/* In a worker. */
+/* Used in a worker. */
 struct keeping {
     uv_work_t work;
     struct snp_supervisor *supervisor;
@@ -210,8 +210,8 @@ static bool has_ending(const char *name, const char *ending)
 }
 
 /*
- * Remove what a daemon that was killed had begun, and the one that was not used for longest, if
- * there are too many. False: there are not.
+ * Remove leftovers of a killed daemon, and the least recently used image, if there are too many.
+ * False: there are not.
  */
 static bool remove_one(int folder)
 {
@@ -223,7 +223,7 @@ static bool remove_one(int folder)
     unsigned n = 0;
     struct dirent *entry;
 
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): each has its own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private stream */
     while (list != NULL && (entry = readdir(list)) != NULL) {
         struct stat st;
         if (has_ending(entry->d_name, ".new")) {
@@ -249,7 +249,7 @@ static bool remove_one(int folder)
     return (n > FILES_MAX || bytes > BYTES_MAX) && unlinkat(folder, oldest, 0) == 0;
 }
 
-/* Is it whole? What a template writes is believed as far as that template may act on it. */
+/* Is the image complete? Its content is trusted for the same template only. */
 static int check(const struct keeping *k, int fd, struct snp_err *err)
 {
     struct snp_template_image image;

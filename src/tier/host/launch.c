@@ -24,7 +24,7 @@ enum {
     PATH_LEN = 4096
 };
 
-/* How an argument is called, and where it goes. */
+/* Names of arguments, and their members. */
 static const struct {
     const char *name;
     size_t offset;
@@ -65,7 +65,7 @@ int snp_launch_read(struct snp_launch *l, int argc, char **argv)
     bool is_good = true;
 
     *l = (struct snp_launch){.landlock_abi_text = "0", .root_fd = -1, .tree = {-1, -1, -1}};
-    l->has_image = fcntl(SNP_TEMPLATE_IMAGE_FD, F_GETFD) >= 0; /* nothing else is open yet */
+    l->has_image = fcntl(SNP_TEMPLATE_IMAGE_FD, F_GETFD) >= 0; /* no other file is open yet */
     for (int i = 0; i < argc; i++) {
         is_good = take(l, argv[i]) && is_good;
     }
@@ -92,13 +92,13 @@ void snp_launch_steps(struct snp_launch *l, const struct snp_launch_step *steps,
 }
 
 /*
- * The stack limit at the start of a program is what each of its threads gets for a stack,
- * which counts against the memory of a sandbox although hardly any of it is used. A
- * sandbox sets the usual limit again for its first thread.
+ * A program's stack limit at its start becomes the stack size of each thread, which counts against
+ * the sandbox's memory although it is hardly used. A sandbox restores the usual limit for its first
+ * thread.
  */
 int snp_launch_rlimits(struct snp_launch *l, struct snp_err *err)
 {
-    /* 1 stops even a program that cores are piped into. */
+    /* 1 also disables a core_pattern program. */
     const struct rlimit core = {.rlim_cur = 1, .rlim_max = 1};
     struct rlimit stack;
 
@@ -135,8 +135,8 @@ void snp_launch_bound_caps(void)
 }
 
 /*
- * Packages are not for the start of the interpreter (-S): driver.py takes them up when the
- * process is in its sandbox, or here if there are modules to preload.
+ * The interpreter starts without packages (-S): driver.py adds them in the sandbox, or here if
+ * there are modules to preload.
  */
 void snp_launch_exec(const struct snp_launch *l,
                      const char *driver,

@@ -3,8 +3,8 @@
 #define SNP_TIER_HOST_LAUNCH_H
 
 /*
- * What starts a template: `PROGRAM --zygote NAME=VALUE...`, from snp_template_request. Its parts
- * that tiers have in common; what each confines a template with is its own.
+ * Start of a template: `PROGRAM --zygote NAME=VALUE...`, from snp_template_request. These parts are
+ * shared by the tiers; each confines a template differently.
  */
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #include "base/macro.h"
 #include "guest/spec.h"
 
-/* Folders that are shown besides the host's /usr. */
+/* Folders shown besides the host's /usr. */
 enum snp_launch_tree {
     SNP_TREE_GUEST, /* driver.py */
     SNP_TREE_PREFIX,
@@ -34,15 +34,15 @@ struct snp_launch {
     const char *hash;
     const char *ours;
     const char *preload;
-    const char *rootfs; /* NULL = the host's own */
-    const char *id;     /* only told apart by */
-    const char *folder; /* of sandboxes, where they have no root of their own */
+    const char *rootfs; /* NULL = the host's root */
+    const char *id;     /* identifies the template */
+    const char *folder; /* of sandboxes, where they have no private root */
     const char *landlock_abi_text;
-    uint64_t host_id; /* of the templates' user; 0 = the one we serve */
+    uint64_t host_id; /* of the templates' user; 0 = our user */
     uint64_t landlock_abi;
     bool has_image; /* in SNP_TEMPLATE_IMAGE_FD */
-    /* What steps leave to later ones. */
-    int root_fd;                   /* where what is shown is looked up */
+    /* Results of steps, for later steps. */
+    int root_fd;                   /* base for paths of shown folders */
     int tree[SNP_TREE_N];          /* of source; -1 = none */
     char tmp[SNP_FOLDER_MAX + 32]; /* scratch of the template: font caches and the like */
 };
@@ -51,7 +51,7 @@ enum {
     SNP_LAUNCH_FAILED = 3 /* exit status */
 };
 
-/* -1: an argument is missing or not understood; a usage was printed. */
+/* -1: an argument is missing or invalid; usage was printed. */
 int snp_launch_read(struct snp_launch *l, int argc, char **argv) SNP_NODISCARD;
 
 struct snp_launch_step {
@@ -59,19 +59,19 @@ struct snp_launch_step {
     int (*run)(struct snp_launch *, struct snp_err *);
 };
 
-/* Run n steps. If one fails, say so in a line on standard error, and exit. */
+/* Run n steps. On failure, print the error to standard error, and exit. */
 void snp_launch_steps(struct snp_launch *l, const struct snp_launch_step *steps, size_t n);
 
-/* Steps that all tiers take. */
+/* Steps shared by all tiers. */
 int snp_launch_rlimits(struct snp_launch *l, struct snp_err *err);
 int snp_launch_seccomp(struct snp_launch *l, struct snp_err *err);
 
-/* Empty the bounding set: executing a program gives no right. */
+/* Empty the bounding set: executing a program adds no capability. */
 void snp_launch_bound_caps(void);
 
 /*
- * Execute the interpreter with its control socket and its session's filter. more: of its
- * environment; NULL = nothing.
+ * Execute the interpreter with its control socket and its session's filter. more: another
+ * environment variable; NULL = none.
  */
 void snp_launch_exec(const struct snp_launch *l,
                      const char *driver,

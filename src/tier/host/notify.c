@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that makes a refused call sleeps until we answer. Code that does nothing else
- * could keep the supervisor busy, so beyond a rate it is left waiting for the rest of
- * the tenth of a second.
+ * A thread that makes a refused call sleeps until we answer. To keep code from occupying the
+ * supervisor with such calls, answers above a rate wait for the rest of the tenth of a second.
  */
 #include "tier/host/notify.h"
 
@@ -20,11 +19,11 @@
 
 enum {
     RATE_MAX = 500,
-    CHEAP = 10, /* calls that are only looked at count as one */
+    CHEAP = 10, /* this many calls run by the kernel count as one */
     WINDOW_US = 100000
 };
 
-/* Calls with a name people know; the rest is "syscalls". */
+/* Calls with a familiar name; all others are "syscalls". */
 static const struct {
     const char *call;
     const char *control;
@@ -44,7 +43,7 @@ static const struct {
     {"setuid", "syscalls", "the sandbox has one user"},
     {"setgid", "syscalls", "the sandbox has one user"},
     {"chroot", "filesystem", "the root is fixed when the sandbox starts"},
-    /* Of the local tier: */
+    /* In the local tier: */
     {"kill", "syscalls", "only processes of the session can be signalled, except its copies"},
     {"chmod", "filesystem", "modes can be changed only in the workspace and in TMPDIR"},
     {"fchmod", "filesystem", "modes can be changed only in the workspace and in TMPDIR"},
@@ -130,7 +129,7 @@ static void describe(struct snp_notify *notify, const struct seccomp_notif *req)
     free(name);
 }
 
-/* One waiting call. False when there is none (any more). */
+/* Answer one waiting call. False when there is none (left). */
 static bool answer_one(struct snp_notify *notify)
 {
     struct seccomp_notif req = {0};
@@ -139,7 +138,7 @@ static bool answer_one(struct snp_notify *notify)
     char *name;
 
     if (ioctl(notify->fd, SECCOMP_IOCTL_NOTIF_RECV, &req) < 0) {
-        return false; /* ENOENT: the caller was killed meanwhile */
+        return false; /* ENOENT: the caller was killed */
     }
     resp.id = req.id;
     if (snp_emulate(notify->emulated, &asked, &resp)) {
@@ -153,7 +152,7 @@ static bool answer_one(struct snp_notify *notify)
         return true;
     }
     name = seccomp_syscall_resolve_num_arch(req.data.arch, req.data.nr);
-    resp.error = name == NULL ? -ENOSYS : -EPERM; /* a call we have no name for does not exist */
+    resp.error = name == NULL ? -ENOSYS : -EPERM; /* a call without a name does not exist */
     free(name);
     describe(notify, &req);
     (void)ioctl(notify->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);
@@ -177,7 +176,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
     uint64_t now = snp_now_us();
 
     if (status < 0 || (events & UV_DISCONNECT) != 0) {
-        (void)uv_poll_stop(poll); /* nobody with this filter is left */
+        (void)uv_poll_stop(poll); /* no process with this filter is left */
         return;
     }
     if (now - notify->window_us > WINDOW_US) {

@@ -3,8 +3,8 @@
 #define SNP_TIER_HOST_NOTIFY_H
 
 /*
- * The other end of the seccomp filter: every call it does not allow waits here for an
- * answer. The answer is always a refusal; arguments behind pointers are never read.
+ * The supervisor's end of the seccomp filter: every call that it does not allow waits here for an
+ * answer. The answer is always a refusal; pointer arguments are never read.
  */
 
 #include <stdbool.h>
@@ -20,27 +20,29 @@ struct seccomp_notif;
 struct seccomp_notif_resp;
 struct snp_sandbox;
 
-/* A call that its maker waits for. */
+/* A call whose caller waits for the answer. */
 struct snp_asked {
     struct snp_sandbox *sandbox; /* borrowed */
     int listener_fd;
     const struct seccomp_notif *req;
-    bool goes_on; /* out: let the kernel do it */
+    bool goes_on; /* out: let the kernel run it */
 };
 
 /*
- * A call that the supervisor makes for the code, or lets go on, after it has looked at whom or what
- * it means.
+ * A call that the supervisor runs for the code, or lets the kernel run, after checking its target.
  */
 struct snp_emulated {
     const char *call;               /* NULL ends a table */
     int (*run)(struct snp_asked *); /* 0 or errno */
 };
 
-/* What was read by the caller's number was the caller's only if its call still waits. */
+/* Does the call still wait? Only then data read by the caller's pid belongs to the caller. */
 bool snp_asked_waits(const struct snp_asked *a);
 
-/* Is it a call of the table? Then resp (whose id is set) says how it went; else it is refused. */
+/*
+ * Run a call of the table; resp (with its id set) gets the outcome. False: not in the table; it is
+ * refused.
+ */
 bool snp_emulate(const struct snp_emulated *table,
                  struct snp_asked *a,
                  struct seccomp_notif_resp *resp);
@@ -51,9 +53,10 @@ struct snp_notify {
     int fd; /* owned */
     snp_notify_cb cb;
     void *data;
-    const struct snp_emulated *emulated; /* static; data is then the sandbox; NULL = none */
-    unsigned n_cheap;                    /* that went on */
-    unsigned in_window;                  /* answered since window_us */
+    /* static; its calls get the sandbox as data; NULL = none */
+    const struct snp_emulated *emulated;
+    unsigned n_cheap;   /* calls that the kernel ran */
+    unsigned in_window; /* answered since window_us */
     uint64_t window_us;
 };
 

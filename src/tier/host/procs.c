@@ -23,7 +23,7 @@ enum {
     STOP_ROUNDS = 8,
     QUIET_ROUNDS = 2,
     PROCS_MAX = 65536,
-    CHILDREN_LEN = 40 << 10, /* 4,096 processes of 8 characters, with room */
+    CHILDREN_LEN = 40 << 10, /* 4,096 pids of 8 characters, with room to spare */
     STAT_START = 22,         /* numbers of fields in /proc/PID/stat */
     STAT_UTIME = 14,
     STAT_LAST = STAT_START
@@ -53,7 +53,7 @@ static void add(struct snp_procs *procs, const struct snp_proc *p)
 static bool read_text(const char *path, char *text, size_t len)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : snp_read_all(fd, text, len - 1); /* one read gives a page */
+    ssize_t n = fd < 0 ? -1 : snp_read_all(fd, text, len - 1); /* one read returns a page */
 
     snp_closep(&fd);
     text[n > 0 ? n : 0] = '\0';
@@ -82,7 +82,7 @@ bool snp_proc_read(pid_t pid, struct snp_proc *ret)
     if (!read_text(path, text, sizeof(text))) {
         return false;
     }
-    at = strrchr(text, ')'); /* ends field 2, which may hold anything */
+    at = strrchr(text, ')'); /* ends field 2, which may contain anything */
     if (at == NULL || at[1] != ' ' || per_second <= 0) {
         return false;
     }
@@ -109,7 +109,7 @@ static pid_t pid_of(const char *name)
     return name[strspn(name, "0123456789")] == '\0' && pid > 0 && pid < INT32_MAX ? (pid_t)pid : -1;
 }
 
-/* Children of the threads of pid, into procs. False where the kernel keeps no such list. */
+/* Add the children of pid's threads to procs. False if the kernel has no such list. */
 static bool add_children(pid_t pid, struct snp_procs *procs)
 {
     char path[80];
@@ -123,8 +123,7 @@ static bool add_children(pid_t pid, struct snp_procs *procs)
     if (dir == NULL) {
         return true; /* gone */
     }
-    while ((entry = readdir(dir)) !=
-           NULL) { /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): a private stream */
         pid_t tid = pid_of(entry->d_name);
         struct snp_proc child;
 
@@ -148,14 +147,14 @@ static bool add_children(pid_t pid, struct snp_procs *procs)
     return known;
 }
 
-/* Every process that can be seen. */
+/* List every visible process. */
 static void scan(struct snp_procs *ret)
 {
     DIR *dir = opendir("/proc");
     struct dirent *entry;
 
     while (dir != NULL &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): our own */
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): a private stream */
         pid_t pid = pid_of(entry->d_name);
         struct snp_proc p;
 
@@ -178,7 +177,7 @@ static bool is_in(const struct snp_procs *procs, pid_t pid)
     return false;
 }
 
-/* Of all, what descends from those that are in ret already, or from top. */
+/* Add the descendants of top, and of processes in ret, to ret. */
 static void add_descendants(const struct snp_procs *all, pid_t top, struct snp_procs *ret)
 {
     for (size_t before = SIZE_MAX; before != ret->n;) {
@@ -258,7 +257,7 @@ pid_t snp_pidfd_number(int pidfd)
     return pid > 0 ? pid : -ESRCH;
 }
 
-/* Who is behind a pidfd: its pid namespace and its process's number in that. 0 or -errno. */
+/* The pid namespace of a pidfd's process, and its pid there. 0 or -errno. */
 static int pidfd_place(int pidfd, ino_t *ret_namespace, pid_t *ret_inner)
 {
     char path[48];
@@ -275,7 +274,7 @@ static int pidfd_place(int pidfd, ino_t *ret_namespace, pid_t *ret_inner)
     }
     (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
     if (!read_text(path, text, sizeof(text)) || snp_pidfd_number(pidfd) != pid) {
-        return -ESRCH; /* what was read may be another's, with the same number */
+        return -ESRCH; /* the pid may have been reused while reading */
     }
     *ret_namespace = st.st_ino;
     *ret_inner = last_number(text, "\nNStgid:");
@@ -328,8 +327,8 @@ static bool has_user(pid_t pid, uid_t uid)
 }
 
 /*
- * Everybody a sweep has to end: what is below top, or what the keeper has adopted from a
- * first process that is gone.
+ * The processes that a sweep must end: descendants of top, or those that the keeper has adopted
+ * from an ended top.
  */
 static void members(const struct snp_family *f, struct snp_procs *ret)
 {
@@ -359,7 +358,7 @@ int snp_proc_signal(const struct snp_proc *p, int number)
     if (pidfd < 0) {
         return errno;
     }
-    /* What is read while the pidfd is held belongs to its process, if that still lives. */
+    /* Data read while the pidfd is open belongs to its process, if that is still alive. */
     if (!snp_proc_read(p->pid, &now) || now.start != p->start) {
         r = ESRCH;
     } else if (syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0) < 0) {
@@ -374,7 +373,7 @@ static bool is_over(const struct snp_proc *p)
     return p->state == 'Z' || p->state == 'X';
 }
 
-/* How many of the family are alive; those that are not stopped yet are sent number. */
+/* Count live members of the family; send number to those that are not stopped yet. */
 static size_t signal_all(const struct snp_family *f, int number, size_t *ret_running)
 {
     struct snp_procs procs = {0};
@@ -409,7 +408,7 @@ int snp_family_sweep(const struct snp_family *family, unsigned ms)
         (void)signal_all(family, SIGSTOP, &running);
     }
     do {
-        /* A list that is read while processes end can miss one, hardly twice. */
+        /* A list read while processes end can miss one, but hardly twice. */
         quiet = signal_all(family, SIGKILL, &running) == 0 ? quiet + 1 : 0;
         if (quiet == QUIET_ROUNDS) {
             return 0;
@@ -439,8 +438,8 @@ static bool has_memory(pid_t pid, char *text, size_t len)
 }
 
 /*
- * The number under which the kernel shows the memory of a process, and its status: that of another
- * thread where the first has ended. 0 = none.
+ * The tid under which the kernel shows a process's memory, and its status: another thread's if the
+ * first has ended. 0 = none.
  */
 static pid_t with_memory(pid_t pid, char *text, size_t len)
 {
@@ -454,7 +453,7 @@ static pid_t with_memory(pid_t pid, char *text, size_t len)
         dir = opendir(path);
     }
     while (dir != NULL && found == 0 &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): our own stream */
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): a private stream */
         pid_t tid = pid_of(entry->d_name);
         found = tid > 0 && has_memory(tid, text, len) ? tid : 0;
     }
@@ -471,7 +470,7 @@ pid_t snp_proc_shown(pid_t pid)
     return with_memory(pid, text, sizeof(text));
 }
 
-/* Page tables, anonymous and shared memory of a process: as mapped, or its share of it. */
+/* Page tables, anonymous and shared memory of a process: in full, or its share. */
 static uint64_t memory_of(pid_t pid, bool divided)
 {
     char path[48];
@@ -505,7 +504,7 @@ void snp_family_usage(pid_t top, uint64_t limit, struct snp_family_usage *ret)
         ret->cpu_us += procs.at[i].cpu_us;
         ret->processes += is_over(&procs.at[i]) ? 0 : 1;
     }
-    /* The cheap sum first; where that is near, what is shared counts once. */
+    /* The cheap sum first; if it is near the limit, count shared pages once. */
     for (int divided = 0; limit != 0 && divided < 2; divided++) {
         uint64_t bytes = 0;
         for (size_t i = 0; i < procs.n; i++) {
@@ -554,7 +553,7 @@ static bool is_one_of(pid_t inner, const pid_t *list, size_t n)
 void snp_copies_usage(pid_t top, const pid_t *inner, size_t n, struct snp_copies_usage *ret)
 {
     struct snp_procs procs = {0};
-    uint64_t largest = 0; /* of those that are no copies: the interpreter */
+    uint64_t largest = 0; /* of processes that are no copies: the interpreter */
 
     *ret = (struct snp_copies_usage){0};
     snp_procs_below(top, &procs);

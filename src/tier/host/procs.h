@@ -3,10 +3,10 @@
 #define SNP_TIER_HOST_PROCS_H
 
 /*
- * Processes of a sandbox that has no pid namespace, seen from outside: what descends from
- * its first process, which adopts orphans. (Its user id is no mark: another daemon may have
- * given the same to a sandbox.) A pid read in /proc may be another's a moment later, so
- * signals go through a pidfd that was compared.
+ * Processes of a sandbox without a pid namespace, seen from outside: descendants of its first
+ * process, which adopts orphans. (User ids do not identify them: another daemon may have given the
+ * same id to a sandbox.) A pid read in /proc may be reused at any time, so signals go through a
+ * pidfd that was checked.
  */
 
 #include <stdbool.h>
@@ -17,11 +17,11 @@
 struct snp_copies_usage;
 struct snp_spared;
 
-/* Whom to look for. Plain values. */
+/* The processes to look for. Plain values. */
 struct snp_family {
-    pid_t top;                       /* the first process; -1 = gone */
-    const struct snp_spared *spared; /* not ended by a sweep; borrowed; NULL = nobody */
-    pid_t keeper;                    /* with top gone: who adopted its children; 0 = nobody */
+    pid_t top;                       /* the first process; -1 = ended */
+    const struct snp_spared *spared; /* not ended by a sweep; borrowed; NULL = none */
+    pid_t keeper;                    /* adopts the children of an ended top; 0 = none */
     const pid_t *others;             /* other children of the keeper, n_others; borrowed */
     size_t n_others;
 };
@@ -31,8 +31,8 @@ struct snp_proc {
     pid_t parent;
     pid_t group;
     char state;
-    uint64_t start;  /* ticks since boot: tells a process from a later one of the same number */
-    uint64_t cpu_us; /* its own and that of children it has waited for */
+    uint64_t start;  /* ticks since boot: distinguishes reused pids */
+    uint64_t cpu_us; /* of it and of reaped children */
 };
 
 struct snp_procs {
@@ -43,25 +43,25 @@ struct snp_procs {
 
 void snp_procs_done(struct snp_procs *procs);
 
-/* One process; false if it is gone. */
+/* Read one process; false if it is gone. */
 bool snp_proc_read(pid_t pid, struct snp_proc *ret);
 
-/* The number a process has in its own pid namespace; -1 if it is gone. */
+/* A process's pid in its own namespace; -1 if it is gone. */
 pid_t snp_proc_inner(pid_t pid);
 
 /*
- * The same of the process that a pidfd is for, or whose thread it is for, if that is proven to be
- * in the pid namespace of a second one. Else -EBADF (no pidfd), -ESRCH (gone) or -EPERM.
+ * The inner pid of a pidfd's process or thread, if that is proven to be in the same pid namespace
+ * as peer_pidfd's. Else -EBADF (no pidfd), -ESRCH (gone) or -EPERM.
  */
 pid_t snp_pidfd_inner(int pidfd, int peer_pidfd);
 
 /*
- * The number under which the kernel shows the memory of a process: of a living thread where the
- * first has ended. 0 = it has none.
+ * The tid under which the kernel shows a process's memory: that of a live thread if the first
+ * thread has ended. 0 = none.
  */
 pid_t snp_proc_shown(pid_t pid);
 
-/* The number that a process has here which a pidfd is for; -EBADF (no pidfd), -ESRCH (gone). */
+/* The pid of a pidfd's process in our namespace; -EBADF (no pidfd), -ESRCH (gone). */
 pid_t snp_pidfd_number(int pidfd);
 
 /* The process a thread belongs to; -1 if it is gone. */
@@ -71,45 +71,44 @@ pid_t snp_proc_leader(pid_t tid);
 pid_t snp_proc_first_child(pid_t pid);
 
 /*
- * What descends from top (not itself), through the kernel's lists of children. Cheap; may miss what
- * forks meanwhile.
+ * The descendants of top, without top, from the kernel's lists of children. Cheap; may miss
+ * processes forked at the same time.
  */
 void snp_procs_below(pid_t top, struct snp_procs *ret);
 
 /*
- * Kill the whole family but top and who is spared, and with it what is forked meanwhile: all are
- * stopped before any is killed. 0, or EAGAIN when some were left after ms. Blocks: for a worker.
+ * Kill the family except top and spared processes, including processes forked during the sweep: all
+ * are stopped before any is killed. 0, or EAGAIN if some remain after ms. Blocks: for a worker.
  */
 int snp_family_sweep(const struct snp_family *family, unsigned ms);
 
-/* Send number to the process p, if it still is that. 0 or errno. */
+/* Send the signal number to the process p, unless its pid was reused. 0 or errno. */
 int snp_proc_signal(const struct snp_proc *p, int number);
 
 struct snp_family_usage {
     uint64_t cpu_us;
-    /* page tables, anonymous and shared, pages of several divided when near to the limit */
+    /* page tables, anonymous and shared pages; near the limit, shared ones are divided */
     uint64_t memory_bytes;
     size_t processes;
 };
 
-/* Of top and all below. limit: of memory, 0 = do not look at memory. */
+/* Usage of top and its descendants. limit: of memory, 0 = skip memory. */
 void snp_family_usage(pid_t top, uint64_t limit, struct snp_family_usage *ret);
 
 /*
- * Memory that only this process has: bytes of inner, as its own pid namespace numbers it,
- * below top. UINT64_MAX if it cannot be told.
+ * Memory of this process alone: bytes of inner (pid in its own namespace), below top. UINT64_MAX if
+ * unknown.
  */
 uint64_t snp_proc_own_memory(pid_t top, pid_t inner);
 
 /*
- * What the family below top takes, with pages that several share counted once, and what of it only
- * these n copies have (numbered by their own pid namespace): about, for what is shared with others
- * outside, and by several besides them, is not told apart. A process that may not be looked into
- * counts in full.
+ * Memory of the family below top, with shared pages counted once, and the part that only these n
+ * copies have (pids of their own namespace). Approximate: sharing with processes outside, or among
+ * several others, is not distinguished. A process that may not be inspected counts in full.
  */
 void snp_copies_usage(pid_t top, const pid_t *inner, size_t n, struct snp_copies_usage *ret);
 
-/* Processes and threads of a user on this host; 0 if that cannot be seen. */
+/* Processes and threads of a user on this host; 0 if unknown. */
 unsigned snp_procs_of_user(uid_t uid);
 
 #endif

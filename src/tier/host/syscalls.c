@@ -2,17 +2,17 @@
 /*
  * The table, and its compilation by libseccomp.
  *
- * What is not listed is refused through a notification, so that the refusal is recorded;
- * without a supervisor the kernel answers ENOSYS by itself. The filter of zygotes, which
- * sandboxes inherit below their own, refuses in the same way: of two equal verdicts the
- * kernel takes the newer filter's, and with it the listener. An error number from the older
- * one would go before, and nothing would be recorded. Calls of other architectures (32-bit
- * programs, the x32 calls of x86-64) kill the process.
+ * Other calls are refused through a notification, so that the refusal is recorded; without a
+ * supervisor the kernel answers ENOSYS. The filter of zygotes, which sandboxes inherit below
+ * theirs, refuses in the same way: of two equal verdicts the kernel takes the newer filter's, and
+ * with it the listener. An error number from the older one would take precedence, and nothing would
+ * be recorded. Calls of other architectures (32-bit programs, the x32 calls of x86-64) kill the
+ * process.
  *
- * One table for all architectures. It names what x86-64 has; of the old calls among these (access,
- * dup2, open ...: musl uses them) others have only the newer ones, which are in it as well. Where
- * that is not so there is a stand-in. Arguments that are looked at are in the same place and have
- * the same values on x86-64 and aarch64; tests/unit/syscalls_test.c holds that.
+ * One table serves all architectures. It lists the calls of x86-64, including old ones (access,
+ * dup2, open ...: musl uses them); other architectures have only their newer equivalents, which are
+ * listed too, or a stand-in. Checked arguments have the same positions and values on x86-64 and
+ * aarch64 (see tests/unit/syscalls_test.c).
  */
 #include "tier/host/syscalls.h"
 
@@ -38,7 +38,7 @@
 struct group {
     const char *name;
     const char *reason;
-    const char *const *calls; /* ends with NULL */
+    const char *const *calls; /* NULL-terminated */
 };
 
 /* clang-format off */
@@ -81,18 +81,18 @@ static const struct group groups[] = {
 };
 /* clang-format on */
 
-/* Allowed with some arguments only; counted with the above. */
+/* Allowed with some arguments only; included in the count. */
 static const char *const conditional[] = {
     "memfd_create", "mmap",  "clone", "socket",    "socketpair", "getsockopt",
     "setsockopt",   "ioctl", "prctl", "prlimit64", "fcntl",
 };
 
-/* The supervisor looks whom they reach. */
+/* The supervisor checks their targets. */
 static const char *const asked[] = {"kill", "tgkill", "pidfd_send_signal"};
 
 /*
- * Calls that libraries and tools only try, and do without when they are not there: told
- * so, without a record. clone3 is one because its flags cannot be seen.
+ * Calls that libraries and tools only probe, with a fallback: answered with an error, unrecorded.
+ * clone3 is one because its flags cannot be inspected.
  */
 static const struct {
     const char *name;
@@ -106,8 +106,8 @@ static const struct {
 };
 
 /*
- * Calls that libraries use where an architecture has not the one of the table: allowed
- * there, if their first argument is 0 (oneself).
+ * Calls that libraries use where an architecture lacks the one in the table: allowed there, if
+ * their first argument is 0 (the caller).
  */
 static const struct {
     const char *name;
@@ -140,7 +140,7 @@ static const uint64_t prctls[] = {
     0x53564d41 /* PR_SET_VMA: names of mappings */,
 };
 
-/* All but what makes a descriptor send signals, to whomever. */
+/* All commands but those that make a descriptor send signals, to any process. */
 static const uint64_t fcntls[] = {
     F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETOWN, F_GETSIG,
     F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_GETLEASE,
@@ -149,13 +149,13 @@ static const uint64_t fcntls[] = {
 };
 
 /*
- * What servers and clients set. Not SO_PEERPIDFD and SO_PASSPIDFD: the other end of some
- * sockets is the supervisor, and a pidfd of it would be a way to signal it. Not SO_LINGER: such a
- * socket, sent to the supervisor as a descriptor, holds up whoever closes it last.
+ * Options that servers and clients set. Not SO_PEERPIDFD and SO_PASSPIDFD: the peer of some sockets
+ * is the supervisor, and a pidfd could be used to signal it. Not SO_LINGER: such a socket, passed
+ * to the supervisor, would block its last close.
  */
 static const struct {
     uint64_t level;
-    const int *names; /* ends with 0 */
+    const int *names; /* 0-terminated */
 } options[] = {
     {SOL_SOCKET, NUMBERS(
         SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ERROR, SO_ACCEPTCONN, SO_REUSEADDR, SO_REUSEPORT,
@@ -171,7 +171,7 @@ static const struct {
      IPV6_RECVERR)},
 };
 
-/* By all three arguments: with others kernels load modules that hardly anybody uses. */
+/* By all three arguments: others make the kernel load rarely used modules. */
 static const struct {
     uint64_t domain;
     uint64_t kind;
@@ -184,10 +184,7 @@ static const struct {
     {AF_INET6, SOCK_DGRAM,  0}, {AF_INET6, SOCK_DGRAM,  IPPROTO_UDP},
 };
 
-/*
- * What a zygote's child calls on its way to being a sandbox, besides what is conditional and asked
- * for: everywhere ...
- */
+/* Calls of a zygote's child during set-up, besides conditional and asked ones: everywhere ... */
 static const char *const landlock_calls[] = {
     "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
 };
@@ -195,7 +192,7 @@ static const char *const setup_calls[] = {
     "capset", "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
     "sched_setaffinity",
 };
-/* ... and where it enters namespaces. */
+/* ... and with namespaces. */
 static const char *const namespace_calls[] = {
     "unshare", "mount", "umount2", "move_mount", "mknod", "sethostname", "setgroups", "setresuid",
     "setresgid",
@@ -217,7 +214,7 @@ void snp_filter_rule(struct snp_making *m,
                      unsigned n,
                      const struct scmp_arg_cmp *args)
 {
-    /* Rules are given in native numbers, of calls that are not there in pseudo numbers. */
+    /* Rules take native numbers, and pseudo numbers for missing calls. */
     if (m->r == 0 && has_call(m->arch, name)) {
         m->r = seccomp_rule_add_array(m->ctx, action, seccomp_syscall_resolve_name(name), n, args);
     }
@@ -273,8 +270,8 @@ static bool is_size_of_buffer(uint64_t level, int name)
 }
 
 /*
- * Where nobody counts buffers of sockets, those keep their size: asking for another
- * changes nothing.
+ * Without a cgroup that counts socket buffers, those keep their size: setting another has no
+ * effect.
  */
 static void add_options(struct snp_making *m, const char *call, bool keeps_sizes)
 {
@@ -289,9 +286,8 @@ static void add_options(struct snp_making *m, const char *call, bool keeps_sizes
 }
 
 /*
- * Memory that belongs to no process and lies in no file that is counted: a control group counts
- * it, a look at the processes does not. Without one it is not to be had; who asks has another
- * way (a file in /dev/shm), and need not be told on.
+ * memfds belong to no process and no counted file: a cgroup counts them, samples of processes do
+ * not. Without a cgroup they are refused, unrecorded; callers can use a file in /dev/shm instead.
  */
 static void add_shared_memory(struct snp_making *m, bool counts_memory)
 {
@@ -309,9 +305,7 @@ static void add_shared_memory(struct snp_making *m, bool counts_memory)
 
 void snp_filter_conditional(struct snp_making *m, bool counts_memory)
 {
-    /*
-     * No namespaces; and its end tells the parent of it by no signal that would do something else.
-     */
+    /* No namespaces; and its exit signal to the parent is SIGCHLD or none. */
     SNP_RULE(m, SCMP_ACT_ALLOW, "clone", SNP_BITS(0, NAMESPACE_FLAGS | CSIGNAL, 0));
     SNP_RULE(m, SCMP_ACT_ALLOW, "clone", SNP_BITS(0, NAMESPACE_FLAGS | CSIGNAL, SIGCHLD));
     for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
@@ -324,7 +318,7 @@ void snp_filter_conditional(struct snp_making *m, bool counts_memory)
     add_options(m, "setsockopt", !counts_memory);
 }
 
-/* Pid 1 is known by what it puts where the kernel does not look; each sandbox has its own mark. */
+/* Pid 1 puts the sandbox's mark into argument bits that the kernel ignores. */
 void snp_filter_marked(struct snp_making *m, const char *name, unsigned last)
 {
     const uint64_t upper = 0xffffffff00000000U;
@@ -359,8 +353,8 @@ static void add_session(struct snp_making *m, const void *counts_memory)
     snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls));
     SNP_RULE(m, SCMP_ACT_ALLOW, "prctl", SNP_LOW(0, PR_SET_DUMPABLE));
     /*
-     * Of others limits may be read only: those of pid 1, who is the same user, are none of the
-     * code's business.
+     * Limits of other processes may only be read: pid 1, which has the same user, must keep its
+     * limits.
      */
     SNP_RULE(m, SCMP_ACT_ALLOW, "prlimit64", SNP_LOW(0, 0));
     SNP_RULE(m, SCMP_ACT_ALLOW, "prlimit64", SCMP_CMP(2, SCMP_CMP_EQ, 0, 0));
@@ -374,7 +368,7 @@ const struct snp_filter_parts snp_syscalls_parts[] = {
     [SNP_FILTER_ZYGOTE] = {NULL, add_setup, NULL},
 };
 
-/* An empty filter of a context speaks of the native architecture; make it another. */
+/* A new context's filter has the native architecture; replace it. */
 static int set_arch(const struct snp_making *m)
 {
     uint32_t token = arches[m->arch].token;
@@ -454,7 +448,7 @@ struct profile_arg {
 };
 
 enum {
-    NOTHING_DONE = -1 /* instead of an error: it succeeds, and changes nothing */
+    NOTHING_DONE = -1 /* not an error: the call succeeds without effect */
 };
 
 /* One rule of a profile; name is taken for one call, or names (taken) for more. */
@@ -575,7 +569,7 @@ static bool stands_in(enum snp_arch arch, const char *name)
 
 static unsigned count_calls(enum snp_arch arch)
 {
-    unsigned n = SNP_ARRAY_LEN(conditional); /* every architecture has these */
+    unsigned n = SNP_ARRAY_LEN(conditional); /* on every architecture */
 
     for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
         for (const char *const *call = groups[g].calls; *call != NULL; call++) {
@@ -593,7 +587,7 @@ unsigned snp_syscalls_count(bool counts_memory)
     return count_calls(SNP_ARCH_NATIVE) - (counts_memory ? 0 : 1);
 }
 
-/* What an architecture has not of the table, and what it has instead. */
+/* Calls of the table that an architecture lacks, and their replacements. */
 static void print_differences(FILE *out, enum snp_arch arch)
 {
     (void)fprintf(out,

@@ -3,7 +3,7 @@
 #define SNP_TIER_HOST_SYSCALLS_H
 
 /*
- * Which system calls the code may make: an allow-list in groups, each with its reason.
+ * System calls that the code may make: an allow-list in groups, each with its reason.
  * docs/syscalls.md is printed from it (`tier-native --syscalls`).
  */
 
@@ -17,14 +17,14 @@
 #include "base/json.h"
 
 enum snp_arch {
-    SNP_ARCH_NATIVE, /* what this program was built for */
+    SNP_ARCH_NATIVE, /* the architecture of this build */
     SNP_ARCH_X86_64,
     SNP_ARCH_AARCH64,
 };
 
 enum snp_filter {
-    SNP_FILTER_SESSION,           /* of code whose memory a cgroup counts */
-    SNP_FILTER_SESSION_UNCOUNTED, /* of code whose memory none counts */
+    SNP_FILTER_SESSION,           /* with memory counted by a cgroup */
+    SNP_FILTER_SESSION_UNCOUNTED, /* without a cgroup for memory */
     SNP_FILTER_ZYGOTE,
 };
 
@@ -32,7 +32,8 @@ enum snp_filter {
 unsigned snp_syscalls_count(bool counts_memory);
 
 /*
- * A filter that is being made. The first failure, a negative errno, stays in r and ends the rest.
+ * A filter under construction. The first failure, a negative errno, stays in r and skips later
+ * rules.
  */
 struct snp_making {
     scmp_filter_ctx ctx;
@@ -41,18 +42,18 @@ struct snp_making {
     int r;
 };
 
-/* What distinguishes a filter over the table. */
+/* Differences of a filter from the table. */
 struct snp_filter_parts {
-    const char *const *skip; /* calls of the table that are left out, ends with NULL; NULL = none */
+    const char *const *skip; /* calls of the table to leave out, NULL-terminated; NULL = none */
     void (*add)(struct snp_making *m, const void *data);
     const void *data; /* borrowed */
 };
 
-/* Those of the native tier, by enum snp_filter. */
+/* Parts of the native tier's filters, by enum snp_filter. */
 extern const struct snp_filter_parts snp_syscalls_parts[];
 
 /*
- * Compile one into a file: the table less skip, and what add adds. Values of arguments are
+ * Compile a filter into a file: the table less skip, plus the rules of add. Argument values are
  * this machine's.
  */
 int snp_filter_compile_for(enum snp_arch arch,
@@ -60,7 +61,7 @@ int snp_filter_compile_for(enum snp_arch arch,
                            int fd,
                            struct snp_err *err) SNP_NODISCARD;
 
-/* Compile those of sandboxes and of zygotes for this machine into sealed memfds. */
+/* Compile the filters of sandboxes and of zygotes for this machine into sealed memfds. */
 int snp_filters_compile(const struct snp_filter_parts *session,
                         const struct snp_filter_parts *zygote,
                         int *ret_session_fd,
@@ -68,9 +69,9 @@ int snp_filters_compile(const struct snp_filter_parts *session,
                         struct snp_err *err) SNP_NODISCARD;
 
 /*
- * For add: a rule for one call, with what its arguments must be; none if the architecture has no
- * such call, which is then refused. The kernel looks at the low 32 bits of most arguments; so must
- * the filter.
+ * For add: a rule for one call and its arguments. Without effect if the architecture lacks the
+ * call, which is then refused. The kernel reads only the low 32 bits of most arguments, so the
+ * filter must do the same.
  */
 void snp_filter_rule(struct snp_making *m,
                      uint32_t action,
@@ -87,21 +88,21 @@ void snp_filter_allow(struct snp_making *m, const char *name);
 /* Allow a call when the low 32 bits of an argument are one of values. */
 void snp_filter_values(
     struct snp_making *m, const char *name, unsigned arg, const uint64_t *values, size_t n);
-/* Allow a call when its first and its last argument bear the mark of the sandbox. */
+/* Allow a call if its first and its last argument carry the sandbox's mark. */
 void snp_filter_marked(struct snp_making *m, const char *name, unsigned last);
-/* Allow clone, ioctl and prctl by argument, and answer what libraries only try. */
+/* Allow clone, ioctl and prctl by argument, and answer calls that libraries only probe. */
 void snp_filter_conditional(struct snp_making *m, bool counts_memory);
-/* Allow what any sandbox needs until its own filter is in force. */
+/* Allow the calls of a sandbox's set-up, until its filter is installed. */
 void snp_filter_setup(struct snp_making *m);
 
 /*
- * The same as a profile for container engines (JSON), which record no refusals. Signals are not
- * checked in it, and Landlock may be used, because pid 1 comes under it too. New reference, NULL
- * when out of memory.
+ * The table as a profile for container engines (JSON), which record no refusals. It does not check
+ * signals, and it allows Landlock, because it applies to pid 1 too. New reference, NULL when out of
+ * memory.
  */
 json_t *snp_syscalls_profile(void);
 
-/* The table as Markdown, the same whatever this was built for. */
+/* Print the table as Markdown; the same on every architecture. */
 void snp_syscalls_print(FILE *out);
 
 #endif

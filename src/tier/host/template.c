@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Talking to zygotes. Orders are answered in order, so one queue of waiting requests per
- * template is enough. The child's own standard error is read, kept to the last lines, and
- * becomes the message when it dies before it is ready.
+ * The protocol with zygotes. Orders are answered in order, so one queue of waiting requests per
+ * template is enough. The last lines of a template's standard error become the message if it dies
+ * before it is ready.
  */
 #include "tier/host/template.h"
 
@@ -51,37 +51,37 @@ struct snp_template {
     struct snp_template *next;
     struct snp_supervisor *supervisor; /* borrowed */
     char name[NAME_MAX_LEN];
-    char **args;           /* of the launcher, owned; templates with the same are the same */
-    uint64_t used_us;      /* last asked for */
+    char **args;           /* of the launcher, owned; they identify the template */
+    uint64_t used_us;      /* time of the last request */
     uv_process_t *process; /* owned by the loop until it exits */
     uv_poll_t *control;    /* NULL = dead */
     uv_poll_t *stderr_poll;
-    uv_timer_t *timer; /* start-up deadline, later the check */
+    uv_timer_t *timer; /* start-up timeout, later the check */
     int control_fd;
     int stderr_fd;
     bool is_ready;
     pid_t zygote;                     /* of the local tier */
     char python[SNP_VERSION_MAX + 1]; /* once ready */
-    bool is_retired;                  /* a successor serves the requests */
-    bool has_image;                   /* it was started with one ... */
+    bool is_retired;                  /* a successor serves its requests */
+    bool has_image;                   /* it was started with an image ... */
     bool is_thawed;                   /* ... and used it */
     bool is_old;                      /* the image */
-    bool was_imaged;                  /* an image of it was asked for */
+    bool was_imaged;                  /* an image was requested */
     char stderr_text[STDERR_MAX];
     size_t stderr_len;
     unsigned forks;
     uint64_t born_us;
-    uint64_t programs; /* what stamp they had then */
-    /* Forks on order: the control sockets and id ranges of the children to come, oldest first. */
+    uint64_t programs; /* the stamp of programs at its start */
+    /* Ordered forks: the control sockets and id ranges of future children, oldest first. */
     struct snp_pending ordered[ORDERS_MAX];
     unsigned n_ordered;
-    uint64_t starved_us;  /* since when nothing could be ordered; 0 = it can */
-    unsigned n_preparing; /* forked, and being put into cgroups by a worker */
-    struct waiter *first; /* requests not served yet */
+    uint64_t starved_us;  /* since when no order was possible; 0 = possible */
+    unsigned n_preparing; /* forked; a worker moves them into cgroups */
+    struct waiter *first; /* pending requests */
     struct waiter *last;
 };
 
-/* Groups whose processes are on their way out. */
+/* Groups whose processes are ending. */
 struct snp_dead_group {
     struct snp_dead_group *next;
     char name[24];
@@ -152,7 +152,7 @@ static void serve_waiter(struct snp_template *t,
     free(w);
 }
 
-/* The template is gone or never came up: everybody who waits is told. */
+/* The template has ended or failed to start: fail all pending requests. */
 static void template_end(struct snp_template *t, const struct snp_err *err)
 {
     if (t->control == NULL) {
@@ -194,7 +194,7 @@ static void template_fail(struct snp_template *t)
         line = strrchr(line, '\n') + 1;
     }
     if (snp_has_prefix(line, "template ") && strstr(line, ": ") != NULL) {
-        line = strstr(line, ": ") + 2; /* the launcher's: it is said again below */
+        line = strstr(line, ": ") + 2; /* the launcher's prefix: it is added again below */
     }
     if (snp_json_parse(line, strlen(line), &said, &err) == 0) { /* driver.py's own message */
         line = snp_json_str(said, "error", line);
@@ -223,7 +223,7 @@ static void on_stderr(uv_poll_t *poll, int status, int events)
         return;
     }
     if (t->stderr_len + (size_t)n >= sizeof(t->stderr_text)) {
-        t->stderr_len = 0; /* the last lines matter */
+        t->stderr_len = 0; /* only the last lines matter */
     }
     memcpy(t->stderr_text + t->stderr_len, text, (size_t)n);
     t->stderr_len += (size_t)n;
@@ -266,7 +266,7 @@ static unsigned waiting(const struct snp_template *t)
     return n;
 }
 
-/* Changes when a program is installed or removed: an overlay may go on showing what was there. */
+/* Changes when a program is installed or removed: an overlay may still show the old folder. */
 static uint64_t programs_stamp(void)
 {
     static const char *const folders[] = {"/usr/bin", "/usr/sbin", "/usr/local/bin"};
@@ -328,7 +328,7 @@ static char **args_copy(char *const *args)
     return copy;
 }
 
-/* As snp_launch_read takes them; members that are NULL are left out. NULL when out of memory. */
+/* As snp_launch_read takes them, without NULL members. NULL when out of memory. */
 static char **args_make(const struct snp_supervisor *supervisor, const struct snp_python *python)
 {
     const struct snp_host *host = snp_host_of(supervisor);
@@ -381,7 +381,7 @@ static char **args_make(const struct snp_supervisor *supervisor, const struct sn
     return args;
 }
 
-/* image_fd: -1 = it imports; stays the caller's. */
+/* image_fd: stays the caller's; -1 = import. */
 static int template_start(struct snp_supervisor *supervisor,
                           const char *name,
                           char *const *args,
@@ -399,7 +399,7 @@ static struct snp_template *template_find(struct snp_supervisor *supervisor, cha
     return NULL;
 }
 
-/* Start a successor of a template that is worn. It imports, so that its addresses are others. */
+/* Start a successor of a worn template. It imports, to get a new address layout. */
 static void renew(struct snp_template *t)
 {
     struct snp_template *successor;
@@ -417,7 +417,7 @@ static void renew(struct snp_template *t)
 
 static void want_check(struct snp_template *t);
 
-/* Order what is missing for those who wait. */
+/* Order one fork for each pending request without one. */
 static void order_missing(struct snp_template *t)
 {
     struct snp_err err;
@@ -429,7 +429,7 @@ static void order_missing(struct snp_template *t)
         t->starved_us = 0;
         return;
     }
-    /* Pooled sandboxes hold some, and sandboxes on their way out do until they are gone. */
+    /* Pooled sandboxes hold resources, and so do closing ones until they are gone. */
     t->starved_us = t->starved_us == 0 ? snp_now_us() : t->starved_us;
     if (snp_pool_drop(t->supervisor) || snp_now_us() - t->starved_us < PATIENCE_US) {
         want_check(t);
@@ -449,7 +449,7 @@ static bool is_busy(const struct snp_template *t)
 
 static void on_check(uv_timer_t *timer);
 
-/* When nobody has asked for it for a moment, or it is needed: an image, for the next start. */
+/* Write an image for the next start, if the template is idle or the image is needed. */
 static void make_image(struct snp_template *t, bool is_needed)
 {
     const uint64_t idle_ms = snp_host_of(t->supervisor)->image_idle_ms;
@@ -481,7 +481,7 @@ static void on_check(uv_timer_t *timer)
     make_image(t, false);
 }
 
-/* Soon, but not now: whoever waits comes first. */
+/* Check soon, after pending requests. */
 static void want_check(struct snp_template *t)
 {
     if (t->timer != NULL) {
@@ -489,7 +489,7 @@ static void want_check(struct snp_template *t)
     }
 }
 
-/* What a worker does to a forked process: id maps, cgroups. */
+/* A worker's task for a forked process: id maps, cgroups. */
 struct preparation {
     uv_work_t work;
     struct snp_template *template;
@@ -517,7 +517,7 @@ static int prepare(struct snp_supervisor *supervisor, struct snp_pending *e, str
     }
     e->has_cgroup = true;
     r = snp_cgroup_attach(&supervisor->cgroups, e->cgroup, e->pid, 2, err);
-    /* All that went by its number: had it died, that could be another's by now. */
+    /* All this used the pid: had the process died, the pid could have been reused. */
     if (r == 0 && syscall(SYS_pidfd_send_signal, e->pidfd, 0, NULL, 0) < 0) {
         r = snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
     }
@@ -554,9 +554,9 @@ static void preparation_done(uv_work_t *work, int status)
 }
 
 /*
- * The order that a message of the zygote (after its first byte) answers, if it still stands:
- * a child that was killed at once has answered, and may be reported as failed after that.
- * Answers come in the order of orders.
+ * Take the order that a message of the zygote (after its first byte) answers, if it is pending: a
+ * child that is killed early has already answered, and may then be reported as failed. Answers have
+ * the order of orders.
  */
 static bool take_order(struct snp_template *t, const char *message, struct snp_pending *ret)
 {
@@ -571,7 +571,7 @@ static bool take_order(struct snp_template *t, const char *message, struct snp_p
     return true;
 }
 
-/* The zygote says that an order was carried out. */
+/* The zygote has carried out an order. */
 static void on_forked(struct snp_template *t, const char *message, int pidfd)
 {
     struct preparation *p;
@@ -630,7 +630,7 @@ static void on_fork_failed(struct snp_template *t, const char *message)
     }
 }
 
-/* Why an image was not used: guest/thaw's line on standard error. */
+/* The reason why an image was not used: guest/thaw's line on standard error. */
 static const char *import_reason(struct snp_template *t)
 {
     if (!t->has_image || t->is_thawed) {
@@ -666,7 +666,7 @@ static void on_ready(struct snp_template *t, const char *version)
     want_check(t);
 }
 
-/* It ended, and came from an image: import, for those who wait. False: there was no image. */
+/* A template from an image has ended: import instead, for pending requests. False: no image. */
 static bool start_without_image(struct snp_template *t)
 {
     struct snp_template *successor = NULL;
@@ -707,7 +707,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
     }
     if (n <= 0) {
         if (t->stderr_poll != NULL) {
-            on_stderr(t->stderr_poll, 0, UV_READABLE); /* its last words may not have been read */
+            on_stderr(t->stderr_poll, 0, UV_READABLE); /* its last lines may be unread */
         }
         if (!start_without_image(t)) {
             template_fail(t);
@@ -800,7 +800,7 @@ static void template_free(struct snp_template *t)
     }
 }
 
-/* A template of another version would not understand us. */
+/* A template of another version would use another protocol. */
 static int self_check(const struct snp_host *host, struct snp_err *err)
 {
     struct stat st;
@@ -863,7 +863,7 @@ static int template_start(struct snp_supervisor *supervisor,
     return 0;
 }
 
-/* Free the ones that ended long ago; they are only kept while callbacks may refer to them. */
+/* Free those that ended long ago; callbacks may have referred to them. */
 static void templates_prune(struct snp_supervisor *supervisor)
 {
     for (struct snp_template **at = &snp_host_of(supervisor)->templates; *at != NULL;) {
@@ -941,7 +941,7 @@ void snp_template_keep(struct snp_supervisor *supervisor, const struct snp_pytho
     }
 }
 
-/* Built-in ones stay warm; there may be very many others, one for each project. */
+/* Built-in templates stay; there may be many others, one for each project. */
 void snp_templates_watch(struct snp_supervisor *supervisor)
 {
     uint64_t now = snp_now_us();
@@ -965,7 +965,7 @@ void snp_templates_close(struct snp_supervisor *supervisor)
 {
     struct snp_err err;
 
-    /* A session that was saved with an image of its memory wakes exactly only beside it. */
+    /* An image of a session can be woken only with its template's image. */
     snp_template_image_wait(supervisor);
     (void)snp_fail(&err, SNP_E_PEER, "the tier is ending");
     for (struct snp_template *t = snp_host_of(supervisor)->templates; t != NULL; t = t->next) {
