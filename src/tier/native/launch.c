@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Confining a template before it imports anything.
+ * Confines a template before it imports anything.
  *
- * Three processes: this one enters new namespaces and waits; a keeper is pid 1 of the
- * template's pid namespace, builds the root and stays until every sandbox born from the
- * template is gone (its death would kill them all); the template itself executes
- * the interpreter. The root is a read-only tmpfs with the host's /usr, the few files of
- * /etc that programs need, five devices and nothing of anybody's home.
+ * Three processes: this one enters new namespaces and waits. A keeper is pid 1 of the template's
+ * pid namespace: it builds the root and stays until every sandbox forked from the template has
+ * ended (its death would kill them all). The template itself executes the interpreter. The root is
+ * a read-only tmpfs with the host's /usr, the few files of /etc that programs need, five devices
+ * and no home folders.
  */
 #include "tier/native/launch.h"
 
@@ -41,9 +41,9 @@ enum {
     COPY_MAX = 1 << 20
 };
 
-#define ROOT "/tmp" /* where the new root is assembled, in our own mount namespace */
+#define ROOT "/tmp" /* the new root is built here, in our mount namespace */
 
-/* Where folders are inside that are shown besides the host's /usr. */
+/* Places of folders inside that are shown besides the host's /usr. */
 static const char *const tree_places[SNP_TREE_N] = {
     [SNP_TREE_GUEST] = "run/guest",
     [SNP_TREE_PREFIX] = "run/python",
@@ -54,7 +54,7 @@ static const char *const root_dirs[] = {
     "usr", "etc",       "proc",      "dev",         "dev/shm",    "tmp",      "workspace",
     "run", "run/guest", "run/empty", "run/scratch", "run/python", "run/venv", "home"};
 
-/* Links of a merged /usr; real folders on a host that is not merged. */
+/* Links on a host with a merged /usr; else folders. */
 static const char *const root_links[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
@@ -64,7 +64,7 @@ static const char *const dev_links[][2] = {{"/proc/self/fd", "dev/fd"},
                                            {"/proc/self/fd/1", "dev/stdout"},
                                            {"/proc/self/fd/2", "dev/stderr"}};
 
-/* Of the host's /etc: what the dynamic linker, fonts, time zones and alternatives need. */
+/* Shown entries of the host's /etc: for the dynamic linker, fonts, time zones and alternatives. */
 static const char *const etc_shared[] = {
     "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts",           "matplotlibrc",
     "mime.types",   "localtime",   "timezone",   "magic",        "services",        "protocols",
@@ -85,8 +85,8 @@ static const struct {
 };
 
 /*
- * Look something up in the file system that is to be seen, the host's or another: links and
- * '..' in it never lead out of its root.
+ * Look up a path in the shown file system, the host's or another: its links and '..' never lead out
+ * of its root.
  */
 static int open_in(const struct snp_launch *l, const char *path, uint64_t flags)
 {
@@ -99,8 +99,8 @@ static int open_in(const struct snp_launch *l, const char *path, uint64_t flags)
 }
 
 /*
- * Folders of the system, where only administrators make sockets, are bound where the kernel has
- * no overlay for them; the manifest then says so.
+ * System folders, where only administrators make sockets, are bind-mounted if the kernel cannot
+ * overlay them; the manifest reports it.
  */
 static int show_folder(int fd, const char *place, bool is_system, struct snp_err *err)
 {
@@ -120,7 +120,7 @@ static int show_folder(int fd, const char *place, bool is_system, struct snp_err
         place, strerrordesc_np(errno));
 }
 
-/* The same of a path in the file system that is to be seen. */
+/* The same for a path in the shown file system. */
 static int show_path(const struct snp_launch *l, const char *path, struct snp_err *err)
 {
     snp_autoclose int fd = open_in(l, path, O_PATH | O_DIRECTORY);
@@ -153,7 +153,7 @@ static int step_namespaces(struct snp_launch *l, struct snp_err *err)
     return 0;
 }
 
-/* Before the folder is attached: what is attached is what was there a moment ago. */
+/* Before the folder is attached, so a change between the two goes unseen. */
 static int step_hash(struct snp_launch *l, struct snp_err *err)
 {
     struct snp_tree_digest tree = {.skip_bytecode = l->ours == NULL};
@@ -174,7 +174,7 @@ static int step_hash(struct snp_launch *l, struct snp_err *err)
                     r < 0 ? err->msg : "", l->template_name);
 }
 
-/* A link at a path of the host, in the new root. Where the root has something, that stays. */
+/* Make a link at a path of the host, in the new root. An existing entry stays. */
 static int link_path(const char *path, const char *target, struct snp_err *err)
 {
     char link[PATH_LEN];
@@ -195,7 +195,7 @@ static int link_path(const char *path, const char *target, struct snp_err *err)
                                                         : 0;
 }
 
-/* What the interpreter needs besides /usr. */
+/* Show the parts of the interpreter outside /usr. */
 static int step_python(struct snp_launch *l, struct snp_err *err)
 {
     int r = 0;
@@ -229,7 +229,7 @@ static int step_root(struct snp_launch *l, struct snp_err *err)
     return show_path(l, "usr", err);
 }
 
-/* Where the links of a merged /usr lead; another file system could name anything. */
+/* Is this a link of a merged /usr? Another file system could contain any link. */
 static bool leads_to_usr(const char *target)
 {
     target += *target == '/' ? 1 : 0;
@@ -302,7 +302,7 @@ static int write_new(const char *path, const char *bytes, size_t n)
     return r;
 }
 
-/* One file of /etc, copied if it is small; what is no regular file is passed over. */
+/* Copy a small file of /etc; skip anything but regular files. */
 static int copy_etc(const struct snp_launch *l, const char *path, struct snp_err *err)
 {
     snp_autoclose int fd = open_in(l, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -323,7 +323,7 @@ static int copy_etc(const struct snp_launch *l, const char *path, struct snp_err
     return 0;
 }
 
-/* One entry of /etc: folders are shown, files copied; what is missing is passed over. */
+/* Share an entry of /etc: folders are shown, files copied, missing entries skipped. */
 static int share_etc(const struct snp_launch *l, const char *name, struct snp_err *err)
 {
     char path[PATH_LEN];
@@ -372,7 +372,7 @@ static int step_proc(struct snp_launch *l, struct snp_err *err)
     if (mount("proc", ROOT "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
         int eno = errno;
         (void)snp_fail_sys(err, eno, "mount proc");
-        if (eno == EPERM) { /* mounted anew it would show what is covered where we are */
+        if (eno == EPERM) { /* a new mount would reveal covered parts */
             (void)snp_fail(
                 err, SNP_E_UNSUPPORTED,
                 "the kernel refuses a new /proc, because parts of this one are covered (a "
@@ -384,7 +384,7 @@ static int step_proc(struct snp_launch *l, struct snp_err *err)
     return 0;
 }
 
-/* Writable while the preloads run (font caches); every sandbox covers it with its own. */
+/* Writable for preloads (font caches); every sandbox mounts a private one over it. */
 static int step_tmp(struct snp_launch *l, struct snp_err *err)
 {
     (void)l;
@@ -415,7 +415,7 @@ static int step_ids(struct snp_launch *l, struct snp_err *err)
     gid_t gid = (gid_t)l->host_id;
     uid_t uid = (uid_t)l->host_id;
 
-    /* User 0 must get nothing back by executing a program. */
+    /* Executing a program must not return capabilities to user 0. */
     if (prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, 0, 0, 0) < 0) {
         return snp_fail_sys(err, errno, "securebits");
     }
@@ -439,7 +439,7 @@ static int step_capabilities(struct snp_launch *l, struct snp_err *err)
     return 0;
 }
 
-/* In the keeper, with all rights of the supervisor's namespace. */
+/* In the keeper, with all capabilities of the supervisor's namespace. */
 static const struct snp_launch_step root_steps[] = {
     {"root", step_root}, {"links", step_links}, {"dev", step_dev},       {"etc", step_etc},
     {"proc", step_proc}, {"tmp", step_tmp},     {"python", step_python}, {"pivot", step_pivot},
@@ -464,7 +464,7 @@ static SNP_NORETURN void exec_template(struct snp_launch *l)
     snp_launch_exec(l, "/run/guest/driver.py", "HOME=/tmp/.home", core == NULL ? NULL : core_type);
 }
 
-/* Pid 1 of the template's namespace: builds the root, then outlives every sandbox. */
+/* Pid 1 of the template's namespace: builds the root, and outlives every sandbox. */
 static SNP_NORETURN void keeper(struct snp_launch *l)
 {
     int status;
@@ -475,7 +475,7 @@ static SNP_NORETURN void keeper(struct snp_launch *l)
     if (pid == 0) {
         exec_template(l);
     }
-    (void)syscall(SYS_close_range, 3, ~0U, 0); /* the control socket must end with the template */
+    (void)syscall(SYS_close_range, 3, ~0U, 0); /* the control socket must close with the template */
     (void)prctl(PR_SET_NAME, "snp-keeper", 0, 0, 0);
     while (pid > 0 && (SNP_RETRY(waitpid(-1, &status, 0))) > 0) {
     }
@@ -488,7 +488,7 @@ static int step_pid_namespace(struct snp_launch *l, struct snp_err *err)
     return unshare(CLONE_NEWPID) < 0 ? snp_fail_sys(err, errno, "unshare") : 0;
 }
 
-/* Before there is a keeper. */
+/* Before the keeper is forked. */
 static const struct snp_launch_step first_steps[] = {
     {"packages", step_hash},
     {"namespaces", step_namespaces},
@@ -504,7 +504,7 @@ int snp_native_launch_main(int argc, char **argv)
     if (snp_launch_read(&l, argc, argv) < 0) {
         return SNP_LAUNCH_FAILED;
     }
-    (void)umask(0022); /* the daemon's is tighter; the code inside expects the usual one */
+    (void)umask(0022); /* the daemon's is stricter; the code inside expects the usual one */
     snp_launch_steps(&l, first_steps, SNP_ARRAY_LEN(first_steps));
     pid = fork();
     if (pid == 0) {
@@ -514,8 +514,8 @@ int snp_native_launch_main(int argc, char **argv)
     (void)prctl(PR_SET_NAME, "snp-launch", 0, 0, 0);
     (void)SNP_RETRY(waitpid(pid, &status, 0));
     /*
-     * Not by exit: our children's pid namespace has ended with the keeper, so we cannot make
-     * processes or threads any more, and what a sanitizer does at exit needs one.
+     * Not exit(): our children's pid namespace has ended with the keeper, so we cannot create
+     * processes or threads, which a sanitizer does at exit.
      */
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : SNP_LAUNCH_FAILED);
 }

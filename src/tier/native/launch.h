@@ -3,8 +3,8 @@
 #define SNP_TIER_NATIVE_LAUNCH_H
 
 /*
- * The program between supervisor and template. Checks that the template's packages are what they
- * were, builds its root, gives up every right and executes the interpreter.
+ * The program between supervisor and template. Checks that the template's packages are unchanged,
+ * builds its root, drops every capability and executes the interpreter.
  */
 int snp_native_launch_main(int argc, char **argv);
 

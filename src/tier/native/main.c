@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier-native: the program that runs sandboxes of namespaces, seccomp and Landlock.
+ * tier-native: runs sandboxes with namespaces, seccomp and Landlock.
  *
  *   tier-native --state DIR      serve the tier protocol on descriptor 3
  *   tier-native --zygote ...     launcher of a template, see tier/host/launch.h

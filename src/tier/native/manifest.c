@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What namespaces enforce, and what this host lacks for it. */
+/* Controls of namespaces, and their gaps on this host. */
 #include "tier/engine/manifest.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum {
     MASKED_MAX = 2000,           /* paths listed */
-    MASKED_BYTES_MAX = 64 << 10, /* of them */
+    MASKED_BYTES_MAX = 64 << 10, /* of the list */
 };
 
 const char *snp_native_limited_by(const struct snp_supervisor *supervisor, enum snp_limit limit)

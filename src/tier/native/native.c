@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the supervisor is an ordinary user, or a container's root, it works in a user namespace
- * of its own, in which it is user 0.
+ * A supervisor without full root rights (an ordinary user, or a container's root) enters a user
+ * namespace, where it is user 0.
  */
 #include "tier/native/native.h"
 
@@ -24,10 +24,10 @@
 #include "tier/native/probe.h"
 
 enum {
-    NEARLY_FULL = 64 << 10 /* bytes; where pid 1 would say that it is full */
+    NEARLY_FULL = 64 << 10 /* bytes; below it pid 1 would report a full file system */
 };
 
-/* A namespace of our own in which we are user 0. 0 or errno. */
+/* Enter a user namespace in which we are user 0. 0 or errno. */
 static int enter_user_namespace(uid_t uid, gid_t gid)
 {
     char map[48];
@@ -45,8 +45,8 @@ static int enter_user_namespace(uid_t uid, gid_t gid)
 }
 
 /*
- * User 0 with every right over what we make: as real root we are; user 0 of a container
- * that may not mount, or has no ids to give, is treated as anybody else. 0 or errno.
+ * Become user 0 with all capabilities over our mounts and ids. Real root already is; a container's
+ * root that may not mount, or cannot map ids, is treated as an ordinary user. 0 or errno.
  */
 static int become_zero(struct snp_supervisor *supervisor)
 {
@@ -77,12 +77,12 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
     }
     snp_probe_namespaces(supervisor, become_zero(supervisor));
     if (host->is_root && supervisor->can_run && snp_idmap_open_locks(&host->locks_fd, err) < 0) {
-        supervisor->can_run = false; /* ids that another supervisor uses are not its own */
+        supervisor->can_run = false; /* ids of another supervisor are outside our map */
         (void)snprintf(supervisor->why, sizeof(supervisor->why),
                        "%.200s; make one of them writable for root, or run as an ordinary user",
                        err->msg);
     }
-    /* Ours only: nothing mounted here shows on the host; what the host mounts shows here. */
+    /* Slave mounts: our mounts do not appear on the host; the host's mounts appear here. */
     if (supervisor->can_run && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
         return snp_fail_sys(err, errno, "make the mounts private");
     }
@@ -99,12 +99,12 @@ static int map_ids(struct snp_pending *pending, struct snp_err *err)
     return snp_idmap_write(pending->pid, pending->slot, SNP_INSIDE_ID, err);
 }
 
-/* With pid 1 goes, says the kernel, every process of its namespace. */
 static void keep_template(struct snp_sandbox *s)
 {
     snp_template_keep(s->supervisor, &s->spec.python);
 }
 
+/* The kernel kills every process of the namespace with its pid 1. */
 static void kill_sandbox(struct snp_sandbox *s)
 {
     (void)syscall(SYS_pidfd_send_signal, snp_forked_of(s)->process.pidfd, SIGKILL, NULL, 0);
@@ -117,13 +117,13 @@ static void on_swept(void *data, int eno, const char *bytes, size_t n)
     snp_sandbox_swept(data, eno);
 }
 
-/* Pid 1 reaches them all. */
+/* Pid 1 can signal all processes. */
 static void sweep(struct snp_sandbox *s)
 {
     snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SWEEP, NULL, 0, -1), on_swept, s);
 }
 
-/* Where no cgroup limits memory or counts forks, pid 1 samples while a cell runs. */
+/* Without a cgroup for memory or for processes, pid 1 samples them while a cell runs. */
 static void watch(struct snp_sandbox *s, bool is_running)
 {
     bool has_memory = snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An overlay shows one file system: what is mounted in the folder would vanish, and what it
- * covers show. So each of these mounts is covered in its place as well. As an ordinary user the
- * kernel refuses that, lest one sees below them.
+ * An overlay shows a single file system: mounts inside the folder would disappear and reveal the
+ * folders below them. So an overlay is made for each of these mounts, too. The kernel refuses this
+ * to an ordinary user, who could see below the mounts.
  */
 #include "tier/native/overlay.h"
 
@@ -28,7 +28,7 @@ enum {
     MOUNTINFO_MAX = 4 << 20
 };
 
-/* The kernel writes blanks and the like in paths as \ooo. */
+/* The kernel escapes blanks and the like in paths as \ooo. */
 static void unescape(char *path)
 {
     char *to = path;
@@ -44,7 +44,9 @@ static void unescape(char *path)
     *to = '\0';
 }
 
-/* As it is, with what is mounted in it, which would show what it covers. */
+/*
+ * Bind the folder with its inner mounts, because without them the folders below would be revealed.
+ */
 int snp_overlay_bind(int fd, const char *path)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
@@ -59,7 +61,7 @@ int snp_overlay_bind(int fd, const char *path)
                : 0;
 }
 
-/* The fifth field of a line of mountinfo: where it is mounted. */
+/* The fifth field of a line of mountinfo: the mount point. */
 static bool read_place(const char *line, char *place)
 {
     size_t n;
@@ -78,13 +80,13 @@ static bool read_place(const char *line, char *place)
     return true;
 }
 
-/* What is mounted somewhere in a folder. */
+/* A mount inside a folder. */
 struct inner {
     int fd;
-    char path[PATH_LEN]; /* from the folder */
+    char path[PATH_LEN]; /* relative to the folder */
 };
 
-/* The mounts in the folder fd, outer ones first; how many, -1 if there are more than n. */
+/* Find the mounts in the folder fd, outer ones first; returns their number, -1 if above n. */
 static int find_inner(int fd, struct inner *list, int n)
 {
     snp_autofree char *text = NULL;
@@ -100,7 +102,7 @@ static int find_inner(int fd, struct inner *list, int n)
         return -1;
     }
     top[len] = '/';
-    len += top[len - 1] == '/' ? 0 : 1; /* ends with one, the root as well */
+    len += top[len - 1] == '/' ? 0 : 1; /* with one final slash, the root as well */
     top[len] = '\0';
     for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
         char at[PATH_LEN];
@@ -115,7 +117,7 @@ static int find_inner(int fd, struct inner *list, int n)
         }
         (void)snprintf(list[found].path, PATH_LEN, "%s", at + len);
         list[found].fd = openat(fd, list[found].path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        found += list[found].fd >= 0 ? 1 : 0; /* one that is covered is not seen either */
+        found += list[found].fd >= 0 ? 1 : 0; /* a covered mount is invisible outside, too */
     }
     return found;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each feature is tried in a child that is thrown away, or read from where the kernel
- * says it. A row names what its absence costs and how to get it.
+ * Each feature is tested in a child process, or read from the kernel. A row names the cost of its
+ * absence and the fix.
  */
 #include "tier/native/probe.h"
 
@@ -32,7 +32,7 @@
 #include "tier/native/native.h"
 #include "tier/native/overlay.h"
 
-/* The settings known to refuse user namespaces, and how to lift each. */
+/* Settings known to block user namespaces, and the fix for each. */
 static const struct {
     const char *path;
     const char *blocking;
@@ -58,7 +58,7 @@ static bool setting_is(const char *path, const char *value)
     return snp_streq(text, value);
 }
 
-/* As a template will: without rights, then with those of a namespace of its own. */
+/* Try as a template does: without capabilities, then with those of a new namespace. */
 static int try_as_template(void)
 {
     const uid_t id = SNP_IDMAP_BASE + SNP_INSIDE_ID;
@@ -82,14 +82,14 @@ void snp_probe_namespaces(struct snp_supervisor *supervisor, int unshare_errno)
                                 : "or run snipara-sandbox as root";
 
     if (syscall(SYS_clone3, NULL, 0) < 0 && errno == EPERM) {
-        supervisor->can_run = false; /* the C library tries clone instead after ENOSYS only */
+        supervisor->can_run = false; /* the C library falls back to clone on ENOSYS only */
         (void)snprintf(supervisor->why, sizeof(supervisor->why),
                        "clone3 is refused here with EPERM, as old container runtimes do, so no "
                        "thread can be started; update the runtime, or start the container with "
                        "--security-opt seccomp=unconfined");
         return;
     }
-    if (unshare_errno == 0) { /* mounts take long to go */
+    if (unshare_errno == 0) { /* mounts are slow to remove */
         const bool is_root = snp_host_of(supervisor)->is_root;
         const pid_t overlay = snp_probe_begin(snp_overlay_try);
 
@@ -119,7 +119,7 @@ static int try_namespaces(void)
                    CLONE_NEWUTS | CLONE_NEWCGROUP);
 }
 
-/* A new process namespace with a /proc of its own; refused where parts of ours are covered. */
+/* Mount a /proc for a new pid namespace; refused where parts of ours are covered. */
 static int try_proc(void)
 {
     int status = 1;
@@ -178,7 +178,7 @@ static int try_clone3(void)
 struct probe_row {
     const char *name;
     int (*run)(void);
-    bool in_namespace; /* needs one to be tried */
+    bool in_namespace; /* tested in a user namespace */
     bool root_only;
     bool is_needed;
     const char *cost;
@@ -234,7 +234,7 @@ static void add_cgroups(const struct snp_supervisor *supervisor, json_t *feature
     }
 }
 
-/* A module of the interpreter, looked for without running it. */
+/* Find a module of the interpreter without running it. */
 static bool has_module(const char *name)
 {
     static const char *const folders[] = {"/usr/lib/python3/dist-packages",
@@ -267,7 +267,7 @@ static void add_templates(const struct snp_supervisor *supervisor, json_t *featu
                                 "apt-get install -y python3-matplotlib python3-pandas"));
 }
 
-/* It was decided when the daemon started, or found out since. */
+/* Decided at the daemon's start, or by a later failure. */
 static void add_images(const struct snp_supervisor *supervisor, json_t *features)
 {
     const struct snp_host *host = snp_host_of(supervisor);
@@ -314,7 +314,7 @@ json_t *snp_probe_json(struct snp_supervisor *supervisor)
     (void)json_array_append_new(features, snp_probe_row("kernel", true, detail, "", ""));
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         bool ok = (supervisor->can_run || !rows[i].in_namespace) && snp_probe_works(rows[i].run);
-        /* Without namespaces the rest that is tried in one would only repeat that. */
+        /* Without namespaces, the tests that need one would only repeat that failure. */
         if ((rows[i].root_only && !snp_host_of(supervisor)->is_root) ||
             (rows[i].in_namespace && !rows[i].is_needed && !supervisor->can_run)) {
             continue;

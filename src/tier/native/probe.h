@@ -2,15 +2,15 @@
 #ifndef SNP_TIER_NATIVE_PROBE_H
 #define SNP_TIER_NATIVE_PROBE_H
 
-/* What this host can do for the native tier, tried rather than assumed. */
+/* Features of this host for the native tier, each tested. */
 
 #include "base/json.h"
 
 struct snp_supervisor;
 
 /*
- * May we make namespaces? Fills supervisor->can_run, and when not supervisor->why: the
- * setting that blocks, the command that lifts it, and the way without, with "; " between.
+ * May we create namespaces? Sets supervisor->can_run, and if not, supervisor->why: the setting that
+ * blocks it, the command that lifts it, and an alternative, separated by "; ".
  */
 void snp_probe_namespaces(struct snp_supervisor *supervisor, int unshare_errno);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes and groups are named by numbers in registers, which nobody can change while the
- * caller waits: when the number is that of no copy the kernel goes on with the call. A
- * pidfd can change hands meanwhile, so what it means is taken and signalled here; so is
- * everybody at once. Pid 1 need not ask (snp_signals_secret in the filter).
+ * Processes and groups are named by numbers in registers, which cannot change while the caller
+ * waits: unless the number is a snapshot's, the kernel runs the call. A pidfd can be replaced while
+ * it is checked, so the supervisor takes it and sends the signal; it also sends signals to -1. Pid
+ * 1 need not ask (snp_filter_marked).
  *
- * What is sent here is sent with the supervisor's rights. So a target must be proven to be in
- * the pid namespace of the session, where everybody is the caller's user: none of the calls
- * that change users is allowed.
+ * Signals sent here have the supervisor's rights. So a target must be proven to be in the pid
+ * namespace of the session, where every process has the caller's user: calls that change users are
+ * not allowed.
  */
 #include <errno.h>
 #include <seccomp.h>
@@ -28,7 +28,7 @@ static bool is_spared(const struct snp_asked *a, pid_t pid)
     return snp_spared_has(&a->sandbox->spared, pid);
 }
 
-/* kill(-1): all that the kernel would reach, less the copies. */
+/* kill(-1): every process that the kernel would signal, except the snapshots. */
 static int signal_all(const struct snp_asked *a, int number)
 {
     struct snp_procs procs = {0};
@@ -75,7 +75,7 @@ static int do_tgkill(struct snp_asked *a)
     return 0;
 }
 
-/* The caller's descriptor, as one of ours; -1 with errno. */
+/* Duplicate the caller's descriptor; -1 with errno. */
 static int take_descriptor(pid_t caller, int fd)
 {
     snp_autoclose int pidfd = (int)syscall(SYS_pidfd_open, snp_proc_leader(caller), 0);
@@ -105,9 +105,9 @@ static int do_pidfd_send_signal(struct snp_asked *a)
         return EPERM;
     }
     if (pid == 1) {
-        return 0; /* from inside the kernel would not let it reach pid 1; from us it would */
+        return 0; /* the kernel would not signal pid 1 from inside, but would from us */
     }
-    /* What else the call could pass along (siginfo) only tells the receiver where from. */
+    /* The call's siginfo would only tell the receiver the sender: drop it. */
     return syscall(SYS_pidfd_send_signal, target, (int)a->req->data.args[1], NULL, 0) < 0 ? errno
                                                                                           : 0;
 }
