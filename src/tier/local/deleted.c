@@ -27,10 +27,10 @@ struct deleted_file {
 
 struct deleted_scan {
     const char *folder;
-    dev_t device;         /* the folder's */
-    struct snp_buf files; /* of struct deleted_file, each as often as it was met */
+    dev_t device;         /* of the folder */
+    struct snp_buf files; /* of struct deleted_file, once for each occurrence */
     uint64_t n_mappings;
-    bool is_over; /* more than anybody needs */
+    bool is_over; /* more than any limit */
 };
 
 static void add_file(struct deleted_scan *m, dev_t device, ino_t number, uint64_t bytes)
@@ -50,7 +50,7 @@ static void look_at_table(struct deleted_scan *m, pid_t pid, const char *thread)
     (void)snprintf(path, sizeof(path), "/proc/%d/task/%.20s/fd", (int)pid, thread);
     dir = opendir(path);
     while (dir != NULL &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): our own stream */
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): a private stream */
         if (fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode) &&
             st.st_nlink == 0 && st.st_dev == m->device) {
             add_file(m, st.st_dev, st.st_ino, (uint64_t)st.st_blocks * 512);
@@ -82,7 +82,7 @@ static const char *next_field(const char *at)
     return at + strspn(at, " ");
 }
 
-/* Of all threads: each may have descriptors of its own. */
+/* For all threads: each may have a separate descriptor table. */
 static void look_at_descriptors(struct deleted_scan *m, pid_t pid)
 {
     char path[48];
@@ -92,7 +92,7 @@ static void look_at_descriptors(struct deleted_scan *m, pid_t pid)
     (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
     dir = opendir(path);
     while (dir != NULL &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): our own stream */
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): a private stream */
         if (entry->d_name[0] != '.') {
             look_at_table(m, pid, entry->d_name);
         }
@@ -102,7 +102,7 @@ static void look_at_descriptors(struct deleted_scan *m, pid_t pid)
     }
 }
 
-/* One line of maps: range, rights, offset, device, number, name. */
+/* One line of maps: range, permissions, offset, device, inode, name. */
 static void look_at_mapping(struct deleted_scan *m, pid_t pid, const char *line)
 {
     const char *name = strchr(line, '/');
@@ -122,7 +122,7 @@ static void look_at_mapping(struct deleted_scan *m, pid_t pid, const char *line)
     }
     (void)snprintf(range, sizeof(range), "%.*s", (int)strcspn(line, " "), line);
     (void)snprintf(path, sizeof(path), "/proc/%d/map_files/%s", (int)pid, range);
-    if (stat(path, &st) == 0) { /* root may */
+    if (stat(path, &st) == 0) { /* root may read it */
         add_file(m, st.st_dev, st.st_ino, (uint64_t)st.st_blocks * 512);
         return;
     }
@@ -167,7 +167,7 @@ static int by_number(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number ? 1 : 0;
 }
 
-/* Each file once, with the most that was seen of it. */
+/* Sum each file once, with its largest observed size. */
 static uint64_t sum(struct deleted_file *files, size_t n)
 {
     uint64_t bytes = 0;

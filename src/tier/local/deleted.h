@@ -3,8 +3,8 @@
 #define SNP_TIER_LOCAL_DELETED_H
 
 /*
- * What processes hold that no folder shows: files that were removed but are open or mapped, and
- * what the kernel keeps of mappings. All of it blocks: for a worker.
+ * Resources of processes that no folder shows: removed files that are open or mapped, and kernel
+ * memory of mappings. Blocks: for a worker.
  */
 
 #include <stdint.h>
@@ -12,12 +12,13 @@
 
 struct snp_deleted {
     uint64_t file_bytes;    /* on disk */
-    uint64_t mapping_bytes; /* memory of the kernel, about */
+    uint64_t mapping_bytes; /* kernel memory, approximate */
 };
 
 /*
- * Of all below top, files of the session's folder only. An ordinary user cannot look into a
- * program that may not be read, and sees of a file that is only mapped how far that goes.
+ * Measure all processes below top, counting files of the session's folder only. An ordinary user
+ * cannot inspect a process whose program is unreadable; of a file that is only mapped, the mapped
+ * length counts.
  */
 void snp_deleted_measure(pid_t top, const char *folder, struct snp_deleted *ret);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals: a pid that was looked up may belong to somebody else when the call goes on, so
- * it does not go on: the supervisor sends through a pidfd. Only what a process does to
- * itself goes on, because its own number cannot change hands while it waits.
+ * Signals: a pid may be reused between its check and the kernel's run of the call, so the
+ * supervisor sends the signal through a pidfd. The kernel runs only signals of a process to itself,
+ * because its pid cannot be reused while it waits.
  *
- * Modes and times: the path is read once from the caller's memory, opened below the
- * session's folder without leaving it, and what was opened is changed.
+ * Modes and times: the path is read once from the caller's memory and opened below the session's
+ * folder without leaving it; the change is made to the open file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static bool is_target(const struct snp_proc *p, pid_t caller, const struct snp_p
     return p->group == (to == 0 ? self->group : -to);
 }
 
-/* kill(to, number) by caller, to what is inside only. 0 or errno. */
+/* kill(to, number) by caller, limited to processes inside. 0 or errno. */
 static int send_signal(const struct snp_asked *a, pid_t caller, pid_t to, int number)
 {
     const struct snp_sandbox *s = a->sandbox;
@@ -61,7 +61,7 @@ static int send_signal(const struct snp_asked *a, pid_t caller, pid_t to, int nu
         if (!is_target(p, caller, &self, to)) {
             continue;
         }
-        /* As closed to the code as the first process, which is not in the list. */
+        /* Protected from the code like the first process, which is not in the list. */
         one = snp_spared_has(&s->spared, p->pid) && caller != snp_forked_of(s)->process.pid
                   ? EPERM
                   : snp_proc_signal(p, number);
@@ -92,14 +92,14 @@ static int do_kill(struct snp_asked *a)
                                                          : send_signal(a, caller, to, number);
 }
 
-/* To a thread of the caller itself; others are not reached. */
+/* Only to a thread of the caller's process; others are refused. */
 static int do_tgkill(struct snp_asked *a)
 {
     a->goes_on = snp_proc_leader((pid_t)a->req->pid) == (pid_t)a->req->data.args[0];
     return a->goes_on ? 0 : ESRCH;
 }
 
-/* Bytes of the caller's memory. */
+/* Read the caller's memory. */
 static int read_memory(const struct snp_asked *a, uint64_t address, void *to, size_t n)
 {
     struct iovec local = {.iov_base = to, .iov_len = n};
@@ -108,7 +108,9 @@ static int read_memory(const struct snp_asked *a, uint64_t address, void *to, si
     return process_vm_readv((pid_t)a->req->pid, &local, 1, &remote, 1, 0) == (ssize_t)n ? 0 : -1;
 }
 
-/* A text of the caller's memory, page by page, because the next may not be there. 0 or errno. */
+/*
+ * Read a text from the caller's memory, page by page, because the next may be unmapped. 0 or errno.
+ */
 static int read_path(const struct snp_asked *a, uint64_t address, char *path)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -146,7 +148,7 @@ static int read_fd_link(const struct snp_asked *a, int fd, char *path)
     return read_proc_link(a, fd == AT_FDCWD ? "cwd" : name, path);
 }
 
-/* Open what an absolute path names, if that is below workspace/ or tmp/ of the session. */
+/* Open an absolute path below workspace/ or tmp/ of the session. */
 static int open_inside(const struct snp_sandbox *s, const char *path, bool follow, int *ret_fd)
 {
     static const char *const tops[] = {"/workspace", "/tmp"};
@@ -180,9 +182,8 @@ static int open_inside(const struct snp_sandbox *s, const char *path, bool follo
 }
 
 /*
- * What dirfd and path (or 0: the descriptor itself) of the caller mean, if the caller could
- * change it: it must be its own, for our capabilities, if we have any, are not the caller's.
- * 0 or errno.
+ * Open the caller's dirfd and path (0: the descriptor itself), if the caller could change the file:
+ * it must own it, because the caller lacks our capabilities. 0 or errno.
  */
 static int open_target(
     const struct snp_asked *a, int dirfd, uint64_t address, bool follow, int *ret_fd)
@@ -211,7 +212,7 @@ static int open_target(
         if (stat(name, &theirs) < 0 || ours.st_ino != theirs.st_ino ||
             ours.st_dev != theirs.st_dev || !snp_asked_waits(a)) {
             snp_closep(ret_fd);
-            r = EPERM; /* removed meanwhile, or another file has its name */
+            r = EPERM; /* removed, or its name was reused */
         }
     }
     return r;
@@ -230,7 +231,7 @@ static int change_mode(struct snp_asked *a, int dirfd, uint64_t address, mode_t 
     if (fstat(fd, &st) < 0) {
         return errno;
     }
-    /* No rights of ours on the file's program, and no folder we could not look into. */
+    /* Without set-id bits, and folders stay accessible to us. */
     mode &= 01777;
     mode |= S_ISDIR(st.st_mode) ? 0700 : 0;
     (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);

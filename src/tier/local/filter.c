@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Without namespaces the host's processes, sockets and files can be named, and Landlock
- * covers only some calls. So:
+ * Without namespaces the host's processes, sockets and files can be named, and Landlock covers only
+ * some calls. So:
  *
- * - no sockets but connected pairs, of kinds that cannot be sent elsewhere by address;
- * - no descriptors are sent: a removed file that is under way nobody holds, so it would not be
- *   counted; pid 1 does, with its mark;
- * - signals are sent by the supervisor, who looks whether the target is inside (emulate.c);
- * - no descriptor that owns a signal (F_SETOWN, F_SETSIG), no pidfd of others;
- * - no file opened for neither reading nor writing: Landlock lets such an open pass, and
- *   fchmod and the like work on it. openat2 hides its flags behind a pointer: not there;
- * - no file gets the rights of its user for others who run it (set-id bits): Landlock does not
- *   look at modes, and the file lies on the host;
- * - where the code is the same user as its host, modes and times are changed by the
- *   supervisor, below the session's folder only: Landlock does not look at those calls.
+ * - no sockets but connected pairs, of kinds without a destination address;
+ * - no descriptors are sent: a removed file in transit belongs to no process and would not be
+ *   counted; pid 1 may send some, with its mark;
+ * - signals are sent by the supervisor, which checks that the target is inside (emulate.c);
+ * - no descriptor that sends signals (F_SETOWN, F_SETSIG), no pidfd of others;
+ * - no file opened for neither reading nor writing: Landlock allows such an open, and fchmod
+ *   and the like work on it. openat2 hides its flags behind a pointer: refused;
+ * - no set-id bits on files: Landlock does not check modes, and the file lies on the host;
+ * - if the code has the host's user, modes and times are changed by the supervisor, only below
+ *   the session's folder: Landlock does not check those calls.
  */
 #include "tier/local/filter.h"
 
@@ -25,7 +24,7 @@
 
 #include "os/idmap.h"
 
-/* Of the table: allowed by argument below, asked for through the supervisor, or not at all. */
+/* Removed from the table: allowed by argument below, passed to the supervisor, or refused. */
 static const char *const session_skip[] = {
     "connect", "bind",     "listen",    "accept4",   "openat",     "openat2",
     "accept",  "open",     "kill",      "tgkill",    "pidfd_open", "pidfd_send_signal",
@@ -37,10 +36,10 @@ static const char *const session_skip[] = {
 static const char *const zygote_skip[] = {"connect", "bind",   "listen", "accept",
                                           "accept4", "socket", NULL};
 
-/* Harmless where the user is nobody else; asked for where it is the host's. */
+/* Harmless for a private user; passed to the supervisor if it is the host's. */
 static const char *const as_owner[] = {"fchown", "fchownat", "utimensat"};
 
-/* Calls that make or change a file, and which argument is its mode. */
+/* Calls that create a file or change its mode, and the mode's argument. */
 static const struct moded {
     const char *name;
     unsigned arg;
@@ -86,8 +85,8 @@ static void add_moded(struct snp_making *m, const struct snp_local_filter *want)
 }
 
 /*
- * Who is the same user as the supervisor could close itself to it, and hold removed files unseen.
- * Nothing inside can look into another process anyway, so that changes nothing but is no failure.
+ * Code with the supervisor's user could make itself non-dumpable, and hide removed files. Inside,
+ * no process may inspect another anyway, so the call succeeds without effect.
  */
 static void add_dumpable(struct snp_making *m, const struct snp_local_filter *want)
 {
@@ -105,7 +104,7 @@ static void add_session(struct snp_making *m, const void *data)
     for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
         SNP_RULE(m, SCMP_ACT_ERRNO((unsigned)absent[i].error), absent[i].name);
     }
-    /* Of a connected pair neither kind takes an address; a datagram socket would. */
+    /* Connected pairs of these kinds take no address; datagram sockets do. */
     SNP_RULE(m, SCMP_ACT_ALLOW, "socketpair", SNP_LOW(0, AF_UNIX), SNP_BITS(1, 0xfU, SOCK_STREAM));
     SNP_RULE(m, SCMP_ACT_ALLOW, "socketpair", SNP_LOW(0, AF_UNIX),
              SNP_BITS(1, 0xfU, SOCK_SEQPACKET));
@@ -114,7 +113,7 @@ static void add_session(struct snp_making *m, const void *data)
     add_moded(m, want);
     add_dumpable(m, want);
     snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls));
-    /* Limits of others, to read or to set, are none of its business. */
+    /* Limits of other processes may be neither read nor set. */
     SNP_RULE(m, SCMP_ACT_ALLOW, "prlimit64", SNP_LOW(0, 0));
     if (want->has_truncate) {
         snp_filter_allow(m, "truncate");
@@ -124,7 +123,7 @@ static void add_session(struct snp_making *m, const void *data)
     }
 }
 
-/* Only to ids of sandboxes, whose high bits tell them. */
+/* Only to ids of sandboxes, which their high bits identify. */
 static void add_ids(struct snp_making *m)
 {
     const uint64_t mask = ~(uint64_t)(SNP_IDMAP_SLOTS * (uint64_t)SNP_IDMAP_RANGE - 1);

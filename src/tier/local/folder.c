@@ -21,7 +21,7 @@
 
 enum {
     PATH_LEN = 4096,
-    /* folders held open at once; deeper ones are moved up before they are removed */
+    /* folders open at the same time; deeper ones are moved up before they are removed */
     DEPTH_MAX = 48,
     COPY_DEPTH_MAX = 128,
     CHUNK = 128 << 10,
@@ -42,7 +42,7 @@ static int open_dir(int parent, const char *name)
     return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* A folder to be emptied: readable and writable for us whatever its owner made of it. */
+/* Open a folder to empty it, readable and writable regardless of its mode. */
 static int open_to_empty(int parent, const char *name)
 {
     struct stat st;
@@ -50,7 +50,7 @@ static int open_to_empty(int parent, const char *name)
 
     if (fd < 0 && errno == EACCES && fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISDIR(st.st_mode)) {
-        (void)!fchmodat(parent, name, 0700, 0); /* no process is left that could swap it */
+        (void)!fchmodat(parent, name, 0700, 0); /* no process is left to swap it */
         fd = open_dir(parent, name);
     }
     if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700) {
@@ -60,7 +60,7 @@ static int open_to_empty(int parent, const char *name)
 }
 
 struct folder_removal {
-    int top; /* where what lies too deep is moved to */
+    int top; /* deeply nested folders are moved here */
     unsigned moved;
     unsigned rounds;
 };
@@ -90,7 +90,7 @@ static void remove_entry(struct folder_removal *r, int fd, const struct dirent *
     }
 }
 
-/* Remove what is in the folder fd (consumed). */
+/* Empty the folder fd (consumed). */
 static void empty(struct folder_removal *r, int fd, int depth)
 {
     DIR *dir = fdopendir(fd);
@@ -100,7 +100,7 @@ static void empty(struct folder_removal *r, int fd, int depth)
         snp_closep(&fd);
         return;
     }
-    while ((entry = readdir(dir)) != NULL && /* NOLINT(concurrency-mt-unsafe): our own stream */
+    while ((entry = readdir(dir)) != NULL && /* NOLINT(concurrency-mt-unsafe): a private stream */
            r->rounds++ < ROUNDS_MAX) {
         if (!is_dots(entry->d_name)) {
             remove_entry(r, dirfd(dir), entry, depth);
@@ -113,7 +113,7 @@ void snp_folder_remove(const char *path)
 {
     struct folder_removal r = {.top = open_to_empty(AT_FDCWD, path)};
 
-    /* What was moved up has its turn in the next pass. */
+    /* Folders moved up are removed in the next pass. */
     for (int pass = 0; pass < 10000 && r.top >= 0; pass++) {
         unsigned moved = r.moved;
         int fd = open_dir(r.top, ".");
@@ -129,7 +129,7 @@ void snp_folder_remove(const char *path)
     (void)rmdir(path);
 }
 
-/* One that a supervisor left which no longer holds its lock. */
+/* Remove the folder of a supervisor whose lock is free. */
 static void remove_left(int state_fd, const char *name)
 {
     char path[PATH_LEN];
@@ -162,7 +162,7 @@ static void remove_all_left(const char *state_dir)
     struct dirent *entry;
 
     while (dir != NULL &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): our own stream */
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): a private stream */
         if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0) {
             remove_left(dirfd(dir), entry->d_name);
         }
@@ -172,7 +172,7 @@ static void remove_all_left(const char *state_dir)
     }
 }
 
-/* The name in state_dir under which the folder at path can be found again. */
+/* The link in state_dir to the folder at path. */
 static void entry_name(const char *state_dir, const char *path, char *out, size_t len)
 {
     (void)snprintf(out, len, "%s/" PREFIX "%s", state_dir, path + strlen(SHARED_HOME));
@@ -238,7 +238,7 @@ int snp_folder_make(const char *path, uid_t owner, bool has_copies, struct snp_e
     static const struct {
         const char *name;
         mode_t mode;
-        bool is_ours; /* as root the code may pass it, by its group, and change nothing of it */
+        bool is_ours; /* as root: the code may traverse it, by its group, and not change it */
         bool is_of_shadows;
     } parts[] = {
         {"", 0710, true, false},
@@ -276,11 +276,11 @@ struct copying {
     const struct snp_folder_copy *what;
     uint64_t bytes;
     uint64_t files;
-    char path[PATH_LEN]; /* below the project, of what is being copied */
+    char path[PATH_LEN]; /* of the current entry, relative to the project */
     char *chunk;         /* CHUNK bytes; owned */
 };
 
-/* The mask record of the path, NULL if it is shown as it is. */
+/* The mask record of the path, NULL if it is not masked. */
 static const char *masked(const struct copying *c)
 {
     const char *at = c->what->mask;
@@ -332,7 +332,7 @@ static int give(const struct copying *c, int fd, const struct stat *st, struct s
     return 0;
 }
 
-/* Of a file that is replaced, the bytes of its mask record. */
+/* Write the bytes of a replaced file's mask record. */
 static int write_record(struct copying *c, int to, const char *record, struct snp_err *err)
 {
     const char *bytes = record + 1 + strlen(record + 1) + 1;
@@ -379,7 +379,7 @@ static int copy_file(struct copying *c,
     struct stat st;
     int r;
 
-    /* What we may not read, is gone, or is no regular file is left out. */
+    /* Skip unreadable, removed and other than regular files. */
     if (from < 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode)) {
         return 0;
     }
@@ -434,7 +434,7 @@ static int copy_folder(struct copying *c,
     int from = (int)syscall(SYS_openat2, parent->from, name, &how, sizeof(how));
     int r;
 
-    /* One we may not enter, or what is mounted in the project, is left out. */
+    /* Skip folders that we may not enter, and mounts in the project. */
     if (from < 0) {
         return 0;
     }
@@ -480,7 +480,7 @@ static int copy_entry(struct copying *c,
     return copy_file(c, at->from, at->to, name, record, err);
 }
 
-/* What is below at->from (consumed) into at->to. */
+/* Copy everything below at->from (consumed) into at->to. */
 static int copy_below(struct copying *c, const struct folder_copy *at, struct snp_err *err)
 {
     int from = at->from;
@@ -493,7 +493,7 @@ static int copy_below(struct copying *c, const struct folder_copy *at, struct sn
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     while (r == 0 &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): our own stream */
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): a private stream */
         if (!is_dots(entry->d_name)) {
             r = copy_entry(c, at, entry->d_name, err);
         }
@@ -539,7 +539,7 @@ static void measure(int fd,
         return;
     }
     while (ret->bytes <= most->bytes && ret->files <= most->files &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): our own stream */
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): a private stream */
         if (is_dots(entry->d_name) ||
             fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
@@ -547,7 +547,7 @@ static void measure(int fd,
         ret->files++;
         ret->bytes += (uint64_t)st.st_blocks * 512;
         if (S_ISDIR(st.st_mode) && depth >= COPY_DEPTH_MAX) {
-            ret->files = most->files + 1; /* nested to hide in: counts as too many */
+            ret->files = most->files + 1; /* nested too deeply: report too many */
         } else if (S_ISDIR(st.st_mode)) {
             measure(open_dir(dirfd(dir), entry->d_name), depth + 1, most, ret);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that walks /proc or a folder runs in a worker. Each such job counts on its session,
- * which stays until the last is done; what a job needs of it is copied before it starts.
+ * Work that walks /proc or a folder runs in a worker. Each job counts as a user of its session,
+ * which is not freed before; it works on copies of the session's data.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,11 +22,11 @@
 #include "tier/local/local.h"
 
 enum {
-    SWEEP_MS = 12000, /* less than a cell's patience */
+    SWEEP_MS = 12000, /* below a cell's timeout */
     KILL_MS = 12000,
     MEMORY_MS = 20,
     DISK_MS = 50,
-    DISK_SHARE = 10, /* of the time at most is spent on looking */
+    DISK_SHARE = 10, /* checks use at most 1/10 of the time */
     IDLE_MS = 1000
 };
 
@@ -40,7 +40,7 @@ struct sandbox_job {
     struct snp_family family;
     struct snp_spared spared; /* of the family */
     int project_fd;           /* owned */
-    int pidfd;                /* borrowed from the session, which outlives us */
+    int pidfd;                /* borrowed from the session, which outlives the job */
     int result;
     struct snp_err err;
     uid_t owner;
@@ -89,7 +89,7 @@ static struct sandbox_job *job_new(struct snp_sandbox *s,
     return job;
 }
 
-/* Without memory or threads the work is done here and now: it may not be left out. */
+/* Without memory or threads the job runs here: it must not be skipped. */
 static void job_start(struct sandbox_job *job)
 {
     snp_forked_of(job->sandbox)->n_jobs++;
@@ -133,7 +133,7 @@ void snp_local_prepare(struct snp_sandbox *s, void (*done)(struct snp_sandbox *)
     struct sandbox_job *job = job_new(s, prepare_run, prepare_done);
     int project_fd = -1;
 
-    if (s->project_fd >= 0) { /* of its own: the session may close hers meanwhile */
+    if (s->project_fd >= 0) { /* a duplicate: the session may close its descriptor */
         project_fd = fcntl(s->project_fd, F_DUPFD_CLOEXEC, 3);
     }
     if (job == NULL || (s->project_fd >= 0 && project_fd < 0)) {
@@ -176,7 +176,7 @@ void snp_local_kill(struct snp_sandbox *s)
     }
 }
 
-/* Its children, if there are any, are the keeper's now, as the first processes of others may be. */
+/* The keeper has adopted the children, and possibly the first processes of other sandboxes. */
 static void list_others(struct sandbox_job *job)
 {
     const struct snp_sandbox *s = job->sandbox;
@@ -222,7 +222,7 @@ void snp_local_bury(struct snp_sandbox *s, void (*gone)(struct snp_sandbox *))
         (void)uv_timer_stop(own->watch);
     }
     if (job == NULL) {
-        gone(s); /* the folder goes with the supervisor */
+        gone(s); /* the supervisor removes the folder at its end */
         return;
     }
     job->session_cb = gone;
@@ -260,7 +260,10 @@ static void sweep(struct snp_sandbox *s, void (*swept)(struct snp_sandbox *, int
 
 static void on_swept(struct snp_sandbox *s, int eno);
 
-/* Pid 1 has told whom to spare; EAGAIN: and ended copies that had run since it was asked last. */
+/*
+ * Pid 1 has listed the processes to spare; EAGAIN: and ended copies that had run since the last
+ * request.
+ */
 static void on_spared_told(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_sandbox *s = data;
@@ -307,7 +310,7 @@ static void measure_run(struct sandbox_job *job)
         (void)snprintf(path, sizeof(path), "%s/%s", job->sandbox->folder, parts[i]);
         snp_folder_measure(path, &most[i], &job->size[i]);
     }
-    /* Whatever folder they were in: they are files of the code's, and most of its room is there. */
+    /* Removed files of any folder count for the workspace, which has the larger limit. */
     snp_deleted_measure(job->family.top, job->sandbox->folder, &job->deleted);
     job->size[0].bytes += job->deleted.file_bytes;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two processes: the keeper, which never runs foreign code and stays until nothing is left
- * below it, and the template, confined by Landlock and a filter before it imports anything.
- * As root the template keeps one right, to become the user of a sandbox, and the filter
- * lets it become nothing else.
+ * Two processes: the keeper, which never runs foreign code and stays until no process is left below
+ * it, and the template, confined by Landlock and a filter before it imports anything. As root the
+ * template keeps one capability, to become the user of a sandbox, and the filter allows no other
+ * ids.
  */
 #include "tier/local/launch.h"
 
@@ -84,13 +84,13 @@ static int get_caps(struct caps *ret)
 
 #define CHANGE_IDS (1ULL << CAP_SETUID | 1ULL << CAP_SETGID)
 
-/* Become the templates' user with the right to change it, through executing the interpreter too. */
+/* Become the templates' user, keeping the capability to change it, also across execve. */
 static int change_user(uid_t uid, struct snp_err *err)
 {
     const struct caps kept = {CHANGE_IDS, CHANGE_IDS, CHANGE_IDS};
     struct caps now;
 
-    /* Inheritable first: what the bounding set has lost cannot be made so. */
+    /* Inheritable first: a capability outside the bounding set cannot be added. */
     if (get_caps(&now) < 0) {
         return snp_fail_sys(err, errno, "capget");
     }
@@ -121,7 +121,7 @@ static int step_ids(struct snp_launch *l, struct snp_err *err)
             return err->code;
         }
     } else {
-        /* User 0 of a container may have something to lose. */
+        /* User 0 of a container may have capabilities. */
         snp_launch_bound_caps();
         (void)prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, 0, 0, 0);
         if (set_caps(&none) < 0) {
@@ -149,7 +149,7 @@ static int step_landlock(struct snp_launch *l, struct snp_err *err)
     return snp_landlock_fence(rules, SNP_ARRAY_LEN(rules), (int)l->landlock_abi, true, &abi, err);
 }
 
-/* Folders before ids, which end the right to give them away; seccomp last. */
+/* Folders before ids, because chown needs the capabilities; seccomp last. */
 static const struct snp_launch_step steps[] = {
     {"rlimits", snp_launch_rlimits}, {"scratch", step_scratch},       {"ids", step_ids},
     {"landlock", step_landlock},     {"seccomp", snp_launch_seccomp},
@@ -168,7 +168,7 @@ static SNP_NORETURN void exec_template(struct snp_launch *l)
     snp_launch_exec(l, driver, home, tmpdir);
 }
 
-/* The control socket and all else must end with the template. */
+/* The control socket and all other descriptors must close with the template. */
 static int keep_only_life(int sigchld_fd)
 {
     int life = fcntl(SNP_LAUNCH_LIFE_FD, F_DUPFD_CLOEXEC, 64);
@@ -180,7 +180,7 @@ static int keep_only_life(int sigchld_fd)
     return (int)syscall(SYS_close_range, 5, ~0U, 0);
 }
 
-/* Until the last process below is gone, or the supervisor: then they are killed. */
+/* Wait for the end of the last process below, or of the supervisor: then kill the rest. */
 static int keep(int sigchld_fd)
 {
     struct pollfd polled[2] = {{.fd = 3, .events = POLLIN}, {.fd = 4, .events = POLLIN}};
@@ -235,6 +235,6 @@ int snp_local_launch_main(int argc, char **argv)
     }
     (void)sigprocmask(SIG_BLOCK, &chld, NULL);
     sigchld_fd = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
-    /* At once: what a sanitizer does at an orderly exit needs helpers, which are adopted here. */
+    /* Not exit(): a sanitizer's exit needs helper processes, which would be adopted here. */
     _exit(pid < 0 || sigchld_fd < 0 ? SNP_LAUNCH_FAILED : keep(sigchld_fd));
 }

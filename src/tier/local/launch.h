@@ -3,8 +3,8 @@
 #define SNP_TIER_LOCAL_LAUNCH_H
 
 /*
- * The keeper of a template. It starts the template, confined, adopts whatever loses its parent
- * below it, and when the supervisor is gone kills it all.
+ * The keeper of a template. It starts the confined template, adopts orphans below it, and kills
+ * them all when the supervisor has ended.
  */
 int snp_local_launch_main(int argc, char **argv);
 

@@ -25,12 +25,12 @@
 
 enum {
     FILE_MAX = 8 << 20,
-    GUEST_DEPTH = 2 /* folders in the driver's */
+    GUEST_DEPTH = 2 /* levels of folders in the driver's */
 };
 
 /* The supervisor ------------------------------------------------------------------------- */
 
-/* Real root with the rights to be other users and to end them. */
+/* Are we real root, able to change users and to kill their processes? */
 static bool has_rights(void)
 {
     const uint32_t wanted = 1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER |
@@ -56,7 +56,7 @@ static int copy_file(const char *from, const char *to, struct snp_err *err)
     return r;
 }
 
-/* A folder of files, and of such folders, to depth levels below it. */
+/* Copy a folder of files, and of such folders, to depth levels below it. */
 /* NOLINTNEXTLINE(misc-no-recursion): the depth is bounded */
 static int copy_folder(const char *from, const char *to, unsigned depth, struct snp_err *err)
 {
@@ -68,7 +68,7 @@ static int copy_folder(const char *from, const char *to, unsigned depth, struct 
         r = snp_fail_sys(err, errno, "copy %.200s", from);
     }
     while (r == 0 && dir != NULL &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread yet */
+           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): still one thread */
         snp_autofree char *source = NULL;
         snp_autofree char *target = NULL;
 
@@ -91,7 +91,7 @@ static int copy_folder(const char *from, const char *to, unsigned depth, struct 
     return r;
 }
 
-/* The driver and what it loads, where a template's user can read them. */
+/* Copy the driver and its files to a folder that a template's user can read. */
 static int copy_guest(struct snp_supervisor *supervisor, struct snp_err *err)
 {
     char to[SNP_FOLDER_MAX + 16];
@@ -144,7 +144,7 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
                                        &host->zygote_filter_fd, err);
 }
 
-/* The keepers kill all at once. */
+/* The keepers then kill all processes. */
 static void end_all(struct snp_supervisor *supervisor)
 {
     snp_closep(&snp_host_of(supervisor)->life_fd[1]);
@@ -157,8 +157,8 @@ static void done(struct snp_supervisor *supervisor)
 }
 
 /*
- * The local tier shows no folder under another path, so it has the built-in templates only;
- * of a project's own packages the result says that they were not used.
+ * The local tier cannot show folders under other paths, so it has the built-in templates only;
+ * results note that a project's packages were not used.
  */
 static int find_python(const struct snp_python_query *query,
                        struct snp_python *ret,
@@ -172,7 +172,7 @@ static int find_python(const struct snp_python_query *query,
         return snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
                              "a rootfs needs mounts, which the local tier does not have");
     }
-    /* Ours is a folder of the daemon's, which has the records. */
+    /* Our folder is below the daemon's, which has the records. */
     (void)snprintf(state, sizeof(state), "%s/..", query->state_dir);
     base.state_dir = state;
     r = snp_python_find(&base, ret, err);
@@ -230,7 +230,7 @@ static void unmake(struct snp_sandbox *s)
     snp_forked_unmake(s);
 }
 
-/* Its folder stands; without a reason to give up it gets its processes. */
+/* The folder is ready: start the processes, unless a reason to stop exists. */
 static void on_prepared(struct snp_sandbox *s)
 {
     if (s->reason[0] != '\0' || s->open_err.code != SNP_OK) {
@@ -241,8 +241,8 @@ static void on_prepared(struct snp_sandbox *s)
 }
 
 /*
- * The folder first, because a template stands still from the fork of a sandbox to the end of
- * its set-up. Whose it is must be known before.
+ * Make the folder first, because a template is blocked from the fork of a sandbox to the end of its
+ * set-up. The folder's owner must be known before.
  */
 static void open_sandbox(struct snp_sandbox *s)
 {
@@ -260,8 +260,8 @@ static void open_sandbox(struct snp_sandbox *s)
 }
 
 /*
- * Without a file system of its own a single file is the one thing the kernel bounds.
- * RLIMIT_NPROC counts all processes of a user, on the whole host.
+ * Without a private file system, the kernel bounds single files only. RLIMIT_NPROC counts all
+ * processes of a user, on the whole host.
  */
 static void fill_spec(struct snp_sandbox *s, struct snp_spec *spec)
 {
@@ -293,7 +293,7 @@ static uint64_t cpu(const struct snp_sandbox *s)
     return usage.cpu_us;
 }
 
-/* Without a /proc of its own pid 1 cannot tell who else is there. */
+/* Without a private /proc, pid 1 cannot count other processes. */
 static uint32_t others(const struct snp_sandbox *s, pid_t copy)
 {
     struct snp_procs procs = {0};

@@ -3,8 +3,8 @@
 #define SNP_TIER_LOCAL_LOCAL_H
 
 /*
- * Sandboxes without namespaces: the supervisor makes and removes their folders, looks after
- * what they use, and ends their processes from outside.
+ * Sandboxes without namespaces: the supervisor makes and removes their folders, measures their
+ * usage, and kills their processes from outside.
  */
 
 #include "tier/host/forked.h"
@@ -17,13 +17,13 @@ struct snp_local {
 
 struct snp_local_sandbox {
     struct snp_forked forked;
-    bool is_sweeping; /* no signal of the code is passed on */
-    bool is_swept;    /* once already, for who asked last */
+    bool is_sweeping; /* signals of the code are refused */
+    bool is_swept;    /* already done for the current request */
     bool is_ending;
     bool is_measuring;
     uint64_t measured_us;
     uint64_t measure_cost_us;
-    uint64_t mapping_bytes; /* of the kernel, as last measured */
+    uint64_t mapping_bytes; /* kernel memory at the last measurement */
     uv_timer_t *watch;      /* owned */
 };
 
@@ -41,18 +41,18 @@ static inline struct snp_local_sandbox *snp_local_sandbox_of(const struct snp_sa
     return s->own;
 }
 
-/* jobs.c: what walks /proc or a folder, in workers -------------------------------------- */
+/* jobs.c: work on /proc or a folder, in workers -------------------------------------- */
 
-/* Make the folder and copy the project; then done(s), with s->open_err set if it failed. */
+/* Make the folder and copy the project; then done(s), with s->open_err set on failure. */
 void snp_local_prepare(struct snp_sandbox *s, void (*done)(struct snp_sandbox *));
 
-/* For the table. */
+/* Operations for the table. */
 void snp_local_kill(struct snp_sandbox *s);
 void snp_local_sweep(struct snp_sandbox *s);
 void snp_local_watch(struct snp_sandbox *s, bool is_running);
 void snp_local_bury(struct snp_sandbox *s, void (*gone)(struct snp_sandbox *));
 
-/* manifest.c: what is enforced, and why this tier is weaker than native; for the table --- */
+/* manifest.c: enforced controls, and differences from native; for the table --- */
 
 json_t *snp_local_probe(struct snp_supervisor *supervisor);
 const char *snp_local_limited_by(const struct snp_supervisor *supervisor, enum snp_limit limit);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier-local: the program that runs sandboxes without namespaces.
+ * tier-local: runs sandboxes without namespaces.
  *
  *   tier-local --state DIR       serve the tier protocol on descriptor 3
  *   tier-local --zygote ...      keeper of a template, see tier/host/launch.h

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is enforced without namespaces, and what that leaves open. */
+/* Controls without namespaces, and their gaps. */
 #include "tier/engine/manifest.h"
 
 #include <stdio.h>
@@ -89,7 +89,7 @@ const char *snp_local_limited_by(const struct snp_supervisor *supervisor, enum s
     }
 }
 
-/* The local tier: what native's rows do not say. */
+/* The local tier: rows that native's do not have. */
 json_t *snp_local_probe(struct snp_supervisor *supervisor)
 {
     json_t *features = json_array();
