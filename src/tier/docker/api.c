@@ -11,8 +11,8 @@
 #include "http/http.h"
 
 enum {
-    BODY_MAX = 8 << 20, /* the list of all containers of a large host */
-    IDLE_MS = 120000,   /* an engine under load starts a container in seconds */
+    BODY_MAX = 8 << 20, /* enough for all containers of a large host */
+    IDLE_MS = 120000,   /* under load an engine takes seconds to start a container */
 };
 
 struct docker_call {
@@ -42,7 +42,7 @@ static void on_done(void *ctx, struct snp_http_call *http, const struct snp_err 
     free(call);
 }
 
-/* Why nobody answered: the socket knows best. */
+/* The reason for a failed request: connecting to the socket gives the best one. */
 static int explain(const struct snp_docker_api *api, struct snp_err *err)
 {
     int fd;

@@ -20,14 +20,14 @@ enum {
     SNP_DOCKER_CONFLICT = 409,
 };
 
-/* What all requests share. */
+/* Shared by all requests. */
 struct snp_docker_api {
     uv_loop_t *loop;       /* borrowed */
     struct snp_http *http; /* owned; NULL until the first request */
     char socket[SNP_ENGINE_PATH_MAX + 1];
 };
 
-/* status and body (NULL = none, or no JSON; borrowed), or err: nobody answered. */
+/* status and body (NULL = none, or invalid JSON; borrowed), or err: no answer. */
 typedef void (*snp_docker_cb)(void *data, int status, json_t *body, const struct snp_err *err);
 
 struct snp_docker_request {
@@ -38,12 +38,12 @@ struct snp_docker_request {
     void *data;
 };
 
-/* cb runs once, later. On failure it does not. */
+/* cb runs once, later; never after a failure. */
 int snp_docker_ask(struct snp_docker_api *api,
                    const struct snp_docker_request *request,
                    struct snp_err *err) SNP_NODISCARD;
 
-/* Wait for the answer: *ret_status, and *ret_body (new reference, NULL = none). */
+/* Send a request and wait: *ret_status, and *ret_body (new reference, NULL = none). */
 int snp_docker_ask_now(const char *socket,
                        const char *method,
                        const char *path,
@@ -51,7 +51,7 @@ int snp_docker_ask_now(const char *socket,
                        json_t **ret_body,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* What the engine says is wrong; borrowed from body or static. */
+/* The engine's error message; borrowed from body or static. */
 const char *snp_docker_message(const json_t *body);
 
 void snp_docker_api_done(struct snp_docker_api *api);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Engines accept what they cannot do: cgroups they may not write, runtimes of theirs only. What is
- * not so is said.
+ * Engines accept settings that they cannot apply: limits without writable cgroups, unknown
+ * runtimes. This reports the settings that are not in force.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ bool snp_docker_counts_files(const struct snp_sandbox *s)
     return !snp_docker_engine(s)->is_podman && !snp_docker_is_gvisor(s);
 }
 
-/* In the place of what is said of the same subject. */
+/* Add a text, replacing one on the same subject. */
 static void degrade(struct snp_sandbox *s, const char *text)
 {
     size_t i;
@@ -57,7 +57,7 @@ static void retract(struct snp_sandbox *s, const char *subject)
     }
 }
 
-/* Those that it has taken back, as dockerd does. */
+/* Report the limits that the engine has dropped, as dockerd does. */
 static void check_limits(struct snp_sandbox *s, const json_t *host)
 {
     const struct {
@@ -104,7 +104,7 @@ int snp_docker_check(struct snp_sandbox *s,
     (void)snprintf(d->runtime, sizeof(d->runtime), "%s",
                    snp_json_str(found, "OCIRuntime", snp_json_str(host, "Runtime", "")));
     if (snp_docker_is_gvisor(s)) {
-        if (asked[0] == '\0') { /* it was made as for another runtime */
+        if (asked[0] == '\0') { /* its limits do not fit gVisor */
             return snp_fail(err, SNP_E_UNSUPPORTED,
                             "the container engine's default runtime is gVisor, which needs "
                             "other limits; set docker_runtime = \"%s\"",
@@ -117,7 +117,7 @@ int snp_docker_check(struct snp_sandbox *s,
                    "each process, 128 MiB above it");
         degrade(s, "copies: gVisor has no Landlock; code can change the copies of its workspace, "
                    "and signal what is ours inside");
-        retract(s, "mounts: "); /* its /proc shows none of the host's paths */
+        retract(s, "mounts: "); /* its /proc shows no host paths */
     }
     if (!snp_docker_counts_files(s)) {
         degrade(s, "workspace: its size is bounded, but not its number of files");

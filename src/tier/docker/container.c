@@ -2,12 +2,12 @@
 /*
  * The life of a container.
  *
- *   look at the image -> create -> look at it -> attach -> make the streams -> start -> pid 1 has
- *   them -> the interpreter is ready -> ... -> remove
+ *   inspect the image -> create -> inspect the container -> attach -> make the streams -> start ->
+ *   pid 1 has the streams -> the interpreter is ready -> ... -> remove
  *
- * Attached before it is started, so that nothing it says is lost. When the connection ends, its
- * standard input does, and pid 1 with it: so nothing stays when we are killed. What an engine was
- * too slow to remove is found by its labels when the next tier starts.
+ * It is attached before it is started, so that no output is lost. When the connection closes, so
+ * does its standard input, and pid 1 ends: so no container stays if we are killed. Containers that
+ * an engine was too slow to remove are found by their labels when the next tier starts.
  */
 #include "guest/pid1/container.h"
 
@@ -38,7 +38,7 @@ enum {
     NO_PROGRAM = 127,
     NO_PRELOAD = 3,
     PATH_LEN = 512,
-    SAID_MAX = 250, /* shown of an engine's reason */
+    SAID_MAX = 250, /* characters shown of an engine's reason */
 };
 
 static void step_image(struct snp_sandbox *s);
@@ -116,7 +116,7 @@ static void on_removed(void *data, int status, json_t *body, const struct snp_er
 
     d->n_asked--;
     if (err == NULL &&
-        status == SNP_DOCKER_CONFLICT) { /* it removes itself when it has ended, too */
+        status == SNP_DOCKER_CONFLICT) { /* it is also removed automatically at its end */
         (void)uv_timer_start(d->timer, on_remove_again, REMOVE_MS, 0);
         return;
     }
@@ -160,7 +160,7 @@ void snp_container_kill(struct snp_sandbox *s)
     }
 }
 
-/* It cannot be opened, for the reason in s->open_err. */
+/* Opening failed, for the reason in s->open_err. */
 static void give_up(struct snp_sandbox *s)
 {
     struct snp_err err = s->open_err;
@@ -172,7 +172,7 @@ static void give_up(struct snp_sandbox *s)
     }
 }
 
-/* What the container itself said, on one line; "" = nothing. */
+/* The container's own output, on one line; "" = none. */
 static const char *last_words(struct snp_docker_sandbox *d)
 {
     while (d->said_len > 0 && (unsigned char)d->said[d->said_len - 1] <= ' ') {
@@ -189,7 +189,7 @@ static void hear(struct snp_docker_sandbox *d, const char *bytes, size_t n)
         bytes += n - SNP_DOCKER_SAID_MAX;
         n = SNP_DOCKER_SAID_MAX;
     }
-    if (d->said_len + n > SNP_DOCKER_SAID_MAX) { /* the end of it says what is wrong */
+    if (d->said_len + n > SNP_DOCKER_SAID_MAX) { /* the reason is at the end */
         size_t less = d->said_len + n - SNP_DOCKER_SAID_MAX;
         memmove(d->said, d->said + less, d->said_len - less);
         d->said_len -= less;
@@ -203,7 +203,7 @@ static void stream_ended(struct snp_sandbox *s)
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
 
     if (d->stage == SNP_DOCKER_STARTING && !d->is_started) {
-        d->has_hung_up = true; /* the engine knows why, and will say it */
+        d->has_hung_up = true; /* the engine's answer will give the reason */
         snp_handle_close(&d->poll);
         return;
     }
@@ -217,7 +217,7 @@ static void stream_ended(struct snp_sandbox *s)
 
 /* Opening ------------------------------------------------------------------------------------- */
 
-/* Ask the engine for the next step. */
+/* Send the next request to the engine. */
 static void ask(struct snp_sandbox *s, const char *path, json_t *body, snp_docker_cb cb)
 {
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
@@ -236,7 +236,7 @@ static void ask(struct snp_sandbox *s, const char *path, json_t *body, snp_docke
     d->n_asked++;
 }
 
-/* An answer is there. False: there is nobody to go on for, or nobody answered; that is seen to. */
+/* Handle an answer. False: the sandbox is closing or the engine failed; both are handled here. */
 static bool goes_on(struct snp_sandbox *s, const struct snp_err *err)
 {
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
@@ -258,7 +258,7 @@ static bool goes_on(struct snp_sandbox *s, const struct snp_err *err)
     return false;
 }
 
-/* What engines say, on one line, and what helps. */
+/* Report the engine's message on one line, with a fix. */
 static void refused(struct snp_sandbox *s, const char *what, const json_t *body)
 {
     static const struct {
@@ -274,7 +274,7 @@ static void refused(struct snp_sandbox *s, const char *what, const json_t *body)
     };
     const char *said = snp_docker_message(body);
     size_t n = strcspn(said, "\n");
-    const size_t cut = n > SAID_MAX ? n - SAID_MAX : 0; /* the end of it says what is wrong */
+    const size_t cut = n > SAID_MAX ? n - SAID_MAX : 0; /* the reason is at the end */
     const char *way_out = "";
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(known) && way_out[0] == '\0'; i++) {
@@ -321,7 +321,7 @@ static void on_spawned(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
-/* Pid 1 is asked before it is there: what it will read waits in the container's standard input. */
+/* Ask pid 1 before it runs: the request waits in the container's standard input. */
 static int spawn(struct snp_sandbox *s, struct snp_err *err)
 {
     static const char driver[] = SNP_CONTAINER_OURS "/guest/driver.py";
@@ -362,8 +362,8 @@ static void on_channels(uv_poll_t *poll, int status, int events)
 }
 
 /*
- * Nobody has taken the streams, and they are asked for in the attached one: they become channels
- * of that.
+ * The inner end writes to the attached stream. Unless pid 1 has fetched the session's streams over
+ * the line, make them channels of the attached one.
  */
 static void spoken(void *data)
 {
@@ -374,7 +374,7 @@ static void spoken(void *data)
     bool failed = false;
 
     if (!snp_line_has_ends(&d->line)) {
-        return; /* pid 1 has them: nothing else speaks there */
+        return; /* pid 1 has them; no channels are needed */
     }
     for (uint32_t id = 0; id < SNP_ARRAY_LEN(ways); id++) {
         int fd = SNP_TAKE_FD(d->line.ends[id]);
@@ -387,7 +387,7 @@ static void spoken(void *data)
     }
 }
 
-/* Our ends of the streams are the engine's; the others wait for pid 1. */
+/* Make the streams: our ends for the engine's connection, the others for pid 1. */
 static int make_streams(struct snp_sandbox *s, struct snp_err *err)
 {
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
@@ -412,7 +412,7 @@ static int make_streams(struct snp_sandbox *s, struct snp_err *err)
     d->line.ends[0] = pair[1];
     r = snp_sandbox_new_output(s, 0, d->line.ends + 1, err);
     for (size_t i = 1; r == 0 && i < SNP_ARRAY_LEN(d->line.ends); i++) {
-        (void)fchmod(d->line.ends[i], 0666); /* the code may open its own streams again */
+        (void)fchmod(d->line.ends[i], 0666); /* the code may reopen its streams */
     }
     if (r < 0) {
         (void)close(pair[0]);
@@ -455,7 +455,7 @@ static void step_start(struct snp_sandbox *s)
     ask(s, path, NULL, on_started);
 }
 
-/* After the head of the answer comes why, if it says so. */
+/* The reason, if given, follows the head of the answer. */
 static void not_attached(struct snp_sandbox *s)
 {
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
@@ -473,7 +473,7 @@ static void not_attached(struct snp_sandbox *s)
     give_up(s);
 }
 
-/* The answer to attach; what follows its head is the stream. */
+/* Read the answer to attach; the stream follows its head. */
 static void on_attached(uv_poll_t *poll, int status, int events)
 {
     struct snp_sandbox *s = poll->data;
@@ -587,7 +587,7 @@ static void on_created(void *data, int status, json_t *body, const struct snp_er
     }
 }
 
-/* Is the image for this machine's processors? */
+/* Is the image for this machine's architecture? */
 static int check_image(const struct snp_sandbox *s, const json_t *image, struct snp_err *err)
 {
     const char *has = snp_json_str(image, "Architecture", "");
@@ -695,7 +695,7 @@ void snp_container_filled(struct snp_sandbox *s)
     snp_sandbox_opened(s);
 }
 
-/* What happens inside until the interpreter is ready ----------------------------------------- */
+/* Events inside until the interpreter is ready ----------------------------------------- */
 
 static void on_guest_frame(struct snp_sandbox *s, const struct snp_frame *frame)
 {
@@ -705,7 +705,7 @@ static void on_guest_frame(struct snp_sandbox *s, const struct snp_frame *frame)
     if (frame->type == SNP_GUEST_READY && s->state == SNP_SANDBOX_OPENING &&
         d->stage == SNP_DOCKER_STARTING) {
         d->stage = SNP_DOCKER_RUNNING;
-        if (s->project_fd < 0 || s->spec.is_to_load) { /* else its files come with the load */
+        if (s->project_fd < 0 || s->spec.is_to_load) { /* else the load brings its files */
             snp_container_filled(s);
         } else {
             snp_container_fill(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Written here, not by a library: three kinds of entry, whose order, owners and names are ours to
- * say. Names that do not fit a header come before it, as GNU tar has it.
+ * Written without a library: there are three kinds of entry, with order, owners and names of our
+ * choice. Names too long for a header precede it, as in GNU tar.
  */
 #include "tier/docker/context.h"
 
@@ -48,7 +48,7 @@ _Static_assert(sizeof(struct tar_header) == BLOCK, "a header is a block");
 
 struct tar {
     int fd;
-    int eno; /* of the first failure */
+    int eno; /* the first failure */
 };
 
 static void put(struct tar *tar, const void *bytes, size_t n)
@@ -87,7 +87,7 @@ static void put_header(
     put(tar, &h, sizeof(h));
 }
 
-/* A name or target that may be too long for the header that follows. */
+/* Write a name or target before its header, if it is too long for it. */
 static void put_long(struct tar *tar, char type, const char *text)
 {
     const struct snp_node head = {.size = strlen(text) + 1};
@@ -99,7 +99,7 @@ static void put_long(struct tar *tar, char type, const char *text)
     }
 }
 
-/* As many bytes as the header says, whatever happens to the file meanwhile. */
+/* Write exactly as many bytes as the header states, even if the file changes. */
 static void put_content(struct tar *tar, int fd, uint64_t size, char *chunk)
 {
     for (uint64_t left = size; left > 0 && tar->eno == 0;) {
@@ -181,7 +181,7 @@ static bool is_excluded(const struct snp_node *node)
             return true;
         }
     }
-    /* The engine would read these as its own; ours has the first's name. */
+    /* Files that the engine would interpret; our Dockerfile has the first name. */
     return snp_streq(node->path, SNP_DOCKERFILE) || snp_streq(node->path, ".dockerignore") ||
            (node->kind == SNP_NODE_DIR && is_excluded_folder(name, strlen(name))) ||
            node->kind == SNP_NODE_LOST || node->path[0] == '\0';

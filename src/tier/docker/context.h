@@ -3,8 +3,8 @@
 #define SNP_TIER_DOCKER_CONTEXT_H
 
 /*
- * What an image of a workspace is built from: its files as a tar, without secrets and what is
- * not source.
+ * The build context of a workspace image: the workspace's files as a tar, without secrets and other
+ * than source files.
  */
 
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 #define SNP_DOCKERFILE ".snipara-sandbox.Dockerfile"
 
-/* *ret_fd: a file without a name, of *ret_bytes. What cannot be read is left out. */
+/* *ret_fd: an unlinked file of *ret_bytes. Unreadable files are left out. */
 int snp_docker_context(const char *path,
                        const char *dockerfile,
                        int *ret_fd,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a container may do: nothing but run programs of its image on its own files. Everything is
- * said explicitly, since an engine's defaults can be configured.
+ * A container's settings: it can only run programs of its image on its own files. All are explicit,
+ * because an engine's defaults are configurable.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,20 +13,20 @@
 #include "tier/docker/docker.h"
 
 enum {
-    COPIES_IN_RESERVE = 66, /* sleeping copies of the interpreter, as many as snapshots may be */
-    UNHELD = 2,             /* of those below: pid 1 itself, and for a process on its way out */
-    RUNTIME_THREADS = 10,   /* of what starts the container */
-    /* ... the relay, and a process on its way out */
+    COPIES_IN_RESERVE = 66, /* sleeping copies of the interpreter, up to one per snapshot */
+    UNHELD = 2,             /* not counted below: pid 1, and an ending process */
+    RUNTIME_THREADS = 10,   /* of the program that starts the container */
+    /* ... the relay, and an ending process */
     OWN_PROCESSES = SNP_OWN_PROCESSES + RUNTIME_THREADS + 2,
-    RESERVE = 64 << 20, /* of memory, for what is ours inside, and for copies */
+    RESERVE = 64 << 20, /* memory for our processes inside, and for copies */
     FILES_STORE = SNP_COPIES_BYTES_MAX,
     SMALL = 4096,
-    MOUNT_POINTS = 16,         /* of ours, where the image has a volume above them */
-    PROGRAM_DATA = 32 << 20,   /* of an interpreter; most of it stacks that are not used */
-    PROGRAM_SPACE = 128 << 20, /* ..., files mapped */
-    OWN_FILES = 64,            /* descriptors of pid 1, before code has its limit */
-    PODMAN_PROCESSES = 32768,  /* of all containers together, which have one user */
-    GVISOR_THREADS = 1024,     /* it has several for each of ours */
+    MOUNT_POINTS = 16,         /* our mount points, if the image has a volume above them */
+    PROGRAM_DATA = 32 << 20,   /* per interpreter; mostly unused stacks */
+    PROGRAM_SPACE = 128 << 20, /* ..., mapped files */
+    OWN_FILES = 64,            /* descriptors of pid 1, before the code's limit applies */
+    PODMAN_PROCESSES = 32768,  /* of all containers together, which share a user */
+    GVISOR_THREADS = 1024,     /* it needs several for each of ours */
     GVISOR_MEMORY = 128 << 20,
 };
 
@@ -35,7 +35,7 @@ static uint64_t limit_of(const struct snp_sandbox *s, enum snp_limit limit)
     return s->spec.limits.value[limit];
 }
 
-/* One that the code may write to, unless its mode says that nobody may. */
+/* A tmpfs that the code may write to, unless its mode denies it. */
 struct tmpfs {
     const char *path;
     const char *flags;
@@ -45,8 +45,8 @@ struct tmpfs {
 };
 
 /*
- * Podman knows no owner of one, so it is everybody's there, who is nobody but the code; nor how
- * many files it holds.
+ * Podman supports no owner for a tmpfs, so its mode is 01777 there (only the code has access), and
+ * no limit on its files.
  */
 static void add_tmpfs(const struct snp_sandbox *s, json_t *tmpfs, const struct tmpfs *t)
 {
@@ -63,7 +63,10 @@ static void add_tmpfs(const struct snp_sandbox *s, json_t *tmpfs, const struct t
                            t->flags, bytes, (unsigned long long)t->files, t->mode, owner, owner));
 }
 
-/* All that can be written; volumes that the image declares would be writable without bound. */
+/*
+ * All writable folders. Volumes of the image are included, because they would be writable without a
+ * limit.
+ */
 static json_t *make_tmpfs(const struct snp_sandbox *s)
 {
     const json_t *volumes =
@@ -99,7 +102,7 @@ static json_t *make_ulimits(const struct snp_sandbox *s)
         {"core", 1},
         {"fsize", limit_of(s, SNP_LIMIT_FILE)},
         {"memlock", 64 << 10},
-        /* not given, podman asks for more than root may have */
+        /* without a value, podman requests more than root may have */
         {"nproc", snp_docker_engine(s)->is_podman ? PODMAN_PROCESSES : 0},
         {"msgqueue", 0},
         {"nofile", limit_of(s, SNP_LIMIT_OPEN_FILES) + OWN_FILES},
@@ -126,7 +129,7 @@ static void add_mount(json_t *list, json_t *source, json_t *target)
                                                 "BindOptions", "Propagation", "rprivate"));
 }
 
-/* Our programs and the way to us, read-only. */
+/* Our programs and the line's folder, read-only. */
 static json_t *make_mounts(const struct snp_sandbox *s)
 {
     static const char *const shown[] = {"guest", "snp-init", "snp-files"};
@@ -157,8 +160,8 @@ uint64_t snp_docker_pids(const struct snp_sandbox *s)
 }
 
 /*
- * Of /proc and /sys, what tells of the host: all but what programs need, as in native. In full,
- * since ours take the place of the engine's own lists; what a kernel does not have is passed over.
+ * Paths of /proc and /sys that reveal the host: all but those that programs need, as in native. The
+ * list is complete, because it replaces the engine's; paths that a kernel lacks are ignored.
  */
 static const char hidden[] =
     "mask=/proc/acpi:/proc/asound:/proc/bootconfig:/proc/buddyinfo:/proc/bus:/proc/cgroups:"
@@ -173,7 +176,7 @@ static const char hidden[] =
     "/proc/vmallocinfo:/proc/vmstat:/proc/zoneinfo:/sys/firmware:"
     "/sys/devices/virtual/powercap";
 
-/* Podman knows them as an option. */
+/* Podman takes them as an option. */
 static void hide_paths(const struct snp_sandbox *s, json_t *host)
 {
     json_t *list = json_array();
@@ -203,7 +206,7 @@ static void bound_sockets(const struct snp_sandbox *s, json_t *host)
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         (void)json_object_set_new(settings, rows[i][0], json_string(rows[i][1]));
     }
-    if (s->spec.has_network || snp_docker_is_gvisor(s)) { /* that counts its own */
+    if (s->spec.has_network || snp_docker_is_gvisor(s)) { /* gVisor counts its buffers */
         (void)json_object_clear(settings);
     }
     (void)json_object_set_new(host, "Sysctls", settings);
@@ -251,10 +254,10 @@ int snp_docker_suit_podman(struct snp_docker *docker, const char *state_dir)
     return 0;
 }
 
-/* All of them, 0 for none: an image may have variables of the same names. */
+/* All variables, 0 = none: an image may set the same names. */
 static json_t *make_env(const struct snp_sandbox *s)
 {
-    const bool is_gvisor = snp_docker_is_gvisor(s); /* there pids are not its processes */
+    const bool is_gvisor = snp_docker_is_gvisor(s); /* its pids count other processes */
     const uint64_t memory = limit_of(s, SNP_LIMIT_MEMORY);
     const struct {
         const char *name;

@@ -14,7 +14,7 @@
 #include "tier/engine/inside.h"
 #include "tier/host/syscalls.h"
 
-/* The programs that run inside, beside our own. */
+/* Find our programs that run inside. */
 static int find_ours(struct snp_docker *docker, struct snp_err *err)
 {
     snp_autofree char *init = NULL;
@@ -56,7 +56,7 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
     snp_line_clean(supervisor->state_dir, docker->mark);
     docker->api.loop = supervisor->loop;
     supervisor->events = snp_docker_events();
-    supervisor->can_run = true; /* an engine may come and go: each sandbox finds out */
+    supervisor->can_run = true; /* an engine may start and stop: each sandbox checks again */
     if (snp_engine_socket(docker->api.socket, &no_engine) < 0) {
         docker->no_engine = no_engine;
     }
@@ -65,7 +65,7 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
 
 static void await(struct snp_sandbox *s)
 {
-    (void)s; /* the loop goes on turning until is_over */
+    (void)s; /* the loop runs until is_over */
 }
 
 static void stop(struct snp_supervisor *supervisor)
@@ -146,7 +146,7 @@ int snp_docker_engine_find(struct snp_sandbox *s, struct snp_err *err)
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@";
 
-/* Has the project packages of its own, which are for this host's Python? */
+/* Does the project have a venv, which is for the host's Python? */
 static bool has_venv(const char *project)
 {
     snp_autofree char *path = project == NULL ? NULL : snp_format("%s/.venv/pyvenv.cfg", project);
@@ -154,7 +154,7 @@ static bool has_venv(const char *project)
     return path != NULL && access(path, F_OK) == 0;
 }
 
-/* "" = the engine's own. Shim names have dots, paths to programs slashes. */
+/* "" = the engine's default. Shim names have dots, program paths slashes. */
 static int check_runtime_name(const char *runtime, struct snp_err *err)
 {
     return strspn(runtime, plain) != strlen(runtime) || strlen(runtime) > 100
@@ -165,7 +165,7 @@ static int check_runtime_name(const char *runtime, struct snp_err *err)
                : 0;
 }
 
-/* socket: as snp_engine_socket writes it; "" = the supervisor's engine. */
+/* socket: as written by snp_engine_socket; "" = the supervisor's engine. */
 static int check_socket(const char *socket, struct snp_err *err)
 {
     return socket[0] == '\0' || (strlen(socket) <= SNP_ENGINE_PATH_MAX &&
@@ -225,8 +225,8 @@ static int find_python(const struct snp_python_query *query,
 }
 
 /*
- * A workspace image may have only the packages of its tests; modules are found in the copy of
- * the project.
+ * A workspace image may have only the packages of its tests; the project's modules are imported
+ * from its copy.
  */
 static const char *variable(const struct snp_sandbox_spec *spec)
 {
@@ -259,8 +259,8 @@ static void sweep(struct snp_sandbox *s)
 }
 
 /*
- * The container's own bound leaves room for copies of the interpreter; pid 1 looks at the code's
- * part. One more than its limit it has when it is refused, and gVisor refuses none.
+ * The container's limit includes copies of the interpreter, so pid 1 watches the code's part. At a
+ * refused fork the code has one process more than its limit; gVisor refuses none.
  */
 static void watch(struct snp_sandbox *s, bool is_running)
 {
@@ -274,7 +274,7 @@ static void watch(struct snp_sandbox *s, bool is_running)
                          NULL);
 }
 
-/* Maps of others cannot be seen from here. */
+/* Maps of other processes are not visible from here. */
 static uint64_t own_memory(const struct snp_sandbox *s, pid_t copy)
 {
     (void)s;

@@ -3,8 +3,7 @@
 #define SNP_TIER_DOCKER_DOCKER_H
 
 /*
- * Sandboxes in containers: one warm container for each, of whatever engine answers the Docker
- * Engine API.
+ * Sandboxes in containers: one warm container for each, of any engine with the Docker Engine API.
  */
 
 #include <stdbool.h>
@@ -24,25 +23,25 @@ enum {
     SNP_DOCKER_ID_LEN = 64,
     SNP_DOCKER_MARK_LEN = 16,
     SNP_DOCKER_HEAD_MAX = 4096, /* of the answer to attach */
-    SNP_DOCKER_SAID_MAX = 400,  /* of what a container says before it is ready */
+    SNP_DOCKER_SAID_MAX = 400,  /* of a container's output before it is ready */
     SNP_DOCKER_RUNTIME_MAX = 100,
     SNP_DOCKER_USER = 65534,
 };
 
 struct snp_sandbox_events;
 
-/* A container engine: the supervisor's, and one for each other socket that sessions name. */
+/* A container engine: the supervisor's, and one for each other socket that a session names. */
 struct snp_docker {
     struct snp_docker *next; /* owned */
     struct snp_docker_api api;
-    struct snp_err no_engine; /* DOCKER_HOST names none that can be used; code SNP_OK = it may */
-    char mark[SNP_DOCKER_MARK_LEN + 1]; /* of this process, on its containers */
+    struct snp_err no_engine; /* DOCKER_HOST names no usable engine; code SNP_OK = it does */
+    char mark[SNP_DOCKER_MARK_LEN + 1]; /* label value of this process's containers */
     char ours[4096];                    /* folder of guest/, snp-init and snp-files */
     json_t *filter;                     /* owned; a text: the seccomp profile, or its path */
-    bool is_podman; /* it wants a path for the filter, and knows few options of a tmpfs */
+    bool is_podman; /* needs a path for the filter, and supports few options of a tmpfs */
     bool has_reaped;
-    unsigned n_left;  /* containers that are being removed */
-    unsigned n_lines; /* made so far: their names */
+    unsigned n_left;  /* containers being removed */
+    unsigned n_lines; /* lines made so far, for their names */
 };
 
 /* The supervisor's engine. */
@@ -51,7 +50,7 @@ static inline struct snp_docker *snp_docker_of(const struct snp_supervisor *supe
     return supervisor->own;
 }
 
-/* How far a container has come. */
+/* The progress of a container. */
 enum snp_docker_stage {
     SNP_DOCKER_NEW = 0,
     SNP_DOCKER_INSPECTING,
@@ -66,21 +65,23 @@ enum snp_docker_stage {
 struct snp_docker_sandbox {
     struct snp_docker *engine;
     enum snp_docker_stage stage;
-    unsigned n_asked; /* answers of the engine that are awaited */
-    bool has_ended;   /* the engine has been told */
+    unsigned n_asked; /* pending answers of the engine */
+    bool has_ended;   /* the engine was told */
     bool is_removed;
-    bool is_started;  /* the engine says so */
-    bool has_hung_up; /* before it did */
+    bool is_started;  /* reported by the engine */
+    bool has_hung_up; /* the stream closed before that */
     char id[SNP_DOCKER_ID_LEN + 1];
-    json_t *image; /* owned: what the engine says of it */
-    json_t *made;  /* owned: its answer to create, until that is checked */
-    char runtime[SNP_DOCKER_RUNTIME_MAX + 1]; /* that runs it, as the engine says */
-    bool is_unbounded[SNP_LIMIT_N];           /* the engine ignores that limit */
+    json_t *image;                            /* owned: the engine's description */
+    json_t *made;                             /* owned: the answer to create, until it is checked */
+    char runtime[SNP_DOCKER_RUNTIME_MAX + 1]; /* runtime in use, from the engine */
+    bool is_unbounded[SNP_LIMIT_N];           /* limits that the engine ignores */
     struct snp_line line;
-    struct snp_channels *channels; /* owned; NULL = not attached. They carry what line does not */
-    uv_poll_t *poll;               /* of their descriptor, or of the one that is being attached */
+    /* owned; NULL = not attached. They carry the streams that line does not */
+    struct snp_channels *channels;
+    /* of channels' descriptor, or of the connection being attached */
+    uv_poll_t *poll;
     uv_timer_t *timer;
-    int attach_fd; /* owned, until channels have it */
+    int attach_fd; /* owned, until taken by channels */
     char head[SNP_DOCKER_HEAD_MAX];
     size_t head_len;
     char said[SNP_DOCKER_SAID_MAX + 1];
@@ -100,13 +101,13 @@ static inline struct snp_docker *snp_docker_engine(const struct snp_sandbox *s)
 /* The container runtime of the sandbox; "" = the engine's default. */
 const char *snp_docker_runtime(const struct snp_sandbox *s);
 /*
- * Use the engine of the session. SNP_E_UNSUPPORTED: neither the session nor DOCKER_HOST of the
- * daemon names one.
+ * Select the session's engine. SNP_E_UNSUPPORTED: neither the session nor the daemon's DOCKER_HOST
+ * names one.
  */
 int snp_docker_engine_find(struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
 
 extern const struct snp_about snp_docker_about;
-extern const char *const snp_docker_kernels[]; /* parts of the names of gVisor's runtimes */
+extern const char *const snp_docker_kernels[]; /* substrings of gVisor's runtime names */
 extern const struct snp_tier_ops snp_docker_ops;
 
 /* container.c: the life of a container; for the table ----------------------------------------- */
@@ -117,11 +118,11 @@ void snp_container_open(struct snp_sandbox *s);
 void snp_container_fill(struct snp_sandbox *s);
 void snp_container_kill(struct snp_sandbox *s);
 void snp_container_paired(struct snp_sandbox *s, const int ends[2]);
-/* What was counted in n_asked is done: is there somebody to go on for? Else that is seen to. */
+/* A task counted in n_asked is done: does opening continue? If not, the end is handled here. */
 bool snp_container_goes_on(struct snp_sandbox *s);
-/* The workspace holds what it should: open. */
+/* The workspace is filled: continue to open. */
 void snp_container_filled(struct snp_sandbox *s);
-/* The engine's table of events, with what is said while a sandbox is opened looked at. */
+/* The engine's table of events, with hooks for the time of opening. */
 const struct snp_sandbox_events *snp_docker_events(void);
 
 /* project.c ------------------------------------------------------------------------------------ */
@@ -129,18 +130,16 @@ const struct snp_sandbox_events *snp_docker_events(void);
 /* Copy the session's project into its workspace; then snp_container_filled. */
 void snp_docker_fill(struct snp_sandbox *s);
 
-/* Take out of a list of a project what its mask (guest/spec.h) hides. */
+/* Remove the paths hidden by a mask (guest/spec.h) from a project's list. */
 void snp_docker_mask(struct snp_tree *tree, const char *mask, size_t n);
-/*
- * The file behind a node that is left, or what the mask puts in its place. -1 = it cannot be read.
- */
+/* Open the file of a listed node, or its replacement by the mask. -1 = unreadable. */
 int snp_docker_open_masked(int dir_fd, const char *mask, size_t n, const struct snp_node *node);
 
-/* check.c: what the engine says of a container that it has made -------------------------------- */
+/* check.c: verify a created container ---------------------------------------------------------- */
 
 /*
- * Is it what was asked for? What the engine cannot bound goes to s->degraded. made: the answer to
- * create; found: to inspect. SNP_E_UNSUPPORTED: it has another runtime.
+ * Does the container have the requested settings? Limits that the engine cannot enforce go to
+ * s->degraded. made: the answer to create; found: to inspect. SNP_E_UNSUPPORTED: wrong runtime.
  */
 int snp_docker_check(struct snp_sandbox *s,
                      const json_t *made,
@@ -148,25 +147,21 @@ int snp_docker_check(struct snp_sandbox *s,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * A kernel of its own: no seccomp and no Landlock of ours inside, and its threads count as the
- * container's processes.
+ * gVisor has its own kernel: our seccomp and Landlock do not apply inside, and its threads count as
+ * the container's processes.
  */
 bool snp_docker_is_gvisor(const struct snp_sandbox *s);
-/* Podman passes no number of files on, and gVisor does not look at it. */
+/* Podman does not pass on a number of files, and gVisor ignores it. */
 bool snp_docker_counts_files(const struct snp_sandbox *s);
 
-/*
- * reap.c: once the engine answers, remove containers that earlier tiers of this state folder left.
- */
+/* reap.c: remove containers left by earlier tiers of this state folder, once the engine answers. */
 void snp_docker_reap(struct snp_docker *docker, const char *state_dir);
 
-/* create.c: what a container is made of; the body of `create`. New reference. */
+/* create.c: a container's settings, the body of `create`. New reference. */
 json_t *snp_docker_create_body(const struct snp_sandbox *s);
-/*
- * From here on bodies are as podman wants them. -1: no file for our seccomp profile can be written.
- */
+/* Write later bodies for podman. -1: the file for our seccomp profile cannot be written. */
 int snp_docker_suit_podman(struct snp_docker *docker, const char *state_dir) SNP_NODISCARD;
-/* Limits of it: bytes, and processes. */
+/* Limits of the container: bytes, and processes. */
 uint64_t snp_docker_memory(const struct snp_sandbox *s);
 uint64_t snp_docker_pids(const struct snp_sandbox *s);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * {"socket", "base", "tag" (null: the base is all), "path", "dockerfile", "label", "network",
- * "args"} -> {"error" (null: it is there), "log"}
+ * {"socket", "base", "tag" (null: base suffices), "path", "dockerfile", "label", "network", "args"}
+ * -> {"error" (null: success), "log"}
  */
 #include "tier/docker/image.h"
 
@@ -22,24 +22,21 @@
 enum {
     SPEC_MAX = 1 << 20,
     LOG_LINES = 30,
-    LINE_LEN = 2000, /* bytes that are shown of a line, */
-    TOLD_LEN = 90,   /* and of one of progress */
+    LINE_LEN = 2000, /* bytes shown of a line, */
+    TOLD_LEN = 90,   /* and of a progress line */
     TELL_US = 2000000,
 };
 
 struct work {
     const char *socket;
-    const char *name; /* of what is being prepared */
-    json_t *layers;   /* owned; of a pull: {id: [bytes, of so many]} */
+    const char *name; /* of the image */
+    json_t *layers;   /* owned; of a pull: {id: [bytes, total]} */
     json_t *log;      /* owned; the last lines */
     char error[400];  /* "" = none yet */
     uint64_t told_us;
 };
 
-/*
- * One line, as it may be shown on a terminal: colours are taken out, the rest is escaped. The
- * caller frees.
- */
+/* A line made safe for a terminal: colours are removed, other codes escaped. The caller frees. */
 static char *shown(const char *text, size_t n)
 {
     snp_autobuf struct snp_buf plain = {0};
@@ -119,7 +116,7 @@ static void on_pulled(void *data, const json_t *said)
     char line[100];
 
     take_error(w, said);
-    if (snp_has_prefix(status, "Pulling from ")) { /* else there is nothing to wait for */
+    if (snp_has_prefix(status, "Pulling from ")) { /* else the image is local */
         tell(w, "pulling it, once");
     }
     if (snp_streq(status, "Downloading")) {
@@ -181,7 +178,7 @@ static void on_built(void *data, const json_t *said)
     }
 }
 
-/* As a query has it. */
+/* Encode a value for a query. */
 static char *escape(const json_t *value)
 {
     snp_autofree char *text = snp_json_text(value);

@@ -3,9 +3,9 @@
 #define SNP_TIER_DOCKER_IMAGE_H
 
 /*
- * tier-docker --image FILE: get the image that the JSON in FILE names, as cli/setup/image.c writes
- * it. Progress goes to standard error; what went wrong, with the end of the build's log, is the
- * answer on standard output. The exit status.
+ * tier-docker --image FILE: pull or build the image described by the JSON in FILE, from
+ * cli/setup/image.c. Prints progress to standard error, and the answer to standard output: an error
+ * with the end of the build's log, or none. Returns the exit status.
  */
 int snp_docker_image_main(const char *file);
 

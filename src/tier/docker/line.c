@@ -68,8 +68,8 @@ static bool proc_says(pid_t pid, const char *file, const char *text)
 }
 
 /*
- * Pid 1 of our container. Nobody else has both that number in a namespace of its own and the
- * container's control group.
+ * Is the peer pid 1 of our container? Only that process has both pid 1 in a new namespace and the
+ * container's cgroup.
  */
 static bool is_awaited(const struct snp_line *line, int fd)
 {
@@ -82,7 +82,7 @@ static bool is_awaited(const struct snp_line *line, int fd)
            proc_says(peer.pid, "status", "\t1\nNSpgid:");
 }
 
-/* Its ends stay here until it says that it has them. */
+/* Send the ends. Ours stay open until pid 1 confirms that it has them. */
 static void take_call(struct snp_line *line)
 {
     int fd = SNP_RETRY(accept4(line->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -117,11 +117,11 @@ static void on_line(uv_poll_t *poll, int status, int events)
     } else if (SNP_RETRY(read(line->fd, &byte, 1)) == 1) {
         snp_line_close(line);
     } else {
-        hang_up(line); /* it could not take them */
+        hang_up(line); /* it could not receive them */
     }
 }
 
-/* A name that is short enough for a socket, whatever the path of the folder is. */
+/* Bind by a short name, because the folder's path may exceed a socket address. */
 static int bind_in(int fd, const char *folder)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -155,7 +155,7 @@ int snp_line_open(struct snp_line *line,
         return snp_fail_sys(err, errno, "mkdir %.300s", folder);
     }
     memcpy(line->folder, folder, sizeof(folder));
-    /* Who may enter it is settled by the folder around it; the umask may have been strict. */
+    /* The parent folder restricts access; the umask may be strict. */
     if (chmod(folder, 0755) < 0 || bind_in(line->fd, folder) < 0) {
         return snp_fail_sys(err, errno, "a socket in %.300s", folder);
     }

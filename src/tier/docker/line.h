@@ -3,9 +3,9 @@
 #define SNP_TIER_DOCKER_LINE_H
 
 /*
- * A socket in a folder of its own that a container is shown, over which its pid 1 gets its streams
- * as in native: what is sent over them then passes no engine. Where it leads nowhere nobody comes,
- * and the streams become channels; so too where /proc does not show who came.
+ * A socket in a private folder, mounted into a container, over which its pid 1 receives its streams
+ * as in native: their data then bypasses the engine. If pid 1 cannot reach it, or /proc does not
+ * identify the peer, the streams become channels.
  */
 
 #include <stdbool.h>
@@ -16,18 +16,18 @@
 
 struct snp_line {
     uv_poll_t *poll;                 /* of fd; owned; NULL = not open */
-    int fd;                          /* listens; then a stream to pid 1 */
-    const char *container;           /* borrowed; whose pid 1 may have the ends */
-    bool has_caller;                 /* ... */
-    int ends[SNP_CONTAINER_STREAMS]; /* owned, till pid 1 has them; -1 = none */
-    char folder[4096];               /* "" = there is none */
+    int fd;                          /* listening; then connected to pid 1 */
+    const char *container;           /* borrowed; its pid 1 may have the ends */
+    bool has_caller;                 /* fd is connected */
+    int ends[SNP_CONTAINER_STREAMS]; /* owned, until pid 1 has them; -1 = none */
+    char folder[4096];               /* "" = none */
 };
 
 void snp_line_init(struct snp_line *line);
 
 /*
- * Make folder, below state_dir with that name, and socket. container: borrowed; its id, "" until it
- * has one.
+ * Make a folder of this name below state_dir, and its socket. container: borrowed; its id, "" until
+ * it has one.
  */
 int snp_line_open(struct snp_line *line,
                   uv_loop_t *loop,
@@ -42,10 +42,10 @@ static inline bool snp_line_has_ends(const struct snp_line *line)
     return line->ends[0] >= 0;
 }
 
-/* Nothing of it stays, but ends that somebody has taken from it. */
+/* Remove everything except ends already taken. */
 void snp_line_close(struct snp_line *line);
 
-/* Folders below state_dir of those that were killed; but for names that begin with ours. */
+/* Remove folders below state_dir of killed supervisors, except names that begin with ours. */
 void snp_line_clean(const char *state_dir, const char *ours);
 
 #endif

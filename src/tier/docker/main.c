@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier-docker: the program that runs sandboxes in containers.
+ * tier-docker: runs sandboxes in containers.
  *
  *   tier-docker --state DIR      serve the tier protocol on descriptor 3
  *   tier-docker --image FILE     get an image: see image.h

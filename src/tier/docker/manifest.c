@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of the engine, and what that leaves open. */
+/* Controls requested from the engine, and their gaps. */
 #include "tier/engine/manifest.h"
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ static void set_by(json_t *resources, enum snp_limit limit, const char *by)
                               json_string(by));
 }
 
-/* What the engine ignores is not claimed. Memory is sampled all the same. */
+/* Withdraw limits that the engine ignores. Memory is still sampled. */
 static void withdraw(const struct snp_sandbox *s, json_t *resources)
 {
     const struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A project is copied into the workspace before any code runs. An engine may be rootless or far
- * away, so nothing is mounted: a worker writes the bundle that a checkpoint has, without what is
- * masked, and pid 1 reads it. The folder itself is only read, and no link in it is followed.
+ * A project is copied into the workspace before any code runs. An engine may be rootless or remote,
+ * so nothing is mounted: a worker writes a bundle, as in a checkpoint, without masked paths, and
+ * pid 1 unpacks it. The folder is only read, and its links are not followed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +23,11 @@
 #include "tier/engine/open.h"
 
 enum {
-    TRIES = 3,   /* files of it may change while they are read */
-    HIDDEN = 99, /* a kind of node, until those are taken out */
+    TRIES = 3,   /* the project's files may change during a try */
+    HIDDEN = 99, /* kind of nodes to be removed */
 };
 
-/* Of a mask (guest/spec.h); all borrowed. */
+/* A record of a mask (guest/spec.h); all borrowed. */
 struct record {
     char kind;
     const char *path;
@@ -37,18 +37,18 @@ struct record {
 
 struct filling {
     uv_work_t work;
-    struct snp_sandbox *sandbox; /* it stays until we are done: counted in n_asked */
+    struct snp_sandbox *sandbox; /* counted in n_asked, so it outlives this */
     int project_fd;              /* owned */
-    int out_fd;                  /* owned; what the worker writes into */
+    int out_fd;                  /* owned; the worker's output */
     unsigned n_pending;          /* worker and pid 1 */
     unsigned tries;
     int packed; /* 0 or errno */
     int unpacked;
     struct snp_tree_most most;
-    bool is_many; /* it is the number of files that is too large */
+    bool is_many; /* too many files, rather than bytes */
 };
 
-/* The mask record at *at; the next begins at the new *at. */
+/* Read the mask record at *at, and advance *at. */
 static struct record record_next(const char **at)
 {
     const char *path = *at + 1;
@@ -60,7 +60,7 @@ static struct record record_next(const char **at)
     return record;
 }
 
-/* The first node that does not come before path. */
+/* The first node at or after path. */
 static size_t lower_bound(const struct snp_tree *tree, const char *path)
 {
     size_t low = 0;
@@ -103,7 +103,7 @@ void snp_docker_mask(struct snp_tree *tree, const char *mask, size_t n)
         if (record.kind != 'f') {
             hide(tree, record.path);
         } else if (node != NULL) {
-            node->is_lent = true; /* here: another content is lent to it */
+            node->is_lent = true; /* here: its content is replaced */
         }
     }
     for (size_t i = 0; i < tree->n; i++) {
@@ -119,7 +119,7 @@ void snp_docker_mask(struct snp_tree *tree, const char *mask, size_t n)
 
 int snp_docker_open_masked(int dir_fd, const char *mask, size_t n, const struct snp_node *node)
 {
-    const char *const end = n == 0 ? mask : mask + n; /* NULL: nothing is masked */
+    const char *const end = n == 0 ? mask : mask + n; /* NULL: empty mask */
     const char *name;
 
     while (node->is_lent && mask < end) {
@@ -141,7 +141,7 @@ static int open_file(void *data, const struct snp_node *node)
     return snp_docker_open_masked(f->project_fd, snp_buf_bytes(mask), mask->len, node);
 }
 
-/* In a worker. */
+/* Runs in a worker. */
 static void write_bundle(uv_work_t *work)
 {
     struct filling *f = work->data;
@@ -201,7 +201,7 @@ static void fail(const struct filling *f, int eno)
     snp_sandbox_kill(s, err->msg);
 }
 
-/* Both are done: is the workspace what it should be? */
+/* When both are done: is the workspace complete? */
 static void step(struct filling *f)
 {
     struct snp_sandbox *s = f->sandbox;
@@ -262,7 +262,7 @@ static void fill(struct filling *f)
     snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_UNPACK, NULL, 0, ends[0]), on_unpacked, f);
     snp_closep(&ends[0]);
     if (uv_queue_work(s->supervisor->loop, &f->work, write_bundle, on_written) < 0) {
-        snp_closep(&f->out_fd); /* pid 1 finds no end in it */
+        snp_closep(&f->out_fd); /* pid 1 fails on the incomplete bundle */
         on_written(&f->work, -1);
     }
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Containers that a tier left behind which was killed together with its engine, or before it could
- * end them.
- */
+/* Containers of a tier that was killed together with its engine, or before it could remove them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +44,7 @@ static void on_listed(void *data, int status, json_t *body, const struct snp_err
 
     docker->n_left--;
     if (err != NULL || status != SNP_DOCKER_OK) {
-        docker->has_reaped = false; /* with the next sandbox */
+        docker->has_reaped = false; /* retry with the next sandbox */
         return;
     }
     json_array_foreach(body, i, container)
@@ -56,7 +53,7 @@ static void on_listed(void *data, int status, json_t *body, const struct snp_err
     }
 }
 
-/* As a query has it. */
+/* Encode a text for a query. */
 static char *escape(const char *text)
 {
     static const char digits[] = "0123456789abcdef";
