@@ -9,12 +9,12 @@
 /* RFC 4648 with padding, NUL-terminated; the caller frees. NULL when out of memory. */
 char *snp_base64(const void *bytes, size_t n);
 
-/* The bytes of what snp_base64 made, *ret_n of them; the caller frees. NULL when out of memory. */
+/* Decode output of snp_base64 to *ret_n bytes; the caller frees. NULL when out of memory. */
 unsigned char *snp_base64_decode(const char *text, size_t n, size_t *ret_n);
 
 /*
- * The bytes of what anybody made, appended. SNP_E_INVALID: it is not digits in fours with at most
- * two "=" at the end; line ends may stand between. SNP_E_LIMIT, SNP_E_NOMEM.
+ * Decode base64 from any source and append the bytes. Line ends are allowed. SNP_E_INVALID: not
+ * digits in groups of four with at most two "=" at the end. SNP_E_LIMIT, SNP_E_NOMEM.
  */
 int snp_base64_take(const char *text, size_t n, struct snp_buf *out) SNP_NODISCARD;
 

@@ -2,10 +2,10 @@
 /*
  * The growing byte buffer.
  *
- * Invariants: start + len <= cap, len <= max, and data is NULL exactly when cap is 0.
- * Room for one byte beyond max may be allocated, for the NUL of snp_buf_cstr. What is
- * queued is moved only after at least as much was consumed, or into twice its size, so a
- * byte costs O(1) however long the queue is.
+ * Invariants: start + len <= cap, len <= max, and data is NULL exactly when cap is 0. Room for one
+ * byte beyond max may be allocated, for the NUL of snp_buf_cstr. Queued bytes are moved only after
+ * at least as many were consumed, or into twice the space, so a byte costs O(1) however long the
+ * queue is.
  */
 #include "base/buf.h"
 
@@ -18,7 +18,7 @@
 
 enum {
     BUF_FIRST = 256,
-    BUF_KEEP = 256 << 10, /* an empty buffer larger than this gives its memory back */
+    BUF_KEEP = 256 << 10, /* an empty buffer larger than this is freed */
 };
 
 void snp_buf_init(struct snp_buf *buf, size_t max)

@@ -20,7 +20,7 @@ enum {
     KEPT_MAX = 15,
 };
 
-/* Whether this is a program of ours, which is to find the daemon that we find. */
+/* Whether it is one of our programs, which must find the same daemon. */
 static bool is_ours(const char *program)
 {
     const char *slash = strrchr(program, '/');
@@ -29,7 +29,7 @@ static bool is_ours(const char *program)
     return strcmp(name, "snipara-sandbox") == 0 || strcmp(name, "rlm") == 0;
 }
 
-/* Whether it gets a variable of ours, given as NAME=VALUE. */
+/* Whether it inherits this variable of ours, NAME=VALUE. */
 static bool is_kept(const char *variable, bool ours)
 {
     static const char *const kept[] = {"HOME",  "LANG", "LC_ALL", "LOGNAME", "PATH",
@@ -49,7 +49,7 @@ static bool is_kept(const char *variable, bool ours)
     return found;
 }
 
-/* Ours that it gets, and what it is given on top. Borrowed texts; the caller frees the array. */
+/* The inherited variables and the given ones. Texts are borrowed; the caller frees the array. */
 static char **environment(const char *const *given, bool has_only_given, bool ours)
 {
     size_t n = 0;
@@ -135,7 +135,7 @@ int snp_child_start_piped(const struct snp_child *child,
         ret_ends[fd] = piped.fds[fd] = -1;
     }
     for (int fd = 0; fd < 3 && r == 0; fd++) {
-        int ends[2] = {-1, -1}; /* to read, to write */
+        int ends[2] = {-1, -1}; /* read end, write end */
         int its = fd == 0 ? 0 : 1;
 
         r = pipe2(ends, O_CLOEXEC) < 0 ? snp_fail_sys(err, errno, "pipe") : 0;
@@ -185,7 +185,7 @@ static int left_ms(uint64_t until)
     return now >= until ? 0 : (int)((until - now) / 1000) + 1;
 }
 
-/* All that can be read; false: it did not end, or was too much. */
+/* Read until end of file; false: not reached in time, or too much. */
 static bool take_all(int fd, uint64_t until, struct snp_buf *ret)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
@@ -219,10 +219,10 @@ int snp_child_output_end(struct snp_child_output *output,
     int status = 0;
 
     snp_closep(&output->fd);
-    if (is_whole && end >= 0) { /* it may go on without its output */
+    if (is_whole && end >= 0) { /* it may still run after closing its output */
         (void)SNP_RETRY(poll(&over, 1, left_ms(until)));
     }
-    (void)kill(-output->pid, SIGKILL); /* of one that has ended, what it left */
+    (void)kill(-output->pid, SIGKILL); /* after its end: processes that it left */
     (void)SNP_RETRY(waitpid(output->pid, &status, 0));
     return is_whole && status == 0 ? 0 : snp_fail(err, SNP_E_PEER, "it failed");
 }

@@ -3,9 +3,9 @@
 #define SNP_BASE_CHILD_H
 
 /*
- * Programs that we start outside any sandbox: MCP servers, commands that are tools, runs of agents.
- * They get a session and process group of their own, three descriptors, no signal blocked or
- * ignored, and few variables, so none of our keys.
+ * Programs started outside any sandbox: MCP servers, commands that are tools, runs of agents. Each
+ * gets a new session and process group, three descriptors, no blocked or ignored signals, and few
+ * variables (so no API keys).
  */
 
 #include <stdbool.h>
@@ -19,58 +19,58 @@ struct snp_child {
     /* the program, looked up in PATH, and its arguments; no shell sees it */
     const char *const *argv;
     /*
-     * "NAME=value", NULL-terminated, besides HOME, LANG, LC_ALL, LOGNAME, PATH, SHELL, TERM,
-     * TMPDIR, TZ and USER, the only ones of ours it gets; snipara-sandbox itself those too that say
-     * where its folders are. NULL = none.
+     * "NAME=value", NULL-terminated, in addition to the inherited HOME, LANG, LC_ALL, LOGNAME,
+     * PATH, SHELL, TERM, TMPDIR, TZ and USER; snipara-sandbox also inherits the variables that name
+     * its folders. NULL = none.
      */
     const char *const *env;
-    bool has_only_env; /* none of these, only env */
+    bool has_only_env; /* inherit nothing, pass only env */
     const char *cwd;   /* NULL = ours */
     int fds[3];        /* its standard input, output and error */
 };
 
 /*
- * Start it. *ret is to be reaped by the caller; its group has the same number. SNP_E_NOT_FOUND:
- * there is no such program; SNP_E_SYS.
+ * Start it. The caller reaps *ret, which is also its process group. SNP_E_NOT_FOUND: no such
+ * program; SNP_E_SYS.
  */
 int snp_child_start(const struct snp_child *child, pid_t *ret, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The same with pipes, whose other ends are the caller's: ret_ends[0] to write to it, the other two
- * to read its output and errors; none of them blocks. child->fds is not looked at. On failure
- * nothing is open.
+ * The same with pipes; the caller owns the other ends, which do not block: ret_ends[0] writes to
+ * its input, [1] and [2] read its output and errors. child->fds is ignored. On failure nothing is
+ * open.
  */
 int snp_child_start_piped(const struct snp_child *child,
                           int ret_ends[3],
                           pid_t *ret,
                           struct snp_err *err) SNP_NODISCARD;
 
-/* A program whose output is being taken. */
+/* A program whose output is being read. */
 struct snp_child_output {
     pid_t pid;
     int fd; /* owned */
 };
 
-/* Start it; it has no input, and what it says of errors is lost. child->fds is not looked at. */
+/* Start it without input; its standard error is discarded. child->fds is ignored. */
 int snp_child_output_begin(const struct snp_child *child,
                            struct snp_child_output *ret,
                            struct snp_err *err) SNP_NODISCARD;
 
 /*
- * All that it prints until its end, added to ret. Its group is gone afterwards. SNP_E_PEER: it
- * failed, had not ended after that many ms, or printed more than ret has room for.
+ * Read its output to the end and append it to ret; its process group is killed. SNP_E_PEER: it
+ * failed, did not end within that many ms, or printed more than ret has room for.
  */
 int snp_child_output_end(struct snp_child_output *output,
                          unsigned ms,
                          struct snp_buf *ret,
                          struct snp_err *err) SNP_NODISCARD;
 
-/* A descriptor that is readable when it has ended; the caller's. -1 with errno. */
+/* A descriptor that becomes readable when the process ends; the caller owns it. -1 with errno. */
 int snp_child_watch(pid_t pid) SNP_NODISCARD;
 
 /*
- * If it has ended: kill what is left of its group, and reap it. True: it is gone, and *ret_status
- * is as of waitpid(). It stays unreaped until then, so its number names nothing else.
+ * If the process has ended: kill the rest of its group, reap it, set *ret_status as waitpid() does
+ * and return true. Until then it stays unreaped, so its number cannot be reused.
  */
 bool snp_child_reap(pid_t pid, int *ret_status);
 

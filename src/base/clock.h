@@ -8,7 +8,7 @@
 uint64_t snp_now_us(void);
 /* CLOCK_REALTIME in microseconds since 1970; for records only, never for deadlines. */
 uint64_t snp_wall_us(void);
-/* CLOCK_THREAD_CPUTIME_ID: what the calling thread has had of a processor, in microseconds. */
+/* CLOCK_THREAD_CPUTIME_ID: processor time of the calling thread, in microseconds. */
 uint64_t snp_cpu_us(void);
 
 #endif

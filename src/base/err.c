@@ -106,7 +106,7 @@ int snp_err_set(struct snp_err *err,
     if (err == NULL) {
         return code;
     }
-    /* An argument may point into err->msg, so nothing is stored before all is formatted. */
+    /* Arguments may point into err->msg, so everything is formatted before anything is stored. */
     char text[sizeof(err->msg) + 64];
     va_list args;
     va_start(args, fmt);

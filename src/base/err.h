@@ -31,43 +31,44 @@ enum snp_code {
 };
 
 /*
- * What helps out of a failure. Who reports it names the way; each front end has words for it of its
- * own (cli/show/remedy.c, mcp/server/remedy.c), so no message here names an option or an argument.
- * The comment says what `name` and `value` are; else there are none.
+ * How to recover from a failure. The reporter names the remedy; each front end has its wording
+ * (cli/show/remedy.c, mcp/server/remedy.c), so no message here names an option or an argument. The
+ * comment gives the meaning of `name` and `value`, if the remedy has them.
  */
 enum snp_remedy_kind {
     SNP_REMEDY_NONE = 0,
-    SNP_REMEDY_RECOVER,        /* value: ways (snp_recover_way) to deal with cells that were lost */
-    SNP_REMEDY_RAISE_LIMIT,    /* name: the limit; value: what would do, -1 = none, 0 = not known */
+    SNP_REMEDY_RECOVER,        /* value: ways (snp_recover_way) to handle lost cells */
+    SNP_REMEDY_RAISE_LIMIT,    /* name: the limit; value: a sufficient one, -1 = none, 0 =
+                                * unknown */
     SNP_REMEDY_SET_LIMIT,      /* name: the limit of the session, value: the new value */
-    SNP_REMEDY_NEAR_NAME,      /* name: the nearest that there is */
-    SNP_REMEDY_OTHER_NAME,     /* give a name that is free */
-    SNP_REMEDY_FORCE,          /* say that it is meant */
-    SNP_REMEDY_RECURSE,        /* it is a folder: say that all of it is meant */
-    SNP_REMEDY_CLEAR_SESSION,  /* name: of the session to be cleared */
+    SNP_REMEDY_NEAR_NAME,      /* name: the nearest existing one */
+    SNP_REMEDY_OTHER_NAME,     /* choose a name that is free */
+    SNP_REMEDY_FORCE,          /* confirm the request */
+    SNP_REMEDY_RECURSE,        /* a folder: confirm that all of it is meant */
+    SNP_REMEDY_CLEAR_SESSION,  /* name: the session to clear */
     SNP_REMEDY_END_SESSION,    /* end one to make room */
-    SNP_REMEDY_NO_SESSION,     /* do without a session that lasts */
-    SNP_REMEDY_TIER,           /* name: the tier that can */
-    SNP_REMEDY_WEAKER_TIER,    /* name: a tier that can, and contains less */
+    SNP_REMEDY_NO_SESSION,     /* use no named session */
+    SNP_REMEDY_TIER,           /* name: a tier that supports it */
+    SNP_REMEDY_WEAKER_TIER,    /* name: a tier that supports it with weaker isolation */
     SNP_REMEDY_ALLOW_DEGRADED, /* run without the control */
     SNP_REMEDY_ALLOW_INEXACT,  /* run with controls that are approximate */
-    SNP_REMEDY_ADD_TEMPLATE,   /* make one of that name */
-    SNP_REMEDY_RENEW_TEMPLATE, /* name: the template to be built anew */
-    SNP_REMEDY_ALLOW_PYTHON,   /* name: path of the interpreter to be allowed */
+    SNP_REMEDY_ADD_TEMPLATE,   /* create a template of that name */
+    SNP_REMEDY_RENEW_TEMPLATE, /* name: the template to rebuild */
+    SNP_REMEDY_ALLOW_PYTHON,   /* name: path of the interpreter to allow */
     SNP_REMEDY_STATE_DIR,      /* keep the state in another folder */
-    SNP_REMEDY_LOG_DIR,        /* say that records are to go there */
-    SNP_REMEDY_LIST_SESSIONS,  /* see which there are, or make one */
-    SNP_REMEDY_LIST_SNAPSHOTS, /* see which there are */
-    SNP_REMEDY_LIST_FILES,     /* see which there are */
-    SNP_REMEDY_FINGERPRINTS,   /* write a file of fingerprints of tools, or write it anew */
-    SNP_REMEDY_DOCTOR,         /* the report on this host says more */
+    SNP_REMEDY_LOG_DIR,        /* confirm that records go there */
+    SNP_REMEDY_LIST_SESSIONS,  /* list sessions, or create one */
+    SNP_REMEDY_LIST_SNAPSHOTS, /* list snapshots */
+    SNP_REMEDY_LIST_FILES,     /* list files */
+    SNP_REMEDY_FINGERPRINTS,   /* write the tool fingerprint file, or rewrite it */
+    SNP_REMEDY_DOCTOR,         /* see the report on this host */
     SNP_REMEDY_KINDS,
 };
 
 enum snp_recover_way {
     SNP_WAY_REPLAY = 1,     /* run the cells again */
     SNP_WAY_SKIP = 2,       /* run the others again */
-    SNP_WAY_CHECKPOINT = 4, /* go on without them */
+    SNP_WAY_CHECKPOINT = 4, /* continue without them */
 };
 
 struct snp_remedy {
@@ -82,7 +83,7 @@ struct snp_err {
     int sys_errno;    /* 0 unless code is SNP_E_SYS */
     char where[48];   /* "function:line" of the first report */
     char msg[456];    /* NUL-terminated, one line, no secrets */
-    char object[136]; /* what it is about; "" = not said */
+    char object[136]; /* the object of the failure; "" = none */
     char limit[24];   /* the limit that was met; "" = none */
     int64_t limit_value;
     struct snp_remedy remedy;
@@ -116,7 +117,7 @@ int snp_err_set(struct snp_err *err,
         }                      \
     } while (0)
 
-/* The next step, unless one has failed: for those where something is put in order at the end. */
+/* Run the next step unless one has failed, for functions that clean up at the end. */
 #define SNP_THEN(r, call) ((r) = (r) == 0 ? (call) : (r))
 
 /* Return SNP_E_NOMEM if there was no memory: for a pointer that is NULL, or a condition. */
@@ -127,15 +128,15 @@ int snp_err_set(struct snp_err *err,
         }                                                         \
     } while (0)
 
-/* As snp_fail, with the way out; name may be NULL. */
+/* As snp_fail, with a remedy; name may be NULL. */
 #define snp_fail_with(err, code, kind, name, value, ...) \
     snp_err_remedy((err), snp_fail((err), (code), __VA_ARGS__), (kind), (name), (value))
 
-/* As snp_fail; the message goes on with "; did you mean 'NEAR'?" if near is not NULL. */
+/* As snp_fail; "; did you mean 'NEAR'?" is appended if near is not NULL. */
 #define snp_fail_near(err, code, near, ...) \
     snp_err_near((err), snp_fail((err), (code), __VA_ARGS__), (near))
 
-/* Add to a report that was just made; code is returned. */
+/* Add a remedy to a report that was just made; returns code. */
 int snp_err_remedy(
     struct snp_err *err, int code, enum snp_remedy_kind kind, const char *name, int64_t value);
 int snp_err_near(struct snp_err *err, int code, const char *near);
@@ -149,8 +150,8 @@ void snp_err_limit(struct snp_err *err, const char *limit, int64_t value);
 const char *snp_remedy_name(enum snp_remedy_kind kind);
 enum snp_remedy_kind snp_remedy_from_name(const char *name);
 /*
- * The words for a way, in the order of the bits: "replay", "skip", "checkpoint"; NULL after
- * the last.
+ * The names of the ways, in the order of the bits: "replay", "skip", "checkpoint"; NULL after the
+ * last.
  */
 extern const char *const snp_recover_ways[];
 

@@ -3,17 +3,17 @@
 #define SNP_BASE_FAULT_H
 
 /*
- * Places where tests let a program die or fail. They exist only in builds with
- * -Dfaults=true (tests/crash/fault.h); in all others each is nothing at all, not even a string.
+ * Points where tests make a program die or fail. They exist only in builds with -Dfaults=true
+ * (tests/crash/fault.h) and compile to nothing in others.
  */
 
 #ifdef SNP_FAULTS
 
 #    include <stdbool.h>
 
-/* A point that is only passed or died at. */
+/* A point that a test can stop or kill the program at. */
 #    define SNP_FAULT(name) snp_fault_pass(name)
-/* A point that can be told to fail: true, and errno is set. */
+/* A point that a test can make fail: returns true and sets errno. */
 #    define SNP_FAULT_FAILS(name) snp_fault_fails(name)
 
 void snp_fault_pass(const char *name);

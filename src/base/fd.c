@@ -137,7 +137,7 @@ int snp_file_read_fd(
     if (ret_len != NULL) {
         *ret_len = buf.len;
     }
-    *ret_text = SNP_TAKE_PTR(buf.data); /* nothing was consumed: it starts at data */
+    *ret_text = SNP_TAKE_PTR(buf.data); /* nothing was consumed, so it starts at data */
     return 0;
 }
 
@@ -181,7 +181,7 @@ static int sync_folder(const char *path)
     if (fd < 0) {
         return -1;
     }
-    /* Some file systems cannot sync a folder; there is nothing more to do on those. */
+    /* Some file systems cannot sync a folder; nothing more can be done there. */
     return fsync(fd) < 0 && errno != EINVAL ? -1 : 0;
 }
 
@@ -314,7 +314,10 @@ int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n
     return snp_send_fds_marked(sock, bytes, n, fds, n_fds, 0);
 }
 
-/* The descriptors of a message: stored while there is room, else closed. Returns how many came. */
+/*
+ * Take the descriptors of a message: store them while there is room, else close them. Returns how
+ * many arrived.
+ */
 static size_t take_fds(struct msghdr *msg, int *fds, size_t *ret_stored)
 {
     size_t came = 0;

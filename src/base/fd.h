@@ -12,10 +12,10 @@
 
 #include "base/err.h"
 
-/* A file, as told from others of its name. */
+/* Identity of a file, to distinguish it from others of the same name. */
 struct snp_file_id {
     dev_t dev;
-    ino_t ino; /* 0 = not known */
+    ino_t ino; /* 0 = unknown */
 };
 
 /* Retry a call that returns -1 with EINTR. Without inner braces: they would count as nesting. */
@@ -37,10 +37,10 @@ int snp_write_all(int fd, const void *bytes, size_t n) SNP_NODISCARD;
 ssize_t snp_read_all(int fd, void *bytes, size_t n) SNP_NODISCARD;
 
 /*
- * Read a whole file of at most max bytes. *ret_text is NUL-terminated and owned by
- * the caller (free); *ret_len without the NUL, may be NULL. Follows no FIFO: what is
- * not a regular file is refused (SNP_E_INVALID). SNP_E_LIMIT if larger; SNP_E_NOT_FOUND.
- * Files of /proc and /sys (size 0) are read to their end.
+ * Read a whole file of at most max bytes. *ret_text is NUL-terminated and owned by the caller
+ * (free); *ret_len without the NUL, may be NULL. Anything but a regular file, such as a FIFO, is
+ * refused (SNP_E_INVALID). SNP_E_LIMIT if larger; SNP_E_NOT_FOUND. Files of /proc and /sys (size 0)
+ * are read to their end.
  */
 int snp_file_read(const char *path,
                   size_t max,
@@ -49,8 +49,8 @@ int snp_file_read(const char *path,
                   struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The two halves of it: path is opened and need not be regular yet; the file is read and only named
- * by path.
+ * The two halves of snp_file_read: open a path, which need not be a regular file yet; read an open
+ * file, for which path is only a name in errors.
  */
 int snp_file_open(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 int snp_file_read_fd(int fd,
@@ -69,8 +69,8 @@ int snp_file_poke(const char *path, const char *text) SNP_NODISCARD;
 int snp_file_pokeat(int dir_fd, const char *path, const char *text) SNP_NODISCARD;
 
 /*
- * Create or replace (temporary file, rename), with mode. After a power cut it may be the old one,
- * or empty.
+ * Create or replace a file (temporary file, rename), with mode. After a power failure it may be the
+ * old file, or empty.
  */
 int snp_file_replace(const char *path,
                      const void *bytes,
@@ -78,7 +78,7 @@ int snp_file_replace(const char *path,
                      unsigned mode,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* The same, synced: it is the new one. */
+/* The same, synced: after a power failure it is the new file. */
 int snp_file_write_atomic(const char *path,
                           const void *bytes,
                           size_t n,
@@ -99,7 +99,7 @@ enum {
 int snp_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t n_fds) SNP_NODISCARD;
 
 /*
- * The same past a filter that looks for the mark in the upper halves of the first and the
+ * The same past a seccomp filter that checks for the mark in the upper halves of the first and the
  * last argument.
  */
 int snp_send_fds_marked(int sock,

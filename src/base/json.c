@@ -52,7 +52,7 @@ int snp_json_parse_any(const char *text, size_t n, json_t **ret, struct snp_err 
         if (json_error_code(&jerr) == json_error_out_of_memory) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
-        /* "... near 'WORD'": what stands there may be nobody's to see, as of /etc/shadow. */
+        /* Drop "... near 'WORD'": the quoted text may be secret, for example from /etc/shadow. */
         char *quoted = strstr(jerr.text, " near '");
         if (quoted != NULL) {
             *quoted = '\0';
@@ -178,7 +178,7 @@ void snp_json_to_remedy(const json_t *object, struct snp_remedy *ret)
     *ret = made.remedy;
 }
 
-/* What else is known of it, as members that are there only if it is. */
+/* Add the details that are known as members. */
 static int details_add(json_t *object, const struct snp_err *err)
 {
     int r = err->sys_errno == 0
@@ -219,7 +219,7 @@ int snp_json_to_err(const json_t *object, struct snp_err *err)
         return snp_fail(err, SNP_E_PEER,
                         "the other side sent an error without a known code or a message");
     }
-    int r = snp_fail(err, code, "%s", message); /* its text has that of errno already */
+    int r = snp_fail(err, code, "%s", message); /* its text already includes that of errno */
     int64_t eno = snp_json_int(object, "errno", 0);
     if (err != NULL && code == SNP_E_SYS && eno > 0 && eno < 4096) {
         err->sys_errno = (int)eno;

@@ -2,10 +2,7 @@
 #ifndef SNP_BASE_JSON_H
 #define SNP_BASE_JSON_H
 
-/*
- * JSON through jansson, with the bounds and the reading habits all of us share.
- * The only module besides its users' calls to json_* that parses text.
- */
+/* JSON through jansson, with shared limits and reading rules. No other module parses JSON text. */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -47,7 +44,7 @@ json_t *snp_json_bytes(const char *bytes, size_t n);
  */
 json_t *snp_json_from_err(const struct snp_err *err);
 int snp_json_to_err(const json_t *object, struct snp_err *err);
-/* SNP_WAY_* as names, and back; others are passed over. */
+/* SNP_WAY_* to names and back; unknown ones are ignored. */
 json_t *snp_json_from_ways(int64_t ways);
 int64_t snp_json_to_ways(const json_t *list);
 json_t *snp_json_from_remedy(const struct snp_remedy *remedy);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log: one write per line on standard error, so that lines of several processes
- * do not mix. Control bytes, backslashes and what is not UTF-8 are written as \xNN.
- * errno is kept. Long lines are cut.
+ * The log: one write per line on standard error, so that lines of several processes do not mix.
+ * Control bytes, backslashes and invalid UTF-8 are written as \xNN. errno is kept. Long lines are
+ * cut.
  */
 #include "base/log.h"
 
@@ -97,7 +97,7 @@ void snp_log(enum snp_log_level level, const char *event, const char *fmt, ...)
     len += escape(text, line + len);
     line[len++] = '\n';
     if (snp_write_all(STDERR_FILENO, line, len) < 0) {
-        errno = saved; /* there is nowhere left to say so */
+        errno = saved; /* a failure to log cannot be reported */
         return;
     }
     errno = saved;

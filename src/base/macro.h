@@ -43,7 +43,7 @@
 #define snp_autofree  snp_cleanup(snp_freep)
 #define snp_autoclose snp_cleanup(snp_closep)
 
-/* Our own bug, never outside data: always compiled in, prints and aborts. */
+/* For our own bugs, never for outside data: always compiled in, prints and aborts. */
 #define SNP_ASSERT(x) ((x) ? (void)0 : snp_assert_failed(#x, __FILE__, __LINE__))
 
 void snp_assert_failed(const char *expr, const char *file, int line) SNP_NORETURN;

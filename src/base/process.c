@@ -13,7 +13,7 @@
 
 enum {
     TEXT_MAX = 4096,
-    START_FIELD = 20, /* fields behind the state in /proc/PID/stat */
+    START_FIELD = 20, /* fields after the state in /proc/PID/stat */
     NUMBER_MAX = 32,
 };
 
@@ -40,7 +40,7 @@ static int read_start(uint64_t pid, uint64_t *ret_start, struct snp_err *err)
     *ret_start = 0;
     SNP_TRY_MEMORY(path, err);
     SNP_TRY(snp_file_read(path, TEXT_MAX, &text, NULL, err));
-    at = strrchr(text, ')'); /* the name before it may hold anything */
+    at = strrchr(text, ')'); /* the name before it may contain anything */
     if (at != NULL && at[1] != '\0' && strchr("ZXx", at[2]) != NULL) {
         return 0;
     }
@@ -62,7 +62,7 @@ uint64_t snp_process_began(uint64_t pid)
     return read_start(pid, &start, &err) < 0 ? 0 : start;
 }
 
-/* Where process numbers mean what they mean here: "BOOT NAMESPACE"; NULL: not known. */
+/* The scope of process numbers: "BOOT NAMESPACE"; NULL: unknown. */
 static char *numbers_place(void)
 {
     snp_autofree char *boot = snp_boot_id();
@@ -88,7 +88,7 @@ void snp_process_mark(uint64_t pid, char out[SNP_PROCESS_MARK_MAX])
                    (unsigned long long)start, place);
 }
 
-/* A number and the space behind it. */
+/* A number and the space after it. */
 static bool take_number(const char **at, uint64_t *ret)
 {
     char number[NUMBER_MAX];
@@ -112,10 +112,10 @@ bool snp_process_is_over(const char *mark)
         return false;
     }
     if (strncmp(place, mark, strcspn(place, " ")) != 0) {
-        return true; /* of before the machine was started */
+        return true; /* from before the last boot */
     }
     if (strcmp(place, mark) != 0) {
-        return false; /* its number means another process here */
+        return false; /* its number means another process in this namespace */
     }
     return (kill((pid_t)pid, 0) < 0 && errno == ESRCH) ||
            (read_start(pid, &now, &err) == 0 && now != start);

@@ -2,10 +2,10 @@
 /*
  * Runtime and state folders.
  *
- * /tmp is shared, so a folder there may have been planted: whoever can write to the
- * runtime folder can pose as the daemon and receive the code of its user. Therefore
- * a folder counts only after it has been opened without following links and its owner
- * and mode have been read from that descriptor.
+ * /tmp is shared, so a folder there may have been planted: a user who can write to the runtime
+ * folder can pose as the daemon and receive another user's code. Therefore a folder is used only
+ * after it has been opened without following links and its owner and mode have been read from that
+ * descriptor.
  */
 #include "base/rundir.h"
 
@@ -62,7 +62,7 @@ int snp_private_dir(const char *path, struct snp_err *err)
     if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
         return snp_fail(err, SNP_E_DENIED, "%s is not a real folder; remove it", path);
     }
-    if (st.st_uid != geteuid()) { /* of a run with sudo, mostly */
+    if (st.st_uid != geteuid()) { /* usually because of an earlier run with sudo */
         return snp_fail(err, SNP_E_DENIED,
                         "%s belongs to user %u, not to you; run as root: chown -R %u %s", path,
                         (unsigned)st.st_uid, (unsigned)geteuid(), path);
@@ -84,7 +84,7 @@ static int dir_make(char *path, mode_t forbidden, char **ret_path, struct snp_er
     if (r < 0) {
         struct stat st;
 
-        /* A link or a file in its place gets the clearer message. */
+        /* Report a link or a file in its place first, as the clearer message. */
         if (lstat(owned, &st) == 0 && !S_ISDIR(st.st_mode)) {
             return snp_fail(err, SNP_E_DENIED, "%s is not a real folder; remove it", owned);
         }
@@ -114,7 +114,7 @@ static int env_path(const char *name, const char **ret_path, struct snp_err *err
     return 0;
 }
 
-/* A folder of the desktop's base directories counts if it is ours; else it is passed over. */
+/* Whether a folder of the desktop's base directories is ours; others are ignored. */
 static bool is_own_dir(const char *path)
 {
     struct stat st;
@@ -140,8 +140,8 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err)
         path = snp_format("%s/snipara-sandbox", xdg);
     } else {
         /*
-         * Where it is by default: AI clients, cron and sudo leave the variable out, and are to find
-         * the same daemon.
+         * The usual place: AI clients, cron and sudo drop the variable but must find the same
+         * daemon.
          */
         (void)snprintf(usual, sizeof(usual), "/run/user/%u", (unsigned)geteuid());
         path = is_own_dir(usual) ? snp_format("%s/snipara-sandbox", usual)
@@ -154,7 +154,7 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err)
                                              "SNIPARA_SANDBOX_RUNTIME_DIR)");
 }
 
-/* The first that is named counts: sessions must not be elsewhere because it cannot be used now. */
+/* The first variable set decides: sessions must not move because a folder is unusable now. */
 int snp_state_dir(char **ret_path, struct snp_err *err)
 {
     const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): one thread */
@@ -249,12 +249,12 @@ void snp_daemon_log_trim(const char *state_dir)
     struct stat st;
 
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > LOG_MAX) {
-        (void)!ftruncate(fd, 0); /* its writers append */
+        (void)!ftruncate(fd, 0); /* writers append */
     }
 }
 
 /*
- * Written whole, then given its name, which fails if another has it already: then that one counts.
+ * Write the key completely, then link it to its name; if the name exists already, that key is used.
  */
 static int key_make(const char *dir, const char *path, struct snp_err *err)
 {
@@ -265,7 +265,7 @@ static int key_make(const char *dir, const char *path, struct snp_err *err)
     snp_autoclose int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = 0;
 
-    /* So few bytes come whole, or not at all. */
+    /* So few bytes are read completely or not at all. */
     if (snp_random_id(suffix) < 0 || getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key)) {
         return snp_fail(err, SNP_E_SYS, "the kernel gave no random numbers");
     }
@@ -350,7 +350,7 @@ void snp_own_folder(const char *folder)
 int snp_own_program(const char *name, char **ret_path, struct snp_err *err)
 {
     /*
-     * Beside us; from bin/ in libexec/, and the other way round; from lib/ and lib/ARCHITECTURE/.
+     * Next to this program; from bin/ in libexec/ and the reverse; from lib/ and lib/ARCHITECTURE/.
      */
     static const char *const folders[] = {"", "../libexec/snipara-sandbox/", "../bin/",
                                           "../../bin/", "../../libexec/snipara-sandbox/"};

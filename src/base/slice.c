@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See sched(7) and sched_setattr(2): since Linux 6.12 sched_runtime of an ordinary thread is how
- * long a turn it asks for. It gets no more of the processor for it in all, and needs no right
- * to it.
+ * See sched(7) and sched_setattr(2): since Linux 6.12 sched_runtime of an ordinary thread is the
+ * length of the time slice it requests. The total share of processor time stays the same, and no
+ * privilege is needed.
  */
 #include "base/slice.h"
 
@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 
 enum {
-    SLICE_NS = 100000 /* the shortest there is */
+    SLICE_NS = 100000 /* the shortest allowed */
 };
 
 void snp_slice_short(void)

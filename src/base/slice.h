@@ -3,9 +3,9 @@
 #define SNP_BASE_SLICE_H
 
 /*
- * The calling thread only passes messages on: have its turns on a processor short, so that they
- * come soon when others compute. What it forks, and other threads, are as before. Nothing comes
- * of it before Linux 6.12.
+ * The calling thread only forwards messages: request short time slices, so that it is scheduled
+ * soon when other threads compute. Threads and processes that it starts are not affected. No effect
+ * before Linux 6.12.
  */
 void snp_slice_short(void);
 

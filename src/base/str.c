@@ -185,7 +185,8 @@ static int unit_shift(const char *unit)
 }
 
 /*
- * ".75" at *p: *ret_part of *ret_whole, digits that cannot matter are skipped. -1 without a digit.
+ * Read ".75" at *p as *ret_part of *ret_whole; digits that cannot matter are skipped. -1 without a
+ * digit.
  */
 static int read_fraction(const char **p, uint64_t *ret_part, uint64_t *ret_whole)
 {
@@ -265,7 +266,7 @@ const char *snp_format_bytes(uint64_t bytes, char *out, size_t out_len)
     return out;
 }
 
-/* How a sequence that starts with a byte of first..last goes on (RFC 3629, section 4). */
+/* Valid continuation of a sequence whose first byte is in first..last (RFC 3629, section 4). */
 struct utf8_row {
     unsigned char first, last; /* range of the lead byte */
     unsigned char low, high;   /* range of the second byte; all after it are 80..BF */
@@ -279,8 +280,8 @@ static const struct utf8_row utf8_rows[] = {
 };
 
 /*
- * Look at the sequence at bytes (n > 0). Returns how many bytes belong together: a whole
- * character (*ret_ok true), or the longest beginning of one that breaks off (false), at least 1.
+ * Look at the sequence at bytes (n > 0). Returns its length, at least 1: of a whole character
+ * (*ret_ok true), or of the longest valid beginning of a broken one (false).
  */
 static size_t utf8_step(const char *bytes, size_t n, bool *ret_ok)
 {
@@ -419,7 +420,7 @@ const char *snp_suggest(const char *text, const char *const *words, size_t n)
             if (d == 0) {
                 return best;
             }
-            most = d - 1; /* only a closer one replaces it */
+            most = d - 1; /* only a closer word replaces it */
         }
     }
     return best;

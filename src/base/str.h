@@ -13,7 +13,7 @@ bool snp_streq(const char *a, const char *b); /* NULL equals only NULL */
 bool snp_has_prefix(const char *text, const char *prefix);
 bool snp_has_suffix(const char *text, const char *suffix);
 
-/* Whole text must be a base-10 integer in range; 0 or -1 (errno ERANGE or EINVAL). */
+/* The whole text must be a base-10 integer in range; 0 or -1 (errno ERANGE or EINVAL). */
 int snp_parse_u64(const char *text, uint64_t *ret) SNP_NODISCARD;
 int snp_parse_i64(const char *text, int64_t *ret) SNP_NODISCARD;
 /* Finite decimal number in the C locale; 0 or -1. */
@@ -30,7 +30,7 @@ const char *snp_format_bytes(uint64_t bytes, char *out, size_t out_len);
 bool snp_utf8_valid(const char *bytes, size_t n);
 /* Number of code points, counting each invalid byte as one. */
 size_t snp_utf8_count(const char *bytes, size_t n);
-/* How many bytes at the end begin a character whose rest is not there. */
+/* Bytes of an incomplete character at the end. */
 size_t snp_utf8_begun(const char *bytes, size_t n);
 /*
  * A copy in which each maximal invalid part is U+FFFD; NUL-terminated, caller frees;
@@ -38,7 +38,7 @@ size_t snp_utf8_begun(const char *bytes, size_t n);
  */
 char *snp_utf8_clean(const char *bytes, size_t n, size_t *ret_len);
 
-/* Edit distance (Damerau, adjacent swaps), at most 64 bytes of each are looked at. */
+/* Edit distance (Damerau, adjacent swaps) of at most the first 64 bytes of each. */
 unsigned snp_edit_distance(const char *a, const char *b);
 /*
  * The closest of n words if it is close enough to be a typo of text, else NULL. Borrowed
@@ -53,9 +53,9 @@ void snp_hex(const void *bytes, size_t n, char *out);
 int snp_random_id(char out[33]) SNP_NODISCARD;
 
 /*
- * One name for a path inside a sandbox, however it is written: without "." and doubled slashes,
- * below /workspace relative to it, and /workspace itself as that. A slash at the end stays. ".."
- * stays, too: what it means depends on links. NULL when out of memory; the caller frees.
+ * The canonical name of a path inside a sandbox: without "." and doubled slashes, below /workspace
+ * relative to it, and /workspace itself as that. A slash at the end stays. ".." stays, too: what it
+ * means depends on links. NULL when out of memory; the caller frees.
  */
 char *snp_path_plain(const char *path);
 

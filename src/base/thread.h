@@ -6,7 +6,7 @@
 
 #include "base/macro.h"
 
-/* A thread that no signal reaches. 0 or errno. */
+/* Start a thread with all signals blocked. 0 or errno. */
 int snp_thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg) SNP_NODISCARD;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times for people. Clocks may jump: what lies in the future is "just now". */
+/* Times for people. Clocks may jump: a time in the future is "just now". */
 #include "base/cli/human.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON as text. Places are found in a copy of the same length in which what JSON does not have
- * (comments, last commas) is blank; what is written comes from the original. The copy has been
- * parsed before it is scanned, so the scanner may rely on well-formed JSON.
+ * JSON as text. Positions are found in a copy of the same length in which non-JSON (comments,
+ * trailing commas) is blanked; output is taken from the original. The copy is parsed before it is
+ * scanned, so the scanner may rely on well-formed JSON.
  */
 #include "base/cli/json_text.h"
 
@@ -23,7 +23,7 @@ static void blank(char *text, size_t from, size_t to)
     }
 }
 
-/* The length of the comment at the front, 0 if there is none; one without its end goes to n. */
+/* The length of the comment at the front, 0 if there is none; an unterminated one extends to n. */
 static size_t comment_length(const char *text, size_t n)
 {
     const char *end;
@@ -47,7 +47,7 @@ static size_t blanks_skip(const char *text, size_t n, size_t i)
     return i;
 }
 
-/* Past the string that begins at i. */
+/* The position after the string that begins at i. */
 static size_t string_skip(const char *text, size_t n, size_t i)
 {
     for (i++; i < n && text[i] != '"'; i++) {
@@ -56,7 +56,7 @@ static size_t string_skip(const char *text, size_t n, size_t i)
     return i + 1;
 }
 
-/* A comma before a closing bracket that stands after a value. */
+/* Blank a comma that stands between a value and a closing bracket. */
 static void last_comma_blank(char *text, size_t comma, size_t bracket)
 {
     size_t before = comma;
@@ -73,7 +73,7 @@ static void last_comma_blank(char *text, size_t comma, size_t bracket)
 static char *strict_copy(const char *text, size_t n)
 {
     char *copy = snp_need(malloc(n + 1));
-    size_t comma = n; /* the last one, if only blanks came since */
+    size_t comma = n; /* the last one, if followed only by blanks */
     size_t i = 0;
 
     if (copy == NULL) {
@@ -104,9 +104,9 @@ static char *strict_copy(const char *text, size_t n)
     return copy;
 }
 
-/* Places -------------------------------------------------------------------------------------- */
+/* Positions ----------------------------------------------------------------------------------- */
 
-/* Past the value that begins at i. */
+/* The position after the value that begins at i. */
 static size_t value_skip(const char *text, size_t n, size_t i)
 {
     int depth = 0;
@@ -154,7 +154,7 @@ static bool member_find(
 
 /* Writing ------------------------------------------------------------------------------------- */
 
-/* The file, and its copy to look at. */
+/* The file, and its strict copy. */
 struct json_source {
     const char *text;
     const char *strict;
@@ -171,7 +171,7 @@ static int member_insert(const struct json_source *source,
                          struct snp_buf *out)
 {
     size_t next = blanks_skip(source->strict, source->n, i + 1);
-    size_t shown = blanks_skip(source->text, source->n, i + 1); /* less, if there is a comment */
+    size_t shown = blanks_skip(source->text, source->n, i + 1); /* less if a comment follows */
     bool is_empty = source->strict[next] == '}';
     int r = snp_buf_add(out, source->text, i + 1);
 
@@ -223,7 +223,7 @@ int snp_json_text_parse(const char *text, size_t n, json_t **ret, struct snp_err
                                           : snp_json_parse(strict, n, ret, err);
 }
 
-/* What is written must be what was meant: the old value with the entry in it. */
+/* Verify the output: it must parse to the old value with the entry put in. */
 static int check(const json_t *old,
                  const struct snp_json_entry *entry,
                  const struct snp_buf *made,

@@ -3,9 +3,8 @@
 #define SNP_BASE_CLI_JSON_TEXT_H
 
 /*
- * Somebody's JSON file, edited as text: order, blanks, numbers and comments of its owner stay. Read
- * as editors read their settings: with comments, a comma before a closing bracket and a byte
- * order mark.
+ * Edit a user's JSON file as text: its order, blanks, numbers and comments stay. Comments, a comma
+ * before a closing bracket and a byte order mark are accepted, as in editors' settings.
  */
 
 #include "base/buf.h"
@@ -19,14 +18,15 @@ struct snp_json_entry {
 };
 
 /*
- * The object in n bytes of text; empty or blank = {}. New reference. SNP_E_INVALID: there is none.
+ * Parse the object in n bytes of text; empty or blank = {}. New reference. SNP_E_INVALID: no
+ * object.
  */
 int snp_json_text_parse(const char *text, size_t n, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;
 
 /*
- * Append to out the text with the entry in it; what is there of its name is replaced, all else
- * stays as it is written. SNP_E_INVALID: it is no JSON object, or the group is none.
+ * Append to out the text with the entry put in. An existing entry of that name is replaced;
+ * everything else is unchanged. SNP_E_INVALID: not a JSON object, or the group is not one.
  */
 int snp_json_text_put(const char *text,
                       size_t n,

@@ -2,11 +2,11 @@
 #ifndef SNP_BASE_CLI_NEED_H
 #define SNP_BASE_CLI_NEED_H
 
-/* Memory that a command cannot do without: where there is none it says so and ends with 1. */
+/* Memory that a command requires: without it the command prints an error and exits with 1. */
 
 #include "base/macro.h"
 
-/* memory, which is not NULL. */
+/* Return memory, which is not NULL. */
 void *snp_need(void *memory) __attribute__((returns_nonnull));
 /* A copy; the caller frees. NULL of NULL. */
 char *snp_need_copy(const char *text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The option parser: one pass over the words, a slot per row of the table. Which words
- * are values is decided by the table alone, never by what the words look like.
+ * The option parser: one pass over the words, a slot per row of the table. Only the table decides
+ * which words are values, never their form.
  */
 
 #include "base/cli/opt.h"
@@ -18,8 +18,8 @@
 enum {
     OPTIONS_MAX = 64,
     TEXT_SHOWN = 60,
-    OPTIONS_SHOWN = 3,    /* where a word is too many */
-    HELP_COLUMN_MAX = 30, /* help starts no further right */
+    OPTIONS_SHOWN = 3,    /* in the error for one word too many */
+    HELP_COLUMN_MAX = 30, /* help starts at this column at most */
     HELP_GAP = 2,
     USAGE_MAX_BYTES = 128,
 };
@@ -44,7 +44,7 @@ struct snp_opts {
     bool want_help;
 };
 
-/* The words still to be read. */
+/* The words not read yet. */
 struct argument_cursor {
     int argc;
     char *const *argv;
@@ -132,7 +132,7 @@ static void set_switch(struct snp_opts *opts, size_t i, bool is_on)
     opts->slots[i].text = is_on ? "true" : "false";
 }
 
-/* The value of an option that was not joined to it: the next word. */
+/* The value of an option that is not joined to it: the next word. */
 static int next_value(struct argument_cursor *words,
                       const char *shown,
                       const struct snp_opt *opt,
@@ -146,7 +146,7 @@ static int next_value(struct argument_cursor *words,
     return 0;
 }
 
-/* "--no-x" of a boolean x; its row, or -1. */
+/* The row of boolean x for "--no-x", or -1. */
 static int find_negated(const struct snp_opt_spec *spec, const char *name, size_t n)
 {
     static const char prefix[] = "no-";
@@ -256,7 +256,7 @@ static int read_words(struct snp_opts *opts, struct argument_cursor *words, stru
     return r;
 }
 
-/* One word too many: what the others mean, and which options take a value. */
+/* Report one word too many, with the meaning of the others and the options that take a value. */
 static int too_many(const struct snp_opt_spec *spec, const char *word, struct snp_err *err)
 {
     snp_autobuf struct snp_buf takes = {0};
@@ -301,7 +301,7 @@ static int check_args(const struct snp_opts *opts, struct snp_err *err)
     return 0;
 }
 
-/* --help among the words that are no option's value wins over every mistake before it. */
+/* --help takes precedence over earlier mistakes, unless it is the value of an option. */
 static bool has_help(const struct snp_opt_spec *spec, int argc, char *const *argv)
 {
     for (int i = 0; i < argc && !snp_streq(argv[i], "--"); i++) {
@@ -441,7 +441,7 @@ const char *snp_opt_usage(const struct snp_opt_spec *spec, char *out, size_t out
     return out;
 }
 
-/* One paragraph, the cursor of the output already at column `indent`. */
+/* Print one paragraph; the output's cursor is at column `indent` already. */
 static void wrap_paragraph(FILE *out, const char *text, size_t n, unsigned indent, unsigned width)
 {
     snp_term_fill_to(out, text, n, indent, indent, width);
@@ -478,7 +478,7 @@ static int option_label(const struct snp_opt *opt, char *out, size_t out_len)
                     opt->metavar == NULL ? "" : " ", opt->metavar == NULL ? "" : opt->metavar);
 }
 
-/* label, then help in the column, on a line of its own where the label is too long. */
+/* Print a label, then help in its column, on the next line if the label is too long. */
 static void print_row(
     FILE *out, const char *label, const char *help, unsigned column, unsigned width)
 {

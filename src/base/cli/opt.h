@@ -64,10 +64,9 @@ struct snp_opt_spec {
 struct snp_opts;
 
 /*
- * Parse argv[0..argc), the words after the command's name. Texts are borrowed from
- * argv. *ret is the caller's: snp_opts_free(). SNP_E_INVALID: one line that says what
- * is wrong, with the nearest name for an unknown option. --help anywhere before `--`
- * makes snp_opts_help() true, and then nothing else is checked.
+ * Parse argv[0..argc), the words after the command's name. Texts are borrowed from argv. *ret is
+ * the caller's: snp_opts_free(). SNP_E_INVALID: one line, with the nearest name for an unknown
+ * option. With --help anywhere before `--`, snp_opts_help() is true and nothing else is checked.
  */
 int snp_opts_parse(const struct snp_opt_spec *spec,
                    int argc,
@@ -80,8 +79,8 @@ SNP_DEFINE_CLEANUP(struct snp_opts *, snp_opts_free)
 bool snp_opts_help(const struct snp_opts *opts);
 
 /*
- * Values by long name; a name that is not in the table is our bug (assertion). Given
- * twice, the last one counts, except for lists.
+ * Values by long name; a name that is not in the table is our bug (assertion). The last value wins,
+ * except for lists.
  */
 bool snp_opts_given(const struct snp_opts *opts, const char *name);
 bool snp_opts_flag(const struct snp_opts *opts, const char *name, bool fallback);
@@ -95,15 +94,15 @@ size_t snp_opts_n_args(const struct snp_opts *opts);
 const char *snp_opts_arg(const struct snp_opts *opts, size_t i);
 /* All of them, NULL-terminated. Borrowed from opts. */
 const char *const *snp_opts_args(const struct snp_opts *opts);
-/* Whether `--` was written; *ret_before (may be NULL) = how many positionals came before it. */
+/* Whether `--` was given; *ret_before (may be NULL) = number of positionals before it. */
 bool snp_opts_dashes(const struct snp_opts *opts, size_t *ret_before);
 
-/* The row of an option, by its place in the table; text as given, NULL = not given. */
+/* The text of an option as given, by its row in the table; NULL = not given. */
 const char *snp_opts_text_at(const struct snp_opts *opts, size_t i);
 
-/* "[OPTIONS] [CODE]" as it stands after the command's name, into out; returns out. */
+/* Write "[OPTIONS] [CODE]", the part after the command's name, into out; returns out. */
 const char *snp_opt_usage(const struct snp_opt_spec *spec, char *out, size_t out_len);
-/* The sections "Arguments:" and "Options:", wrapped to width columns. */
+/* Print the sections "Arguments:" and "Options:", wrapped to width columns. */
 void snp_opt_print(FILE *out, const struct snp_opt_spec *spec, unsigned width);
 /* Print text filled to width columns, every line after `indent` blanks; '\n' stays a break. */
 void snp_opt_wrap(FILE *out, const char *text, unsigned indent, unsigned width);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The pager is a program of the user's, run without a shell: its words are parted at blanks.
- */
+/* The user's pager is run without a shell: its command is split at blanks. */
 #include "base/cli/pager.h"
 
 #include <errno.h>
@@ -36,7 +34,7 @@ static const char *pager_command(void)
     return own != NULL ? own : usual != NULL ? usual : "less";
 }
 
-/* Part text (changed) into words; their number, 0 = none or too many. */
+/* Split text (modified) into words; returns their number, 0 = none or too many. */
 static size_t words_part(char *text, char *words[WORDS_MAX + 1])
 {
     size_t n = 0;
@@ -58,7 +56,7 @@ static size_t words_part(char *text, char *words[WORDS_MAX + 1])
     }
 }
 
-/* What git gives it: quit if it fits one page, pass colours, leave the screen. */
+/* The options git uses: quit if it fits one page, pass colours, leave the screen. */
 static void less_options(void)
 {
     (void)setenv("LESS", "FRX", 0); /* NOLINT(concurrency-mt-unsafe) */
@@ -77,7 +75,7 @@ static int pager_start(char *const *words, int in_fd, pid_t *ret_pid)
     return eno;
 }
 
-/* True if a pager took it, all or as much as it wanted. */
+/* True if a pager ran, whether or not it read everything. */
 static bool pager_run(const char *text, size_t n)
 {
     snp_autofree char *command = snp_need_copy(pager_command());
@@ -96,7 +94,7 @@ static bool pager_run(const char *text, size_t n)
     eno = pager_start(words, pair[0], &pid);
     snp_closep(&pair[0]);
     if (eno == 0) {
-        /* Ctrl-C is for the pager. One that ends early has seen enough. */
+        /* Ctrl-C is for the pager. If it quits early, that is no error. */
         (void)sigaction(SIGINT, &ignore, &before);
         is_whole = snp_write_all(pair[1], text, n) == 0 || errno == EPIPE;
         snp_closep(&pair[1]);

@@ -8,9 +8,10 @@
 #include <stddef.h>
 
 /*
- * Write text (safe for a terminal already, colours included) to standard output. On a terminal
- * through the pager: SNIPARA_SANDBOX_PAGER, else PAGER, else less; "" or "cat": none. Elsewhere,
- * with want_pager false, or if there is none: as it is. 0, or -1 if standard output is broken.
+ * Write text (already safe for a terminal, colours included) to standard output. On a terminal it
+ * goes through the pager: SNIPARA_SANDBOX_PAGER, else PAGER, else less; "" or "cat": none.
+ * Elsewhere, without a pager or with want_pager false it is written directly. 0, or -1 if standard
+ * output is broken.
  */
 int snp_pager_write(const char *text, size_t n, bool want_pager);
 

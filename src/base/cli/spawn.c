@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Running programs to their end. They stay in our process group, so Ctrl-C reaches them too.
- */
+/* Run programs and wait for them. They stay in our process group, so Ctrl-C reaches them too. */
 #include "base/cli/spawn.h"
 
 #include <errno.h>
@@ -20,7 +18,7 @@ enum {
     CHUNK = 16 << 10
 };
 
-/* Our environment without what makes a Python behave differently. NULL when out of memory. */
+/* Our environment without variables that change how Python behaves. NULL when out of memory. */
 static char **environment(void)
 {
     size_t n = 0;
@@ -88,7 +86,7 @@ int snp_spawn_status(const char *const *argv,
     snp_closep(&pair[1]);
     if (r == 0) {
         r = out == NULL ? 0 : collect(pair[0], out, err);
-        snp_closep(&pair[0]); /* a program that says too much ends */
+        snp_closep(&pair[0]); /* ends a program that prints too much */
         if (SNP_RETRY(waitpid(pid, &status, 0)) < 0) {
             status = -1;
         }

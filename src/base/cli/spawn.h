@@ -8,19 +8,24 @@
 #include "base/err.h"
 
 /*
- * Run argv (found in PATH) to its end. out: takes its standard output, up to its cap; NULL:
- * that goes to our standard error. Standard input is /dev/null; variables PYTHON* are
- * not passed on. 0 when it exited with 0; SNP_E_SYS: it could not be run; SNP_E_PEER: it failed.
+ * Run argv (found in PATH) until it exits. out: receives its standard output, up to its cap; NULL:
+ * that goes to our standard error. Standard input is /dev/null; PYTHON* variables are not passed. 0
+ * when it exited with 0; SNP_E_SYS: it could not be run; SNP_E_PEER: it failed.
  */
 int snp_spawn(const char *const *argv, struct snp_buf *out, struct snp_err *err) SNP_NODISCARD;
 
-/* The same, but any exit status is an answer: *ret_status. SNP_E_PEER: ended by a signal. */
+/*
+ * The same, but any exit status is success and stored in *ret_status. SNP_E_PEER: ended by a
+ * signal.
+ */
 int snp_spawn_status(const char *const *argv,
                      struct snp_buf *out,
                      int *ret_status,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* Become a program of ours beside this one, with the same arguments. Only returns if that fails. */
+/*
+ * Execute one of our programs in the same folder with the same arguments. Returns only on failure.
+ */
 int snp_become(const char *name, char *const *argv, struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Terminals: colours where they are wanted, and nothing hostile ever. */
+/* Terminals: colours if wanted, and never hostile sequences. */
 
 #include "base/cli/term.h"
 
@@ -23,7 +23,7 @@ enum {
     /* bytes of output per byte of input, at most: "\u202e" of three, "\xNN" of one */
     ESCAPE_MAX_FACTOR = 6,
     GAP = 2,
-    LAST_MIN = 12, /* columns that the last one of a table needs */
+    LAST_MIN = 12, /* minimum columns of a table's last column */
     CUT_LEN = 3,
 };
 
@@ -105,12 +105,12 @@ char *snp_term_line(const char *bytes, size_t n)
     }
     snp_buf_init(&shown, n * ESCAPE_MAX_FACTOR + 1);
     (void)snp_need(snp_escape(&shown, line, n) < 0 ? NULL : snp_buf_cstr(&shown));
-    return SNP_TAKE_PTR(shown.data); /* nothing was consumed: it starts at data */
+    return SNP_TAKE_PTR(shown.data); /* nothing was consumed, so it starts at data */
 }
 
 /* ---- lines ---- */
 
-/* The bytes of a word: up to a blank, or up to the end of a command. */
+/* Bytes of a word: up to a blank, or to the end of a command. */
 static size_t word_len(const char *text, size_t n)
 {
     static const char command[] = "snipara-sandbox ";
@@ -241,7 +241,7 @@ void snp_table_style(struct snp_table *table, enum snp_style style)
     table->cells[table->n_cells - 1].style = style;
 }
 
-/* The bytes of at most `most` characters of valid UTF-8. */
+/* Bytes of the first `most` characters of valid UTF-8. */
 static size_t bytes_of(const char *text, size_t most)
 {
     size_t at = 0;
@@ -257,11 +257,11 @@ static size_t bytes_of(const char *text, size_t most)
     return at;
 }
 
-/* Printed in at most so many columns; how many it took. */
+/* Print at most `most` columns of a cell; returns the columns used. */
 static size_t print_cut(FILE *stream, struct snp_cell *cell, enum snp_style style, size_t most)
 {
     if (cell->columns > most && most > CUT_LEN) {
-        /* There were more bytes than these. */
+        /* The text was cut. */
         memcpy(cell->text + bytes_of(cell->text, most - CUT_LEN), CUT, CUT_LEN + 1);
         cell->columns = most;
     }
@@ -270,8 +270,8 @@ static size_t print_cut(FILE *stream, struct snp_cell *cell, enum snp_style styl
 }
 
 /*
- * On a terminal lines are not broken by it: the last column is cut. False: that would leave too
- * little of it.
+ * Fit the columns to a terminal by cutting the last one, so that lines do not wrap. False: too
+ * little of it would be left.
  */
 static bool widths_fit(FILE *stream, const struct snp_table *table, size_t *widths)
 {
@@ -296,7 +296,7 @@ static bool widths_fit(FILE *stream, const struct snp_table *table, size_t *widt
 }
 
 /*
- * A row below the other, each as its first cell and then "Head value, Head value" in lines
+ * Print rows one below another, each as its first cell and then "Head value, Head value" in lines
  * that fit.
  */
 static void print_records(FILE *stream, const struct snp_table *table)

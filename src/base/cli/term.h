@@ -3,8 +3,8 @@
 #define SNP_BASE_CLI_TERM_H
 
 /*
- * What may be shown on a terminal. Text of a sandboxed program is hostile: on a
- * terminal its control characters are shown, never obeyed; in a pipe it stays as it is.
+ * Output for terminals. Text of a sandboxed program is hostile: on a terminal its control
+ * characters are displayed, never interpreted; in a pipe it is unchanged.
  */
 
 #include <stdbool.h>
@@ -28,11 +28,11 @@ bool snp_term_has_color(FILE *stream);
 /* Columns: of the terminal, else of COLUMNS, else 80; 40 to 200. */
 unsigned snp_term_width(FILE *stream);
 
-/* What begins a style on this stream, and what ends it; "" where there is no colour. */
+/* The codes that begin and end a style on this stream; "" without colour. */
 const char *snp_term_code(FILE *stream, enum snp_style style);
 #define SNP_TERM_PLAIN "\033[0m"
 
-/* Print text (trusted) in a style, plain where there is no colour. */
+/* Print text (trusted) in a style, plain without colour. */
 void snp_term_put(FILE *stream, enum snp_style style, const char *text);
 
 /*
@@ -42,22 +42,18 @@ void snp_term_put(FILE *stream, enum snp_style style, const char *text);
 int snp_term_write(FILE *stream, const char *bytes, size_t n) SNP_NODISCARD;
 
 /*
- * Print a text without line ends, on a terminal broken at blanks where it would not fit: it begins
- * at column `at`, further lines at `indent`. A command of ours is not broken, so that it can be
- * pasted, nor is a word.
+ * Print a text without line ends. On a terminal it wraps at blanks: it begins at column `at`,
+ * further lines at `indent`. Words, and our commands (for pasting), are not broken.
  */
 void snp_term_fill(FILE *stream, const char *text, size_t at, size_t indent);
-/* The same with another width than the terminal's. */
+/* The same with an explicit width. */
 void snp_term_fill_to(
     FILE *stream, const char *text, size_t n, size_t at, size_t indent, size_t width);
-/* "label: text", the text a line (snp_term_line) or our own. */
+/* Print "label: text"; text is safe (snp_term_line) or our own. */
 void snp_term_note(FILE *stream, enum snp_style style, const char *label, const char *text);
-/*
- * Untrusted text from column `at` on, which each of its lines begins at; in a pipe it stays as
- * it is.
- */
+/* Print untrusted text with each line starting at column `at`; in a pipe it is unchanged. */
 void snp_term_text(FILE *stream, const char *bytes, size_t n, size_t at);
-/* Print lines of our own so; further lines are indented by 2 more than the first. */
+/* Print our own lines wrapped; further lines are indented by 2 more than the first. */
 void snp_term_printf(FILE *stream, const char *fmt, ...) SNP_PRINTF(2, 3);
 
 /* Untrusted bytes as one line, escaped; the caller frees. */
@@ -82,7 +78,7 @@ struct snp_table {
 
 void snp_table_add(struct snp_table *table, const char *text); /* NULL reads as "" */
 void snp_table_addf(struct snp_table *table, const char *fmt, ...) SNP_PRINTF(2, 3);
-/* Of the cell that was added last. */
+/* Style the cell that was added last. */
 void snp_table_style(struct snp_table *table, enum snp_style style);
 /*
  * Print it: columns aligned, plain in a pipe, coloured on a terminal; `nothing` if it has no rows;

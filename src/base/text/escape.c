@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Showing untrusted text: what a terminal would obey, and what shows text in another order than
- * it has or not at all, is written out.
+ * Display untrusted text: terminal controls, and characters that reorder or hide text, are escaped.
  */
 #include "base/text/escape.h"
 
@@ -32,10 +31,7 @@ static uint32_t decode(const char *bytes, size_t len)
     return point;
 }
 
-/*
- * Ranges a terminal obeys, or that show text in another order than it has, or as nothing
- * (but joiners).
- */
+/* Characters that terminals interpret, reorder or hide (except joiners). */
 static bool is_hostile(uint32_t point)
 {
     static const struct {
@@ -54,7 +50,7 @@ static bool is_hostile(uint32_t point)
     return false;
 }
 
-/* Bytes at the front that are shown as they are: most text is nothing else. */
+/* Bytes at the front that need no escaping: usually all of the text. */
 static size_t plain_length(const char *bytes, size_t n)
 {
     size_t i = 0;
@@ -102,7 +98,8 @@ char *snp_shell_word(const char *text)
     if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
         return strdup(text);
     }
-    snp_buf_init(&out, 4 * strlen(text) + 3); /* each may be a quote; two around them and a NUL */
+    snp_buf_init(&out, 4 * strlen(text) + 3); /* each byte may be a quote; two around them and a
+                                               * NUL */
     r = snp_buf_adds(&out, "'");
     for (const char *c = text; *c != '\0' && r == 0; c++) {
         r = *c == '\'' ? snp_buf_adds(&out, "'\\''") : snp_buf_add(&out, c, 1);

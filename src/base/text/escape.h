@@ -2,22 +2,22 @@
 #ifndef SNP_BASE_TEXT_ESCAPE_H
 #define SNP_BASE_TEXT_ESCAPE_H
 
-/* Untrusted text, made safe to look at. */
+/* Make untrusted text safe to display. */
 
 #include <stddef.h>
 
 #include "base/buf.h"
 
 /*
- * Append untrusted bytes so that no terminal obeys them: control characters other than
- * newline and tab as \xNN, C1 controls and direction overrides as \uNNNN, invalid UTF-8 as \xNN.
- * SNP_E_LIMIT or SNP_E_NOMEM of the buffer.
+ * Append untrusted bytes so that no terminal interprets them: control characters except newline and
+ * tab as \xNN, C1 controls and direction overrides as \uNNNN, invalid UTF-8 as \xNN. SNP_E_LIMIT or
+ * SNP_E_NOMEM of the buffer.
  */
 int snp_escape(struct snp_buf *out, const char *bytes, size_t n) SNP_NODISCARD;
 
 /*
- * As one word of a shell, for a command that is shown to be pasted: names of a stranger's folders
- * and files may be commands. The caller frees; NULL when out of memory.
+ * Quote text as one shell word, for commands that are shown for pasting: untrusted names of folders
+ * and files may contain commands. The caller frees; NULL when out of memory.
  */
 char *snp_shell_word(const char *text) SNP_NODISCARD;
 

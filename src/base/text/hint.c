@@ -10,7 +10,7 @@ enum {
 
 static const struct hint_row {
     const char *cause;
-    const char *words[3]; /* by reader; NULL: what the result says itself */
+    const char *words[3]; /* by reader; NULL: use the hint of the result */
 } rows[] = {
     {"no such file",
      {"Only files of the session are in the sandbox. Show a folder as /workspace with "
@@ -124,7 +124,7 @@ const char *snp_hint_cause(size_t i)
     return i < SNP_ARRAY_LEN(rows) ? rows[i].cause : NULL;
 }
 
-/* The package is not for code inside: that is there already. */
+/* The package is already present for code inside; no hint suggests installing it. */
 static const char own_module[] = "snipara_sandbox";
 static const char own_words[] =
     "This code runs in a sandbox already. Import snipara_sandbox in your own program, outside.";
@@ -148,7 +148,7 @@ const char *snp_hint_of(const json_t *object, enum snp_hint_reader reader)
     return words != NULL ? words : own[0] == '\0' ? NULL : own;
 }
 
-/* Which template has it, or the command that makes one. */
+/* The template that has the module, or the command that makes one. */
 static json_t *module_words(const json_t *module, bool is_person)
 {
     const char *name = snp_json_str(module, "name", "");
@@ -167,7 +167,7 @@ static json_t *module_words(const json_t *module, bool is_person)
                         name, first, first);
 }
 
-/* The key of the limit of a denial, which begins its rule; for people as an option. */
+/* The limit key of a denial, which begins its rule; for people as an option. */
 static void limit_key(const json_t *denial, bool is_person, char key[KEY_BYTES])
 {
     const char *rule = snp_json_str(denial, "rule", "");
@@ -186,7 +186,7 @@ static json_t *limit_words(const json_t *denial, bool is_person)
     return json_sprintf(is_person ? "--%s raises it" : "the limit %s raises it", key);
 }
 
-/* The limit that a write or create reached, if a denial names it; else key is "". */
+/* Find the limit that a write or create reached, if a denial names one; else key is "". */
 static void full_find(const json_t *denials, bool is_person, char key[KEY_BYTES])
 {
     key[0] = '\0';
@@ -201,7 +201,7 @@ static void full_find(const json_t *denials, bool is_person, char key[KEY_BYTES]
     }
 }
 
-/* full: the limit that files reached; the hint names only this one. */
+/* full: the limit that files reached; the hint names only that limit. */
 static void fill(json_t *object, enum snp_hint_reader reader, const char *full)
 {
     const json_t *module = json_object_get(object, "module");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kind of image something is: its bytes say it, not its name. */
+/* Detect the type of an image by its first bytes, not by its name. */
 #include "base/text/image.h"
 
 #include <string.h>

@@ -2,11 +2,11 @@
 #ifndef SNP_BASE_TEXT_IMAGE_H
 #define SNP_BASE_TEXT_IMAGE_H
 
-/* Which image something is. */
+/* Detect image types. */
 
 #include <stddef.h>
 
-/* "image/png", ... by the first bytes; NULL: none that is shown to anybody. Static. */
+/* "image/png", ... from the first bytes; NULL: not an image that is displayed. Static. */
 const char *snp_image_type(const char *bytes, size_t n);
 
 #endif

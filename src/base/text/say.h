@@ -3,8 +3,8 @@
 #define SNP_BASE_TEXT_SAY_H
 
 /*
- * A text that is put together from pieces. The first failure is kept and nothing is added after it,
- * so that only whoever uses the text needs to look.
+ * Build a text from pieces. The first failure is kept and later additions are ignored, so only the
+ * user of the finished text checks for errors.
  *
  *     snp_autosay struct snp_say text = SNP_SAY(TEXT_MAX);
  *     snp_say(&text, "Snapshot ");
@@ -27,12 +27,12 @@ struct snp_say {
 void snp_say_done(struct snp_say *say);
 
 void snp_say(struct snp_say *say, const char *fmt, ...) SNP_PRINTF(2, 3);
-/* As it is. */
+/* Append bytes unchanged. */
 void snp_say_bytes(struct snp_say *say, const char *bytes, size_t n);
-/* Untrusted, on one line of at most max characters; of JSON whatever is no string is empty. */
+/* Append untrusted text on one line of at most max characters; JSON other than a string is "". */
 void snp_say_line(struct snp_say *say, const char *text, size_t max);
 void snp_say_string(struct snp_say *say, const json_t *string, size_t max);
-/* Untrusted, cleaned and cut (snp_text_add). */
+/* Append untrusted text, cleaned and cut (snp_text_add). */
 void snp_say_text(struct snp_say *say, const char *bytes, size_t n, size_t max);
 
 /* The text so far, NUL-terminated; "" after a failure. Borrowed. */

@@ -17,7 +17,7 @@ enum {
     FILES_BYTES = 64 << 10,
 };
 
-/* part: of the member, NULL = it is about the member as a whole. */
+/* part: of the member, NULL = the member as a whole. */
 static void add(json_t *lines, const char *member, const char *part, struct snp_say *text)
 {
     if (text->r == 0 && text->buf.len > 0) {
@@ -63,7 +63,7 @@ char *snp_summary_end(const json_t *result, enum snp_hint_reader reader)
     }
     if (strcmp(status, "killed") == 0 &&
         (name == NULL || (is_model && json_is_object(json_object_get(result, "error"))))) {
-        return NULL; /* the error says it */
+        return NULL; /* the error explains it */
     }
     if (text != NULL && is_model && strcmp(status, "timeout") == 0 && ms > 0) {
         return snp_format("%s after %g seconds", text, (double)ms / 1000);
@@ -78,7 +78,10 @@ char *snp_summary_limit(const json_t *result, enum snp_hint_reader reader)
     const json_t *limit = json_object_get(result, "limit");
     const char *key = snp_json_str(limit, "key", "?");
     const char *text = snp_json_str(limit, "text", "?");
-    /* An open session takes another time limit with each cell, others from `sessions set`. */
+    /*
+     * An open session can change the time limit with each cell, its other limits with `sessions
+     * set`.
+     */
     const bool is_fixed =
         json_is_string(json_object_get(result, "name")) && strcmp(key, "timeout") != 0;
 
@@ -166,7 +169,10 @@ json_t *snp_summary_files(const json_t *result, size_t most)
 
 /* The session ------------------------------------------------------------------------------- */
 
-/* Whether files are undone too depends on the copy of the workspace that the cell began with. */
+/*
+ * Whether file changes are undone depends on the copy of the workspace made at the start of the
+ * cell.
+ */
 static const char *state_text(const json_t *result)
 {
     static const struct {
@@ -243,7 +249,7 @@ static void add_puts(json_t *lines, const json_t *puts)
     add(lines, "restored", "missing_puts", &text);
 }
 
-/* Nothing of a session that was restored whole. */
+/* Add no line for a session that was restored completely. */
 static void add_restored(json_t *lines, const json_t *restored, size_t most)
 {
     const json_t *failed = json_object_get(restored, "failed");

@@ -15,8 +15,8 @@
 #include "base/text/hint.h"
 
 /*
- * How a cell ended that was stopped: for people a phrase after its status, for models a sentence.
- * NULL = its error or exit code says it. The caller frees.
+ * How a stopped cell ended: for people a phrase after its status, for models a sentence. NULL = its
+ * error or exit code explains it. The caller frees.
  */
 char *snp_summary_end(const json_t *result, enum snp_hint_reader reader);
 
@@ -30,23 +30,23 @@ char *snp_summary_limit(const json_t *result, enum snp_hint_reader reader);
  */
 json_t *snp_summary_files(const json_t *result, size_t most);
 
-/* Whether a path lies in a folder that tests and tools fill automatically, such as __pycache__. */
+/* Whether a path is in a folder that tests and tools fill automatically, such as __pycache__. */
 bool snp_summary_is_cache(const char *path);
 
 /*
  * The lines of `restarted`, `state`, `transaction`, `checkpoint` and `restored` in the order of
- * printing; a text is one sentence or a list. At most `most` of what was not restored are named,
+ * printing; a text is one sentence or a list. At most `most` of the items not restored are named,
  * the others counted. [] = the session is as the code left it. The caller owns it; NULL = out of
  * memory.
  */
 json_t *snp_summary_session(const json_t *result, size_t most);
 
 /*
- * The lines of `denials`, with `hint`: text as "network: connect 1.1.1.1:443 (2
- * times), no network [guest]", of which operation, object and rule are untrusted; hint, if there is
- * one and the reader has not just had it, for the reader. told: the hint that has a line already,
- * or NULL. A refusal by the limit that ended the cell is left out, as `limit` reports it. At most
- * `most`, then one with the number of the others. Ownership as above.
+ * The lines of `denials`, with `hint`: text as "network: connect 1.1.1.1:443 (2 times), no network
+ * [guest]", of which operation, object and rule are untrusted; hint for the reader, unless it
+ * repeats the previous one. told: a hint already printed, or NULL. A refusal by the limit that
+ * ended the cell is left out, as `limit` reports it. At most `most`, then one with the number of
+ * the others. Ownership as above.
  */
 json_t *snp_summary_denials(const json_t *result,
                             enum snp_hint_reader reader,

@@ -12,7 +12,7 @@ enum {
     BEL = 0x07,
     SEQUENCE_MAX = 4096, /* bytes of one terminal sequence */
     GROWTH = 8,          /* bytes of output per byte of input, at most */
-    SHORT_STRING = 100,  /* characters of a string that is not cut any more */
+    SHORT_STRING = 100,  /* characters of a string that is not cut further */
     NUMBER_CHARS = 20,
 };
 
@@ -32,7 +32,7 @@ static size_t sequence_length(const char *bytes, size_t n)
         return i < most && bytes[i] >= 0x40 && bytes[i] <= 0x7e ? i + 1 : 1;
     }
     if (bytes[1] == ']' || bytes[1] == 'P' || bytes[1] == '_' || bytes[1] == '^') {
-        for (; i < most; i++) { /* OSC and its like: up to BEL or ESC \ */
+        for (; i < most; i++) { /* OSC and similar: up to BEL or ESC \ */
             if (bytes[i] == BEL) {
                 return i + 1;
             }
@@ -68,7 +68,7 @@ int snp_text_clean(struct snp_buf *out, const char *bytes, size_t n)
     return r < 0 ? r : snp_escape(out, bytes + from, n - from);
 }
 
-/* Lines without what a later part of them has overwritten on a terminal. */
+/* Drop the parts of lines that were overwritten on a terminal. */
 static int lines_settle(struct snp_buf *out, const char *bytes, size_t n)
 {
     int r = 0;
@@ -132,7 +132,7 @@ static size_t bytes_of(const char *text, size_t n, size_t chars, bool of_end)
     return of_end ? n - at : at;
 }
 
-/* The first three fifths of max characters before the gap, the rest of them from the end. */
+/* Keep the first three fifths of max characters before the gap, the rest from the end. */
 static int cut(struct snp_buf *out,
                const char *text,
                size_t n,
@@ -143,7 +143,7 @@ static int cut(struct snp_buf *out,
     size_t before = gap->chars == 0 ? n : gap->at;
     size_t head = bytes_of(text, before, max * 3 / 5, false);
     size_t head_chars = head == 0 ? 0 : snp_utf8_count(text, head);
-    size_t from = gap->chars == 0 ? head : before; /* the tail begins behind it */
+    size_t from = gap->chars == 0 ? head : before; /* where the tail begins */
     size_t tail = bytes_of(text + from, n - from, max - head_chars, true);
     size_t tail_chars = tail == 0 ? 0 : snp_utf8_count(text + n - tail, tail);
     size_t omitted = snp_utf8_count(text, n) + gap->chars - head_chars - tail_chars;
@@ -208,7 +208,7 @@ int snp_text_line(struct snp_buf *out, const char *bytes, size_t n, size_t max)
     return r == 0 && len < clean.len ? snp_buf_adds(out, "...") : r;
 }
 
-/* A JSON value as it is measured: characters of its text, and its longest string. */
+/* Size of a JSON value: characters of its text, and its longest string. */
 struct measure {
     size_t chars;
     json_t *longest; /* borrowed; NULL = no string */

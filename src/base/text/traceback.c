@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Where libraries lie, whichever interpreter and template has them. */
+/* Paths of libraries in any interpreter and template. */
 static const char *const libraries[] = {"<frozen ", "/lib/python3", "/site-packages/",
                                         "/dist-packages/"};
 
-/* Whether a line begins a frame, and whether that is of the user's own code. */
+/* Whether a line begins a frame, and whether the frame is the user's code. */
 static bool is_frame(const char *line, size_t n, bool *ret_own)
 {
     static const char begin[] = "  File \"";
@@ -48,7 +48,7 @@ int snp_traceback_own(struct snp_buf *out, const char *text, size_t n, size_t *r
             hidden += is_own ? 0 : 1;
             *ret_frames += is_own ? 1 : 0;
         } else if (text[0] != ' ') {
-            is_shown = true; /* the exception, or the beginning of another */
+            is_shown = true; /* the exception, or the start of another one */
         }
         if (is_shown && hidden > 0) {
             r = snp_buf_addf(out, "  (%zu of libraries)\n", hidden);
