@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What all verbs share: finding the verb, its help, its configuration, its messages.
- * The only place that turns errors into exit statuses.
+ * Code shared by all verbs: finding the verb, its help, its configuration, its messages. The only
+ * place that turns errors into exit statuses.
  */
 
 #include "cli/cli.h"
@@ -30,11 +30,11 @@ enum {
     USAGE_MAX_BYTES = 256,
     MESSAGE_MAX_BYTES = 8192,
     PATH_SHOWN_MAX_BYTES = 64 << 10,
-    JSON_DIGITS = 15, /* what a double holds of any decimal number */
+    JSON_DIGITS = 15, /* decimal digits that a double holds exactly */
     NAME_COLUMN = 14,
 };
 
-/* Commands of earlier releases that this one has not. */
+/* Commands of earlier releases that were removed. */
 static const char *const later_verbs[] = {
     "snipara-status",
 };
@@ -70,11 +70,11 @@ const struct snp_opt_spec *snp_cli_root_spec(void)
     return &root_options_spec;
 }
 
-/* With --json standard output is one value: the answer, or why there is none. */
+/* With --json, standard output is one value: the answer or the error. */
 static struct {
     bool is_wanted;
     bool is_told;
-    json_t *error; /* owned: what went wrong first; NULL = nothing */
+    json_t *error; /* owned: the first error; NULL = none */
 } json_answer;
 
 /* ---- messages ---- */
@@ -89,8 +89,8 @@ static void note_error(const struct snp_err *err)
 }
 
 /*
- * One paragraph on stderr, whatever the message holds; before is "" where it continues the
- * line above.
+ * Print one paragraph on stderr, whatever the message contains; before is "" to continue the
+ * previous line.
  */
 static void say(const char *before, const char *message)
 {
@@ -102,7 +102,7 @@ static void say(const char *before, const char *message)
     (void)fputc('\n', stderr);
 }
 
-/* What this host lacks comes as "what blocks; what lifts it; what to do without": a line each. */
+/* Print a message "what blocks; what lifts it; what to do without" with a line for each part. */
 static void say_parts(const char *before, char *message)
 {
     for (char *part = message; part != NULL;) {
@@ -116,7 +116,7 @@ static void say_parts(const char *before, char *message)
     }
 }
 
-/* The message without the name of the method, which mostly is the verb's and stands before it. */
+/* Remove the method's name from the message; it usually repeats the verb printed before it. */
 static void own_words(const struct snp_cli *cli, char *message)
 {
     const char *space = strrchr(cli->command, ' ');
@@ -128,7 +128,7 @@ static void own_words(const struct snp_cli *cli, char *message)
     }
 }
 
-/* The message, and below it what helps. */
+/* Print the message, and below it the remedy. */
 static void say_whole(const char *before, struct snp_err *err)
 {
     snp_autobuf struct snp_buf words = {0};
@@ -435,17 +435,17 @@ static bool has_option(const struct snp_verb *verb, const char *name)
     return false;
 }
 
-/* Whether the words after a group's name are for the verb that it stands for by itself. */
+/* Whether the words after a group's name are for its default verb. */
 static bool is_for_fallback(const struct snp_verb *verb, int argc, char *const *argv)
 {
-    /* A word that it would not take is a verb written wrongly. */
+    /* A word that the default verb would not take is a misspelt verb. */
     return verb->fallback != NULL &&
            (argc < 2 || (!snp_streq(argv[1], "--help") && !snp_streq(argv[1], "-h") &&
                          (argv[1][0] == '-' || verb->fallback->spec.n_args > 0) &&
                          find_verb(verb->verbs, argv[1]) == NULL));
 }
 
-/* The rest of a command line below `verbs`: argv[0] names one of them. */
+/* Run the rest of a command line below `verbs`: argv[0] names one of them. */
 static int run_below(struct snp_cli *cli,
                      const struct snp_verb *const *verbs,
                      int argc,
@@ -537,7 +537,7 @@ int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv
         .argv = argv,
     };
     (void)snprintf(cli.command, sizeof(cli.command), "%s", cli.program);
-    /* Also where the words cannot be read. What comes after -- is somebody else's. */
+    /* Needed even if the words cannot be parsed. Words after -- belong to another program. */
     for (int i = 1; i < argc && !snp_streq(argv[i], "--"); i++) {
         json_answer.is_wanted |= snp_streq(argv[i], "--json");
     }
@@ -575,7 +575,7 @@ static void warn_all(const struct snp_cli *cli, const struct snp_config *config)
     }
 }
 
-/* What of the folder's files was ignored: a line for each. */
+/* Warn of the ignored settings of the folder's files, a line for each. */
 static void warn_ignored(const struct snp_cli *cli,
                          const struct snp_verb *verb,
                          const struct snp_config *config)

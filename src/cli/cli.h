@@ -15,7 +15,7 @@
 
 struct snp_client;
 
-/* Who reads errors, warnings and answers in place of a terminal. */
+/* Receives errors, warnings and answers instead of the terminal. */
 struct snp_cli_listener {
     void (*fail)(void *ctx, const struct snp_err *err);
     void (*warn)(void *ctx, const char *text);
@@ -23,7 +23,7 @@ struct snp_cli_listener {
     void *ctx;
 };
 
-/* A key of the configuration that wins over options, too. */
+/* A configuration value that takes precedence over options too. */
 struct snp_cli_setting {
     enum snp_config_key key;
     const char *name; /* NULL ends a list */
@@ -32,16 +32,16 @@ struct snp_cli_setting {
 
 /* One run of the program. */
 struct snp_cli {
-    const char *program;                 /* "snipara-sandbox", or "rlm" when called so */
+    const char *program;                 /* "snipara-sandbox", or "rlm" if called by that name */
     char command[96];                    /* "snipara-sandbox sessions list": for messages */
     const struct snp_verb *const *verbs; /* all verbs, NULL-terminated */
     char *const *argv;                   /* as main() got it */
-    const struct snp_verb *verb;         /* the one that runs */
+    const struct snp_verb *verb;         /* the running verb */
     bool is_json;                        /* --json was given to it */
     bool takes_signals; /* set before the first call: SIGINT and SIGTERM interrupt the cell */
     int signal_no; /* signal that stopped the command, if the client did not see it; 0 = none */
     struct snp_config *config; /* owned; NULL = not loaded yet */
-    struct snp_client *client; /* owned; NULL = nothing was asked of the daemon yet */
+    struct snp_client *client; /* owned; NULL = not connected to the daemon yet */
     json_t *unsaved;           /* owned: why the session of the last call is unsaved; or NULL */
     const struct snp_cli_listener *listener; /* borrowed; NULL = the terminal */
     const struct snp_cli_setting *settings;  /* NULL = none */
@@ -66,9 +66,9 @@ int snp_cli_exit(const struct snp_cli *cli, int status);
 int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv);
 
 /*
- * Load the configuration: the file of --config if cli->verb has such an option and it was given,
- * and over it every option whose row names a key. What it has to warn of, such as a key nobody
- * knows or what of an untrusted file is ignored, goes to stderr. *ret is borrowed: once is enough.
+ * Load the configuration: the file of --config if cli->verb has that option and it was given, then
+ * every option whose row names a key. Warnings, such as unknown keys or ignored lines of an
+ * untrusted file, go to stderr. *ret is borrowed; one call per run is enough.
  */
 int snp_cli_config(struct snp_cli *cli,
                    const struct snp_opts *opts,
@@ -80,27 +80,29 @@ int snp_cli_config(struct snp_cli *cli,
  * of err->code.
  */
 int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err);
-/* The end of a verb that failed (r < 0), or that answers with JSON; the exit status. */
+/* End a verb that failed (r < 0), or that answers with JSON; returns the exit status. */
 int snp_cli_end(const struct snp_cli *cli, int r, const struct snp_err *err, const json_t *answer);
 /*
- * The end of a verb that did something to each of its words: "DONE NAME" for each of `names`, or
- * {DONE: names}; `nothing` (NULL: no line) if there are none. Returns exit_code, or 1.
+ * End a verb that acts on each of its words: print "DONE NAME" for each of `names`, or {DONE:
+ * names}; `nothing` (NULL: no line) if there are none. Returns exit_code, or 1.
  */
 int snp_cli_done_list(
     const struct snp_cli *cli, const char *done, json_t *names, const char *nothing, int exit_code);
-/* The same for a usage error found by the verb, and a second line pointing to --help; returns 2. */
+/*
+ * The same for a usage error found by the verb, with a second line pointing to --help; returns 2.
+ */
 int snp_cli_usage(const struct snp_cli *cli, const char *fmt, ...) SNP_PRINTF(2, 3);
 /* "snipara-sandbox exec: warning: MESSAGE" on stderr. */
 void snp_cli_warn(const struct snp_cli *cli, const char *fmt, ...) SNP_PRINTF(2, 3);
-/* Ask on the terminal, "QUESTION [y/N] "; false: no, or nobody is there to be asked. */
+/* Ask on the terminal, "QUESTION [y/N] "; false: no, or there is no terminal. */
 bool snp_cli_confirm(const char *question);
-/* Is there somebody to be asked? */
+/* Whether there is a terminal to ask on. */
 bool snp_cli_can_ask(void);
-/* Print the program's name and version, a line; the exit status. */
+/* Print the program's name and version on one line; returns the exit status. */
 int snp_version_print(void);
 /*
- * The lists that verbs show without a word, and a line of how to go on: `next` is a command without
- * the program's name. session: NULL = snapshots of all. They return the exit
+ * The lists that verbs print when called without a word, and a line with the next step: `next` is a
+ * command without the program's name. session: NULL = snapshots of all. They return the exit
  * status.
  */
 int snp_sessions_tell(struct snp_cli *cli, const char *next);
@@ -125,18 +127,18 @@ int snp_history_read(struct snp_cli *cli,
                      void *ctx,
                      struct snp_err *err) SNP_NODISCARD;
 int snp_snapshots_tell(struct snp_cli *cli, const char *session, const char *next);
-/* Names of sessions for the completion of shells, one a line; no daemon is started. */
+/* Print the names of sessions for shell completion, one a line; starts no daemon. */
 int snp_sessions_names(struct snp_cli *cli);
-/* That line, on stderr. */
+/* Print that line on stderr. */
 void snp_cli_next(const struct snp_cli *cli, const char *next);
-/* A path of this machine, escaped where it is not UTF-8. New reference; NULL: out of memory. */
+/* A path of this machine; invalid UTF-8 is escaped. New reference; NULL: out of memory. */
 json_t *snp_cli_path_json(const char *path);
 /*
  * Print a JSON value, indented by 2, and a newline to stdout. Returns 0, or 1 if stdout is broken.
  */
 int snp_cli_print_json(const json_t *value);
 
-/* Texts and options of the program itself, for --help and the manual page. */
+/* Texts and options of the program, for --help and the manual page. */
 extern const char snp_cli_about[];
 extern const char snp_cli_exit_codes[];
 const struct snp_opt_spec *snp_cli_root_spec(void);
@@ -147,7 +149,7 @@ const struct snp_opt_spec *snp_cli_root_spec(void);
         "config", 'c', SNP_OPT_STRING, "PATH",                        \
             "configuration file (default: ./snipara-sandbox.toml)", 0 \
     }
-/* The session a verb is about, as a word or with -s: see snp_remote_session_of. */
+/* The session of a verb, as a word or with -s: see snp_remote_session_of. */
 #define SNP_CLI_OPT_SESSION                                              \
     {                                                                    \
         "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION", 0 \

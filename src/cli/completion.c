@@ -20,7 +20,7 @@ enum {
 struct verb_path {
     const char *path;
     const struct snp_verb *verb;
-    const struct snp_verb *const *below; /* NULL for a verb with options of its own */
+    const struct snp_verb *const *below; /* NULL for a verb with options */
 };
 
 typedef void (*visit_fn)(const struct verb_path *place);
@@ -57,13 +57,13 @@ static const char *const *choices_of(const struct snp_opt *opt)
     return info->choices[0] == NULL ? NULL : info->choices;
 }
 
-/* Names are asked for when they are wanted, of a daemon only if one runs. */
+/* Names are fetched when needed; the daemon is asked only if it runs. */
 static const char template_names[] = "template list --names";
 static const char tier_names[] = "doctor --names";
 static const char session_names[] = "sessions list --names";
 static const char snapshot_names[] = "snapshots list --names";
 static const char run_names[] = "runs list --names";
-/* What may be either. */
+/* Names of sessions and snapshots. */
 static const char both_names[] = "snapshots list --names --sessions";
 
 /* The command that lists the values of an option; NULL = none does. */
@@ -78,7 +78,7 @@ static const char *names_of_option(const struct snp_opt *opt)
     return snp_streq(opt->name, "session") ? session_names : NULL;
 }
 
-/* What the arguments of a verb are. */
+/* Completion of a verb's arguments. */
 struct arguments {
     const char *path;
     const char *names; /* the command that lists them; NULL = words */
@@ -128,7 +128,7 @@ static const struct arguments *arguments_of(const struct verb_path *place)
 }
 
 /*
- * The command that prints them; program: how the shell calls us, colon: as the shell's sed
+ * Print the command that lists names; program: how the shell calls us, colon: as the shell's sed
  * needs it.
  */
 static void put_names(const char *program, const char *names, const char *colon)
@@ -146,7 +146,7 @@ static void put_choices(const char *const *choices)
     }
 }
 
-/* Text inside single quotes of a shell; `also` (0 = none) is put after a backslash. */
+/* Print text inside single quotes of a shell; `also` (0 = none) is escaped with a backslash. */
 static void put_quoted(const char *text, char also)
 {
     for (; *text != '\0'; text++) {
@@ -238,7 +238,7 @@ static void bash_case(const struct verb_path *place)
     }
     (void)fputs("--help'", stdout);
     if (arguments != NULL) {
-        /* Options only where a dash says so: what is left are names, then files. */
+        /* Options only after a dash; otherwise names, then files. */
         (void)fputs("; [[ $cur == -* ]] || words=", stdout);
         if (arguments->words != NULL) {
             (void)printf("'%s'", arguments->words);
@@ -353,7 +353,7 @@ static void put_zsh(const struct snp_verb *const *verbs)
 
 /* ---- fish ---- */
 
-/* The condition under which rows of a path are offered: each of its words was seen. */
+/* The condition for rows of a path: each of its words was seen. */
 static void fish_condition(const char *path)
 {
     (void)fputs("complete -c snipara-sandbox -n '", stdout);

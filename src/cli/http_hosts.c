@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that clients may call a server by; its address, printed. */
+/* Accepted host names of a server; printing its address. */
 #include "cli/http_hosts.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum {
     HOST_LEN_MAX = 253, /* of a name in DNS */
 };
 
-/* A host's name, without scheme and port, as it is compared. */
+/* Normalise a host's name for comparison, without scheme and port. */
 static int host_read(const char *text, char **ret, struct snp_err *err)
 {
     size_t len = strlen(text);
@@ -67,7 +67,7 @@ void snp_http_url_print(const char *url, const char *token_file, bool as_json)
             : json_pack("{s:s, s:o}", "url", url, "token_file", snp_cli_path_json(token_file));
 
     if (answer != NULL) {
-        (void)!snp_cli_print_json(answer); /* a broken standard output is told at the end */
+        (void)!snp_cli_print_json(answer); /* a broken standard output is reported at the end */
     } else {
         (void)printf("%s\n", url);
     }

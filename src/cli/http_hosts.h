@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_HTTP_HOSTS_H
 #define SNP_CLI_HTTP_HOSTS_H
 
-/* --allow-host of what serves over HTTP, and saying where it listens. */
+/* --allow-host of HTTP servers, and printing their address. */
 
 #include "base/cli/opt.h"
 #include "base/err.h"
@@ -16,12 +16,12 @@ struct snp_http_hosts {
     size_t n;
 };
 
-/* Zeroed before; whatever it returns, snp_http_hosts_done. SNP_E_INVALID, SNP_E_LIMIT. */
+/* Zero names before; call snp_http_hosts_done even on failure. SNP_E_INVALID, SNP_E_LIMIT. */
 int snp_http_hosts_read(const struct snp_opts *opts,
                         struct snp_http_hosts *ret,
                         struct snp_err *err) SNP_NODISCARD;
 
-/* Print where we listen, and the file of the token (NULL = none), at once: a line, or JSON. */
+/* Print the address, and the file of the token (NULL = none), immediately: a line, or JSON. */
 void snp_http_url_print(const char *url, const char *token_file, bool as_json);
 
 void snp_http_hosts_done(struct snp_http_hosts *hosts);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of libcrypto what the command uses, loaded when it is first called: mapping and relocating it
- * takes 0.6 ms, and few commands compute a hash. Without the library every function fails, and
- * callers say so.
+ * The functions of libcrypto that the command uses, loaded on the first call: mapping and
+ * relocating it takes 0.6 ms, and few commands compute a hash. Without the library every function
+ * fails, and callers report it.
  */
 #include <dlfcn.h>
 #include <openssl/crypto.h>
@@ -19,7 +19,7 @@
 
 static void *find(const char *name)
 {
-    static void *library; /* loaded for good */
+    static void *library; /* never unloaded */
 
     library =
         library == NULL ? dlopen(SONAME(OPENSSL_SHLIB_VERSION), RTLD_NOW | RTLD_LOCAL) : library;

@@ -19,7 +19,7 @@ enum {
 #define VERB_ADDRESS(name) &snp_verb_##name,
 static const struct snp_verb *const runtime[] = {SNP_VERBS(VERB_ADDRESS) NULL};
 
-/* The process of a run that a program began with the library (src/library/run.c): in no list. */
+/* The process of a run that a program started with the library (src/library/run.c); not listed. */
 static const struct snp_verb serve_run = {.name = "serve-run", .program = "agent"};
 static const struct snp_verb *const inner[] = {&serve_run, NULL};
 
@@ -47,7 +47,7 @@ static const struct snp_verb *const *all_verbs(void)
     return all;
 }
 
-/* The tables that a command line needs; those of the suite are a file. */
+/* The tables for a command line; those of the suite are read from a file only if needed. */
 static const struct snp_verb *const *verbs_for(int argc, char *const *argv)
 {
     const char *word = argc < 2 ? "" : argv[1];
@@ -64,7 +64,7 @@ static const struct snp_verb *const *verbs_for(int argc, char *const *argv)
     return all_verbs();
 }
 
-/* Descriptors 0 to 2 are open, so that no file is ever opened in their place. */
+/* Open descriptors 0 to 2 if closed, so that no file gets their numbers. */
 static int open_standard_fds(void)
 {
     for (int fd = 0; fd <= 2; fd++) {

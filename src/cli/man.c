@@ -16,7 +16,7 @@ enum {
     USAGE_MAX_BYTES = 256
 };
 
-/* Text of a line as roff prints it, and no request whatever it begins with. */
+/* Escape text of a line for roff, so that no line is read as a request. */
 static void put_text(const char *text, size_t n)
 {
     if (n > 0 && (text[0] == '.' || text[0] == '\'')) {
@@ -53,7 +53,7 @@ static void put(const char *text)
     put_text(text, strlen(text));
 }
 
-/* Each line of text as one of the page; before and after go around it. */
+/* Print each line of text on a line of the page, between before and after. */
 static void put_lines(const char *before, const char *text, const char *after)
 {
     while (*text != '\0') {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session is opened with: shared by the verbs that open some. */
+/* Settings of new sessions, shared by the verbs that open some. */
 #include "cli/policy.h"
 
 #include <errno.h>
@@ -71,8 +71,7 @@ int snp_cli_recover_check(const char *word, struct snp_err *err)
 }
 
 /*
- * Has somebody said that the docker tier is to show the workspace? By itself only runs and
- * servers do.
+ * Whether the user set the docker tier to show the workspace; by default only runs and servers do.
  */
 static bool is_workspace_wanted(const struct snp_config *config)
 {
@@ -124,7 +123,7 @@ static int container_of(const struct snp_config *config,
     return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "DOCKER_HOST is not UTF-8") : 0;
 }
 
-/* What the keys of the docker tier say of a new session. */
+/* Add the docker tier's settings of a new session. */
 static int add_docker(const struct snp_config *config,
                       bool may_get,
                       json_t *defaults,
@@ -143,8 +142,7 @@ static int add_docker(const struct snp_config *config,
 }
 
 /*
- * The keys behind a setting, by its name in requests and results. Limits have the names of
- * their keys.
+ * The keys for a setting, by its name in requests and results. Limits have the names of their keys.
  */
 static const struct {
     const char *setting;
@@ -166,7 +164,7 @@ static bool is_configured(const struct snp_config *config, enum snp_config_key k
                                       : snp_config_origin(config, key) != SNP_ORIGIN_DEFAULT;
 }
 
-/* Names of settings that somebody configured. New reference. */
+/* Names of settings that were configured explicitly. New reference. */
 static json_t *configured(const struct snp_config *config)
 {
     json_t *names = snp_need(json_array());
@@ -196,7 +194,7 @@ int snp_cli_session_defaults(const struct snp_config *config,
 
     snp_config_limits(config, &limits);
     defaults = snp_need(snp_limits_to_json(&limits));
-    /* Not given anywhere: then a project's own .venv comes before base. */
+    /* Left out by default, so that a project's .venv takes precedence over base. */
     if (snp_config_origin(config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT) {
         (void)json_object_set_new(defaults, "template",
                                   json_string(snp_config_str(config, SNP_KEY_TEMPLATE)));
@@ -212,7 +210,7 @@ int snp_cli_session_defaults(const struct snp_config *config,
     return 0;
 }
 
-/* Where the value of a setting comes from. */
+/* The source of a setting's value. */
 static const char *source_of(const struct snp_config *config, const char *setting)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(keys_of); i++) {

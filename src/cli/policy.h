@@ -2,19 +2,19 @@
 #ifndef SNP_CLI_POLICY_H
 #define SNP_CLI_POLICY_H
 
-/* What a session is opened with, as the configuration and the command line say it. */
+/* Settings of new sessions, from the configuration and the command line. */
 
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "config/config.h"
 
-/* SNP_E_INVALID: the configured template does not exist, or its name is none. */
+/* SNP_E_INVALID: the configured template does not exist, or its name is invalid. */
 int snp_cli_template_check(const struct snp_config *config, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The absolute path of the folder dir, links resolved; the caller frees. flag: what it was given
- * as. SNP_E_NOT_FOUND, SNP_E_INVALID: there is none; SNP_E_DENIED: it may not be a project.
+ * The absolute path of the folder dir, links resolved; the caller frees. flag: the option that
+ * named it. SNP_E_NOT_FOUND, SNP_E_INVALID: no such folder; SNP_E_DENIED: it may not be a project.
  */
 int snp_cli_project(const struct snp_config *config,
                     const char *dir,
@@ -23,18 +23,18 @@ int snp_cli_project(const struct snp_config *config,
                     struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The folder that is shown where no option names one; NULL = none. In the docker tier the docker_
- * keys say that; else it is usual.
+ * The folder shown if no option names one; NULL = none. In the docker tier the docker_ keys decide;
+ * else it is usual.
  */
 const char *snp_cli_workspace(const struct snp_config *config, const char *usual);
 
-/* SNP_E_INVALID: --recover (NULL = not given) is none of what the daemon takes. */
+/* SNP_E_INVALID: --recover (NULL = not given) has a value that the daemon does not accept. */
 int snp_cli_recover_check(const char *word, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * `defaults` of an exec request: limits, tier, the template if one is named, which of these are
- * configured; in the docker tier the image, which is got first if it may_get it. *ret:
- * new reference.
+ * `defaults` of an exec request: limits, tier, the template if one is named, and which of these are
+ * configured; in the docker tier the image, which is pulled or built first if may_get. *ret: new
+ * reference.
  */
 int snp_cli_session_defaults(const struct snp_config *config,
                              bool may_get,
@@ -42,8 +42,8 @@ int snp_cli_session_defaults(const struct snp_config *config,
                              struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Warn of each configured setting that the open session does not have (`not_applied` of a result);
- * true: of its tier.
+ * Warn of each configured setting that the open session does not use (`not_applied` of a result);
+ * true: the tier is one of them.
  */
 bool snp_cli_not_applied(const struct snp_cli *cli,
                          const struct snp_config *config,

@@ -5,7 +5,7 @@
 #include "base/err.h"
 
 /*
- * The project of verbs that read one. dir: given by the user; NULL: the Git repository around this
+ * The project folder of a verb. dir: given by the user; NULL: the Git repository around this
  * folder, else this folder. *ret: its real path, the caller's. SNP_E_NOT_FOUND; SNP_E_DENIED: a
  * home folder or /.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line's end of the wire: connecting, plain calls, reading what is to be sent. */
+/* The command line's side of the wire: connecting, plain calls, reading input to send. */
 #include "cli/remote.h"
 
 #include <errno.h>
@@ -26,10 +26,10 @@ enum {
     NAMES_SHOWN = 5,
     NAMES_REST = 24, /* " and N more" */
     NAMES_MAX = 120, /* of a message's 200 bytes */
-    RUN_ID_MIN = 4,  /* of the beginning of a run's id */
+    RUN_ID_MIN = 4,  /* characters of an abbreviated run id, at least */
 };
 
-/* Until there is a connection the default for signals (to end) is what is wanted. */
+/* Before the connection exists, the default action for signals (exit) is correct. */
 static int connect_now(struct snp_cli *cli, bool has_start, struct snp_err *err)
 {
     struct snp_client_options options = {.has_start = has_start, .signal_fd = -1};
@@ -49,7 +49,7 @@ static int connect_now(struct snp_cli *cli, bool has_start, struct snp_err *err)
     r = snp_client_connect(&options, &cli->client, err);
     if (r == 0 && cli->takes_signals) {
         (void)sigprocmask(SIG_BLOCK, &set, NULL);
-        (void)SNP_TAKE_FD(fd); /* as long as the process */
+        (void)SNP_TAKE_FD(fd); /* open until the process exits */
     }
     return r;
 }
@@ -97,7 +97,7 @@ int snp_remote_list(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *
     return snp_remote_call(cli, snp_record_write(&snp_sessions_list_request_form, NULL), ret, err);
 }
 
-/* "a, b and 3 more": of a list of rows, those with a name. */
+/* Names of the rows that have one, as "a, b and 3 more". */
 static const char *names_text(const json_t *rows, size_t n, char *out, size_t out_len)
 {
     size_t used = 0;
@@ -228,7 +228,7 @@ int snp_remote_run_session(struct snp_cli *cli, char **session, struct snp_err *
     return 0;
 }
 
-/* Said twice is fine, if it is the same. */
+/* Giving it twice is fine if both agree. */
 static int one_check(const char *word, const char *given, struct snp_err *err)
 {
     if (word != NULL && given != NULL && strcmp(word, given) != 0) {
@@ -307,7 +307,7 @@ int snp_remote_split(const struct snp_opts *opts,
     const char *name;
     int r;
 
-    /* "./a:b" is a path, if a session is named besides. */
+    /* "./a:b" is a path if --session names the session. */
     if (given != NULL && before != NULL && snp_session_name_check(before, &ignored) < 0) {
         at = NULL;
     }
@@ -348,7 +348,7 @@ int snp_remote_moment_of(const struct snp_opts *opts,
     return 0;
 }
 
-/* All that comes through fd, which is called name in errors. */
+/* Read fd to its end; name is used in errors. */
 static int stream_read(
     int fd, const char *name, size_t max, struct snp_buf *ret, struct snp_err *err)
 {
@@ -372,7 +372,7 @@ static int stream_read(
     }
 }
 
-/* A pipe that has a name: a FIFO, a shell's <(COMMAND), /dev/stdin. */
+/* A pipe with a name: a FIFO, a shell's <(COMMAND), /dev/stdin. */
 static bool is_pipe(const char *path)
 {
     struct stat st;
@@ -405,6 +405,6 @@ int snp_read_input(
     }
     (void)snp_need(snp_buf_cstr(&buf));
     *ret_len = buf.len;
-    *ret_text = SNP_TAKE_PTR(buf.data); /* nothing was consumed: it starts at data */
+    *ret_text = SNP_TAKE_PTR(buf.data); /* nothing was consumed, so it starts at data */
     return 0;
 }

@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_REMOTE_H
 #define SNP_CLI_REMOTE_H
 
-/* What the verbs that talk to the daemon share. */
+/* Shared code of verbs that talk to the daemon. */
 
 #include <inttypes.h>
 
@@ -26,8 +26,8 @@ int snp_remote_call(struct snp_cli *cli, json_t *head, struct snp_reply *ret, st
 /* The answer of `sessions.list`. */
 int snp_remote_list(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *err) SNP_NODISCARD;
 /*
- * The end of a verb that sends one message: r < 0 is why it failed before. Else send head (as
- * snp_remote_call takes it), and print the answer as JSON or call tell with it; the exit status.
+ * End a verb that sends one message: r < 0 is an earlier failure. Else send head (as for
+ * snp_remote_call), and print the answer as JSON or pass it to tell; returns the exit status.
  * about: for tell.
  */
 int snp_remote_end(struct snp_cli *cli,
@@ -36,9 +36,9 @@ int snp_remote_end(struct snp_cli *cli,
                    json_t *head,
                    int (*tell)(struct snp_cli *cli, const char *about, const json_t *answer),
                    const char *about);
-/* A verb that has `request` and `tell`: the exit status. */
+/* Run a verb that has `request` and `tell`; returns the exit status. */
 int snp_remote_ask(struct snp_cli *cli, const struct snp_opts *opts);
-/* Make the connection if a daemon runs. SNP_E_NOT_FOUND: none does, and none is started. */
+/* Connect if a daemon runs. SNP_E_NOT_FOUND: none runs, and none is started. */
 int snp_remote_find(struct snp_cli *cli, struct snp_err *err) SNP_NODISCARD;
 
 /* A record of an answer, by name: `SNP_READ(snp_fork_answer, made, reply.head);`. */
@@ -48,9 +48,9 @@ int snp_remote_find(struct snp_cli *cli, struct snp_err *err) SNP_NODISCARD;
     snp_record_read((object), &tag##_form, &name)
 /* NOLINTEND(bugprone-macro-parentheses) */
 /*
- * The session a verb is about: what was given, else the only one with a name, else the one
- * called `default`. *ret_session is the caller's. SNP_E_INVALID: there are several, which are
- * named; SNP_E_NOT_FOUND: there is none.
+ * The session of a verb: the given one, else the only named one, else the one called `default`.
+ * *ret_session is the caller's. SNP_E_INVALID: there are several, listed in the message;
+ * SNP_E_NOT_FOUND: there is none.
  */
 int snp_remote_session(struct snp_cli *cli,
                        const char *given,
@@ -64,19 +64,17 @@ int snp_remote_session_of(struct snp_cli *cli,
                           struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What names a run, by its id or the beginning of it, becomes the name of its session, if that is
- * there still.
+ * Replace a run's id, or the beginning of one, with the name of its session, if that still exists.
  */
 int snp_remote_run_session(struct snp_cli *cli, char **session, struct snp_err *err) SNP_NODISCARD;
 
-/* The session that a word or --session names; *ret: the caller's, NULL if neither does. */
+/* The session given as a word or with --session; *ret: the caller's, NULL if neither. */
 int snp_remote_given(const struct snp_opts *opts, char **ret, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * A session by a word and by --session: "SESSION:REST" (or with '@') is REST of that session, and
- * so is REST with --session. *ret_session: the caller's, NULL if neither says it. *ret_rest:
- * borrowed from word; NULL = none. SNP_E_INVALID: no name of a session, or the two say
- * different ones.
+ * A session from a word and --session: "SESSION:REST" (or with '@') is REST of that session, and so
+ * is REST with --session. *ret_session: the caller's, NULL if neither gives it. *ret_rest: borrowed
+ * from word; NULL = none. SNP_E_INVALID: not a session name, or the two differ.
  */
 int snp_remote_split(const struct snp_opts *opts,
                      const char *word,
@@ -86,7 +84,7 @@ int snp_remote_split(const struct snp_opts *opts,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What a word and --session say of a session or snapshot, as the daemon takes it: SESSION,
+ * The session or snapshot from a word and --session, as the daemon accepts it: SESSION,
  * SESSION@NAME, NAME or an id. *ret: the caller's, NULL if neither is given.
  */
 int snp_remote_moment_of(const struct snp_opts *opts,
@@ -95,8 +93,8 @@ int snp_remote_moment_of(const struct snp_opts *opts,
                          struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Whether all words after the verb can mean sessions or snapshots: NAME, an id, or SESSION@NAME.
- * SNP_E_INVALID: one cannot, wherever it is asked for.
+ * Check that every word of the verb can be a session or snapshot: NAME, an id, or SESSION@NAME.
+ * SNP_E_INVALID: one cannot.
  */
 int snp_remote_refs_check(const struct snp_opts *opts, struct snp_err *err) SNP_NODISCARD;
 /* The same for one text. */
@@ -104,7 +102,7 @@ int snp_remote_ref_check(const char *text, struct snp_err *err) SNP_NODISCARD;
 
 /*
  * Read a file, a FIFO to its end, or standard input for "-", of at most max bytes. The caller
- * frees; *ret_text is NUL-terminated. SNP_E_LIMIT names the most.
+ * frees; *ret_text is NUL-terminated. SNP_E_LIMIT names the limit.
  */
 int snp_read_input(const char *path,
                    size_t max,

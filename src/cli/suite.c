@@ -148,7 +148,7 @@ static const struct snp_verb *const *read_verbs(const json_t *list)
 const struct snp_verb *const *snp_suite_verbs(void)
 {
     static const struct snp_verb *const *verbs;
-    static json_t *tables; /* which the verbs borrow from */
+    static json_t *tables; /* the verbs borrow from it */
     snp_autofree char *program = NULL;
     struct snp_err ignored;
 

@@ -14,8 +14,8 @@
 int snp_suite_print(const struct snp_verb *const *verbs);
 
 /*
- * Read agent.json beside the program. NULL-terminated; only NULL if the suite is not installed, or
- * is of another version. It is read once, and lives until the process ends.
+ * Read agent.json in the program's folder, once; the result lives until the process ends.
+ * NULL-terminated; NULL if the suite is not installed, or has another version.
  */
 const struct snp_verb *const *snp_suite_verbs(void);
 

@@ -21,7 +21,7 @@ enum {
     MARK_MAX = 64
 };
 
-/* Names that are promised to work before there are such tiers, and what takes their place. */
+/* Names reserved for future tiers, and their replacements. */
 static const struct {
     const char *name;
     const char *instead;
@@ -37,7 +37,7 @@ static const char *configured(const struct snp_config *config)
     return name == NULL ? "" : name;
 }
 
-/* A tier of containers needs an engine that answers. */
+/* A container tier needs an engine that answers. */
 static bool has_engine(const char *name)
 {
     char socket[SNP_ENGINE_PATH_MAX + 1];
@@ -72,8 +72,8 @@ json_t *snp_cli_guarantees(const struct snp_config *config)
 }
 
 /*
- * What auto is: the daemon looks, unless something is required that only a tier gives which is
- * never taken unasked. Then the strongest of those that can run.
+ * Resolve auto: the daemon chooses, unless a requirement is met only by a tier that is never chosen
+ * automatically. Then the strongest usable one of those.
  */
 static const char *auto_tier(const struct snp_config *config)
 {
@@ -230,7 +230,8 @@ bool snp_cli_tier_is_chosen(const struct snp_config *config)
 }
 
 /*
- * Who asks for auto by name wants to know what it is: the strongest that the daemon takes unasked.
+ * If auto was requested by name, print its meaning: the strongest tier that the daemon chooses
+ * automatically.
  */
 static void auto_say(struct snp_cli *cli, const struct snp_config *config)
 {
@@ -260,7 +261,7 @@ void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config)
     snp_autofree char *state = NULL;
     snp_autofree char *path = NULL;
     snp_autofree char *mark = NULL;
-    snp_autofree char *boot = snp_boot_id(); /* after the next start a stronger tier may run */
+    snp_autofree char *boot = snp_boot_id(); /* after a reboot a stronger tier may run */
     char stronger[SNP_TIER_NAME_MAX + 1];
     struct snp_err err;
     const char *text = "said";
@@ -285,7 +286,7 @@ void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config)
                      configured(config), snp_config_source(config, SNP_KEY_ENVIRONMENT), stronger,
                      stronger, stronger);
     } else {
-        text = boot; /* asked again after the next start */
+        text = boot; /* checked again after a reboot */
     }
     if (text != NULL) {
         (void)!snp_file_write_atomic(path, text, strlen(text), 0600, &err);

@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_TIER_H
 #define SNP_CLI_TIER_H
 
-/* Which isolation tier is asked for, and what has to be said about it. */
+/* The requested isolation tier, and notices about it. */
 
 #include "base/err.h"
 #include "cli/cli.h"
@@ -11,40 +11,38 @@
 struct snp_config;
 
 /*
- * The tier that code runs in as configured, borrowed from config or static. Where there is no wasm
- * tier, or no container engine answers, native takes its place, so never anything weaker; NULL: a
- * tier that nothing here can stand in for.
+ * The configured tier, borrowed from config or static. If the wasm tier is not installed, or no
+ * container engine answers, native replaces it, never a weaker tier; NULL: no replacement here.
  */
 const char *snp_cli_tier(const struct snp_config *config);
-/* True: an option, a variable or a file names the tier, and no other replaces it. */
+/* True: an option, a variable or a file names the tier, and it is not replaced. */
 bool snp_cli_tier_is_chosen(const struct snp_config *config);
 
 /*
- * The same for a named session, which would stay in the replacement: native does not replace an
+ * The same for a named session, which would keep the replacement: native does not replace an
  * installed tier. The daemon reports why the configured tier cannot run.
  */
 const char *snp_cli_tier_to_stay(const struct snp_config *config);
 
 /*
- * SNP_E_UNSUPPORTED, naming where it comes from: there is no such tier. SNP_E_DENIED: one of the
- * user's folder, named by a file that nobody has trusted.
+ * SNP_E_UNSUPPORTED, naming the source of the setting: no such tier. SNP_E_DENIED: a tier of the
+ * user's folder, named by an untrusted file.
  */
 int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * If the configured tier is weak: the strongest installed one, into out. False: it is not, or there
- * is none that is stronger.
+ * If the configured tier is weak: write the strongest installed one into out. False: it is not
+ * weak, or no stronger one is installed.
  */
 bool snp_cli_tier_stronger(const struct snp_config *config, char out[SNP_TIER_NAME_MAX + 1]);
 
 /*
- * Something ran in a weak tier because that was asked for. Where a stronger one works as well,
- * say so on stderr, once for each user: the state folder holds a mark. Where another tier
- * stands in for the one that was named, say that each time.
+ * After code ran in a weak tier on request: if a stronger one works too, say so on stderr once for
+ * each user (a mark in the state folder). If another tier replaces the named one, say so each time.
  */
 void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config);
 
-/* The last of these alone. */
+/* Only the notice about a replacement. */
 void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *config);
 
 /* The guarantees that the configuration requires: names. New reference. */

@@ -14,7 +14,7 @@ enum {
     SNP_EXIT_OK = 0,
     SNP_EXIT_FAILED = 1,
     SNP_EXIT_USAGE = 2,
-    SNP_EXIT_SIGNAL = 128, /* and the signal's number */
+    SNP_EXIT_SIGNAL = 128, /* plus the signal's number */
 };
 
 struct snp_verb {
@@ -22,17 +22,17 @@ struct snp_verb {
     const char *summary;     /* one line in the list of verbs */
     const char *description; /* a paragraph of its --help; NULL = summary */
     struct snp_opt_spec spec;
-    bool asks_models; /* then it is named when a .env says in vain which keys, and where they go */
+    bool asks_models;       /* warn if a .env file's model keys or endpoints are ignored */
     const char *examples;   /* lines of --help, without the program's name; NULL = none */
     const char *exit_codes; /* lines; NULL = the usual three */
     /* Verbs below this one (`sessions list`), NULL-terminated; then spec and run are unused. */
     const struct snp_verb *const *verbs;
-    const struct snp_verb *fallback; /* of those: run when none of them is named; NULL = help */
+    const struct snp_verb *fallback; /* run when none of them is named; NULL = help */
     int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
-    /* Instead of run: a request about the session of the first word; tell prints its answer. */
+    /* Instead of run: a request about the session of the first word; tell prints the answer. */
     const struct snp_record *request;
     int (*tell)(struct snp_cli *cli, const char *session, const json_t *answer);
-    const char *program; /* that runs it, by exec: one of ours beside this; NULL = this one */
+    const char *program; /* one of ours in the same folder, run by exec; NULL = this one */
 };
 
 #define SNP_VERB_DECLARE(name) extern const struct snp_verb snp_verb_##name;

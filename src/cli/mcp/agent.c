@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How mcp-serve starts agents. What was said on its command line becomes variables of the agent's
- * environment, which come before .env and the file there as options do here; those it reads
- * itself, and the keys with them.
+ * How mcp-serve starts agents. Options of its command line become variables of the agent's
+ * environment, which take precedence over .env and the configuration file there as options do here.
+ * The agent reads those files, and the keys, itself.
  */
 #include "cli/mcp/agent.h"
 
@@ -14,7 +14,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 
-/* Does one of the variables that are set have the name of this one? */
+/* Whether a variable of this name is set already. */
 static bool is_set(const struct snp_mcp_agent *agent, const char *variable)
 {
     size_t n = strcspn(variable, "=") + 1;
@@ -77,7 +77,8 @@ static void args_make(struct snp_mcp_agent *agent,
     agent->argv[n++] = "agent";
     agent->argv[n++] = "--timeout";
     agent->argv[n++] = agent->timeout;
-    if (snp_config_is_chosen(config, SNP_KEY_LOG_DIR)) { /* else it is no more chosen there */
+    if (snp_config_is_chosen(config, SNP_KEY_LOG_DIR)) { /* otherwise it must not look chosen
+                                                          * there */
         agent->argv[n++] = "--log-dir";
         agent->argv[n++] = snp_config_str(config, SNP_KEY_LOG_DIR);
     }

@@ -2,13 +2,13 @@
 #ifndef SNP_CLI_MCP_AGENT_H
 #define SNP_CLI_MCP_AGENT_H
 
-/* The command that mcp-serve runs agents with: its own settings, whoever gave them, handed on. */
+/* The command that runs agents for mcp-serve, with the settings of mcp-serve itself. */
 
 #include "cli/cli.h"
 
 enum {
     SNP_MCP_AGENT_ARGS = 16,
-    SNP_MCP_AGENT_WALL_S = 600, /* the longest run, whatever is configured */
+    SNP_MCP_AGENT_WALL_S = 600, /* the longest run, not configurable */
 };
 
 /* Zero; then snp_mcp_agent_make. */
@@ -22,8 +22,8 @@ struct snp_mcp_agent {
 };
 
 /*
- * Done in any case with snp_mcp_agent_done. project: NULL = none; all is borrowed until then. Where
- * the command is not to be found argv stays empty, and the server starts no agents.
+ * Always call snp_mcp_agent_done. project: NULL = none; everything is borrowed until then. If the
+ * command is not found, argv stays empty and the server starts no agents.
  */
 int snp_mcp_agent_make(struct snp_mcp_agent *agent,
                        const struct snp_opts *opts,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients of MCP are told to start us: one row each. The command's name where that is enough,
- * its path where clients do not see the PATH of a shell.
+ * How MCP clients start us: one row each. The command's name if that is enough, its path for
+ * clients that do not have the PATH of a shell.
  */
 #include "cli/mcp/clients.h"
 
@@ -29,12 +29,12 @@ enum client_form {
 static const struct mcp_client {
     const char *name;
     enum client_form form;
-    bool wants_path; /* started from a desktop: no PATH of a shell */
+    bool wants_path; /* started from a desktop, without a shell's PATH */
     const char *file;
-    const char *written;  /* by mcp-install: below `usual` if that is said, else in the project */
+    const char *written;  /* by mcp-install: below `usual` if set, else in the project */
     const char *usual;    /* folder, "~" the home folder */
-    const char *variable; /* says another folder than `usual`; NULL = none does */
-    const char *url;      /* member that holds a URL; NULL = it starts all its servers */
+    const char *variable; /* overrides `usual`; NULL = none */
+    const char *url;      /* member that holds a URL; NULL = it only starts servers */
     const char *token;    /* how its configuration names the variable with the token */
 } clients[] = {
     {"claude", FORM_TYPED, false, ".mcp.json in the project", ".mcp.json", NULL, NULL, "url",
@@ -53,7 +53,7 @@ static const struct mcp_client {
      "~/.qwen", "QWEN_HOME", "httpUrl", "$" SNP_MCP_TOKEN_VARIABLE},
 };
 
-/* What of an entry is ours to say; all else is its owner's. */
+/* The members of an entry that we write; all others belong to the user. */
 static const char *const own_members[] = {
     "type", "command", "args", "url", "httpUrl", "headers", "bearer_token_env_var"};
 
@@ -63,7 +63,7 @@ enum {
     TEXT_MAX = 64 << 10, /* bytes of a printed entry */
 };
 
-/* Whether the name alone finds this very program. */
+/* Whether PATH finds this very program by name. */
 static bool is_in_path(const char *name, const char *own)
 {
     const char *path = getenv("PATH"); /* NOLINT(concurrency-mt-unsafe) */
@@ -75,14 +75,14 @@ static bool is_in_path(const char *name, const char *own)
             file == NULL || access(file, X_OK) < 0 ? NULL : realpath(file, NULL);
 
         if (real != NULL) {
-            return snp_streq(real, own); /* the first one is what a shell would take */
+            return snp_streq(real, own); /* a shell uses the first match */
         }
         path += n + (path[n] == ':' ? 1 : 0);
     }
     return false;
 }
 
-/* How a client starts us; the caller frees. NULL when out of memory. */
+/* The command for a client; the caller frees. NULL when out of memory. */
 static char *command_for(const struct mcp_client *client)
 {
     static const char name[] = "snipara-sandbox";
@@ -101,7 +101,7 @@ static bool is_typed(const struct mcp_client *client)
     return client->form == FORM_TYPED || client->form == FORM_VSCODE;
 }
 
-/* {"url": ..., "headers": ...} as the client calls them; new reference. */
+/* {"url": ..., "headers": ...} in the client's form; new reference. */
 static json_t *remote_json(const struct mcp_client *client, const struct snp_mcp_entry *wanted)
 {
     json_t *server = json_pack("{s:s*, s:s}", "type", is_typed(client) ? "http" : NULL, client->url,
@@ -121,7 +121,7 @@ static json_t *remote_json(const struct mcp_client *client, const struct snp_mcp
     return server;
 }
 
-/* What the client is told of us; new reference, NULL when out of memory. */
+/* Our server entry for the client; new reference, NULL when out of memory. */
 static json_t *server_json(const struct mcp_client *client, const struct snp_mcp_entry *wanted)
 {
     snp_autofree char *command = NULL;
@@ -141,7 +141,7 @@ static const char *group_of(const struct mcp_client *client)
     return client->form == FORM_VSCODE ? "servers" : "mcpServers";
 }
 
-/* "key = value", a line of TOML; a JSON text or list of texts is a TOML one. */
+/* "key = value", a line of TOML; JSON text and lists of texts are valid TOML. */
 static int toml_line(const char *key, const json_t *value, struct snp_buf *out)
 {
     snp_autofree char *text = snp_need(json_dumps(value, JSON_ENCODE_ANY));
@@ -177,7 +177,7 @@ static const struct mcp_client *client_find(const char *name, struct snp_err *er
     return NULL;
 }
 
-/* Whether the client can be told so. */
+/* Whether the client supports such an entry. */
 static int client_check(const struct mcp_client *client,
                         const struct snp_mcp_entry *wanted,
                         struct snp_err *err)
@@ -207,7 +207,7 @@ static int server_print(const struct mcp_client *client, json_t *server)
     return snp_cli_print_json(value);
 }
 
-/* Into which file it goes. */
+/* Print the file to put it into. */
 static void file_print(const struct mcp_client *client)
 {
     snp_autoplace struct snp_mcp_place place = {0};
@@ -244,7 +244,7 @@ void snp_mcp_place_done(struct snp_mcp_place *place)
     *place = (struct snp_mcp_place){0};
 }
 
-/* The folder a client keeps its file in; the caller frees. NULL: err says why. */
+/* The folder of a client's file; the caller frees. NULL: see err. */
 static char *folder_of(const struct mcp_client *client, struct snp_err *err)
 {
     /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
@@ -285,9 +285,9 @@ int snp_mcp_client_place(const char *name, struct snp_mcp_place *ret, struct snp
     return 0;
 }
 
-/* What is there and what is to be ------------------------------------------------------------- */
+/* Old and new content -------------------------------------------------------------------------- */
 
-/* Whether an entry's arguments start our server, with options of its owner or without. */
+/* Whether an entry's arguments start our server, with or without options of the user. */
 static bool is_served(const json_t *entry)
 {
     const char *first = json_string_value(json_array_get(json_object_get(entry, "args"), 0));
@@ -295,7 +295,7 @@ static bool is_served(const json_t *entry)
     return snp_streq(first, "mcp-serve");
 }
 
-/* The entry with what leads to us; its owner's further members and options stay. New reference. */
+/* The entry with our members set; other members and options of the user stay. New reference. */
 static json_t *entry_made(const struct mcp_client *client,
                           const struct snp_mcp_entry *wanted,
                           const json_t *old)
@@ -327,7 +327,7 @@ static json_t *entry_made(const struct mcp_client *client,
     return ours == NULL || json_object_update(entry, ours) < 0 ? NULL : SNP_TAKE_PTR(entry);
 }
 
-/* The name of our entry: the one that earlier releases documented, if the file has it. */
+/* The name of our entry: that of earlier releases, if the file has it. */
 static const char *name_in(const json_t *servers)
 {
     static const char earlier[] = "snipara-sandbox";
@@ -397,7 +397,7 @@ static const char *member_at(const char *line, size_t n)
     return NULL;
 }
 
-/* Members of ours that the entry has and the old one did not, as lines. */
+/* Lines for members of ours that are new in the entry. */
 static int toml_new_lines(const json_t *entry, const json_t *old, struct snp_buf *out)
 {
     int r = 0;
@@ -413,8 +413,8 @@ static int toml_new_lines(const json_t *entry, const json_t *old, struct snp_buf
 }
 
 /*
- * The text with the lines of our table as the entry has them, where they differ from the old one.
- * What is written over several lines, or another way, is not recognized: toml_check() tells.
+ * Replace lines of our table that differ from the old entry. Values over several lines, or in other
+ * notations, are not recognized; toml_check() detects that.
  */
 static int toml_replace(const char *name,
                         const json_t *entry,
@@ -447,7 +447,7 @@ static int toml_replace(const char *name,
     return r;
 }
 
-/* Whether the made text means the old one with the entry. */
+/* Check that the new text parses to the old value with the entry. */
 static int toml_check(
     json_t *whole, const char *name, json_t *entry, const struct snp_buf *made, struct snp_err *err)
 {

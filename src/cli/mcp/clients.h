@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_MCP_CLIENTS_H
 #define SNP_CLI_MCP_CLIENTS_H
 
-/* The configurations of MCP clients, and what to write into them. */
+/* Configurations of MCP clients, and our entries in them. */
 
 #include "base/buf.h"
 #include "cli/cli.h"
@@ -11,10 +11,10 @@
 /* Print the snippet for a client of `mcp-serve` with these options; the exit status. */
 int snp_mcp_client_print(struct snp_cli *cli, const struct snp_opts *opts, const char *name);
 
-/* Where a client's configuration is. */
+/* The place of a client's configuration. */
 struct snp_mcp_place {
     char *path;    /* owned; absolute */
-    char *project; /* owned: the folder that the file is of; NULL = the user's own file */
+    char *project; /* owned: the project of the file; NULL = the user's own file */
 };
 void snp_mcp_place_done(struct snp_mcp_place *place);
 #define snp_autoplace snp_cleanup(snp_mcp_place_done)
@@ -27,8 +27,8 @@ int snp_mcp_client_place(const char *name,
                          struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Append to out what the file, n bytes of text, is to be with us in it. SNP_E_INVALID: it cannot be
- * read, and is to be edited by hand; or the client cannot be told so.
+ * Append to out the file, n bytes of text, with our entry put in. SNP_E_INVALID: the file cannot be
+ * parsed and must be edited by hand, or the client does not support this.
  */
 int snp_mcp_client_edit(const char *name,
                         const struct snp_mcp_entry *wanted,

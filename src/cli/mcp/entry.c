@@ -24,7 +24,7 @@ void snp_mcp_entry_done(struct snp_mcp_entry *entry)
 
 /* Options -------------------------------------------------------------------------------------- */
 
-/* Whether an option is the server's, not of the verb that configures it. */
+/* Whether an option is for the server, not for the verb that configures it. */
 static bool is_carried(const char *name)
 {
     static const char *const own[] = {"yes",      "json",       "http",         "token-file",
@@ -38,7 +38,7 @@ static bool is_carried(const char *name)
     return true;
 }
 
-/* An option's value as it is right wherever the client starts the server; the caller frees. */
+/* An option's value, made independent of the server's working directory; the caller frees. */
 static char *value_of(const struct snp_opt *opt, const char *text, struct snp_err *err)
 {
     bool is_path = strcmp(opt->name, "project") == 0 || strcmp(opt->name, "config") == 0;
@@ -89,7 +89,7 @@ static int options_take(const struct snp_opt_spec *spec,
     return r;
 }
 
-/* What the server would refuse is refused here. */
+/* Refuse the options that the server would refuse. */
 static int options_check(struct snp_cli *cli, const struct snp_opts *opts, struct snp_err *err)
 {
     const struct snp_config *config = NULL;
@@ -154,7 +154,7 @@ int snp_mcp_entry_make(struct snp_cli *cli,
 
 /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
 
-/* How to start the server, and where the client finds the token. */
+/* Print how to start the server, and where the client finds the token. */
 static void advise_http(const struct snp_opts *opts, const struct snp_mcp_entry *entry)
 {
     const char *where = snp_opts_str(opts, "http");
@@ -194,7 +194,7 @@ static bool is_given(const char *name)
     return value != NULL && value[0] != '\0';
 }
 
-/* Whether a variable leads this command to another place than one without it. */
+/* Whether a variable makes this command use another place. */
 static bool leads_elsewhere(const char *name)
 {
     const char *value = getenv(name);

@@ -3,8 +3,8 @@
 #define SNP_CLI_MCP_ENTRY_H
 
 /*
- * What the entry of our server in a client's configuration says: a command with the options that
- * were given, or a URL; and what the user should know beside it.
+ * The entry of our server in a client's configuration: a command with the given options, or a URL;
+ * and advice for the user.
  */
 
 #include "base/json.h"
@@ -15,16 +15,16 @@
 
 struct snp_mcp_entry {
     json_t *args;     /* owned: "mcp-serve" and the options */
-    bool has_options; /* there are some */
+    bool has_options; /* true if any options */
     char *url;        /* owned; NULL = the client starts the server */
-    bool has_token;   /* with a URL: the server wants one */
+    bool has_token;   /* with a URL: the server requires one */
 };
 void snp_mcp_entry_done(struct snp_mcp_entry *entry);
 #define snp_autoentry snp_cleanup(snp_mcp_entry_done)
 
 /*
- * From the options of a verb with SNP_MCP_OPT_SERVED, `http`, `token-file` and `no-token`. *ret is
- * the caller's: snp_mcp_entry_done(). SNP_E_INVALID: an option's value.
+ * Make the entry from the options of a verb with SNP_MCP_OPT_SERVED, `http`, `token-file` and
+ * `no-token`. *ret is the caller's: snp_mcp_entry_done(). SNP_E_INVALID: an option's value.
  */
 int snp_mcp_entry_make(struct snp_cli *cli,
                        const struct snp_opts *opts,
@@ -32,8 +32,8 @@ int snp_mcp_entry_make(struct snp_cli *cli,
                        struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Say on standard error what else is to be done, and where a client will use another daemon than
- * this command. text: the configuration; what it names is not said.
+ * Print remaining steps on standard error, and a warning if a client will use another daemon than
+ * this command. text: the configuration; anything it names is not repeated.
  */
 void snp_mcp_entry_advise(const struct snp_cli *cli,
                           const struct snp_opts *opts,

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a model should know of our sandboxes before its first call, as this host and configuration
- * have it.
- */
+/* Facts for a model before its first call, from this host and configuration. */
 #include "cli/mcp/facts.h"
 
 #include <stdlib.h>
@@ -15,12 +12,10 @@
 
 enum {
     NAMES_MAX = 1024,     /* bytes of a list of packages */
-    LIMIT_MS = 30 * 1000, /* where nothing says another one */
+    LIMIT_MS = 30 * 1000, /* the default limit */
 };
 
-/*
- * Into python and packages; without an interpreter that can be found, words that are true of any.
- */
+/* Write into python and packages; without an interpreter, a text that fits any. */
 static void python_tell(const struct snp_config *config,
                         const json_t *exec,
                         const char *project,

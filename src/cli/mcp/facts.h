@@ -6,9 +6,9 @@
 #include "config/config.h"
 
 /*
- * What the descriptions of tools say of the sandboxes (mcp/server/tool.h): of the interpreter that
- * new sessions get, their time limit, and whether they see a project (NULL = none). A new
- * reference, NULL when out of memory.
+ * Facts about the sandboxes for the descriptions of tools (mcp/server/tool.h): the interpreter of
+ * new sessions, their time limit, and whether they see a project (NULL = none). A new reference,
+ * NULL when out of memory.
  */
 json_t *snp_mcp_facts(const struct snp_config *config, const json_t *exec, const char *project);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `mcp-serve --http`: the MCP server for clients that connect to it. Where it listens is printed to
- * standard output; the token is in a file and nowhere else.
+ * `mcp-serve --http`: the MCP server for clients that connect to it. Its address is printed to
+ * standard output; the token is only in a file.
  */
 #include <stdlib.h>
 #include <string.h>

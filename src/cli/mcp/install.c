@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `mcp-install`: writing ourselves into the configuration of an MCP client, after showing what
- * changes. A project may be hostile: its links lead nowhere else, and files of others stay theirs.
+ * `mcp-install`: write our entry into the configuration of an MCP client, after showing the change.
+ * A project may be hostile: its links must not redirect the write, and other users' files are not
+ * touched.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 
 enum {
     FILE_MAX = 4 << 20,
-    CHANGE_MAX = 8 * FILE_MAX, /* both, each line with a mark */
+    CHANGE_MAX = 8 * FILE_MAX, /* both texts, each line with a mark */
 };
 
 /* Showing -------------------------------------------------------------------------------------- */
@@ -28,7 +29,7 @@ enum {
 struct line_cursor {
     const char *text;
     size_t n;
-    size_t at; /* of the line being looked at */
+    size_t at; /* of the current line */
 };
 
 /* The next line without its end; NULL after the last. */
@@ -54,7 +55,7 @@ static int line_add(struct snp_buf *out, char mark, const char *line, size_t n)
     return r < 0 ? r : snp_buf_add(out, "\n", 1);
 }
 
-/* Bytes of whole lines that both begin with. */
+/* Bytes of whole lines that both texts begin with. */
 static size_t common_begin(const char *a, size_t n_a, const char *b, size_t n_b)
 {
     size_t lines = 0;
@@ -65,7 +66,7 @@ static size_t common_begin(const char *a, size_t n_a, const char *b, size_t n_b)
     return lines;
 }
 
-/* The same for their ends, at most `max` bytes. */
+/* The same for the ends, at most `max` bytes. */
 static size_t common_end(const char *a, size_t n_a, const char *b, size_t n_b, size_t max)
 {
     size_t lines = 0;
@@ -91,7 +92,7 @@ static int part_add(struct snp_buf *out, char mark, const char *text, size_t n)
     return r;
 }
 
-/* What lies between what both begin and end with, as lines with - and +. */
+/* The lines between the common beginning and end, with - and +. */
 static int change_text(const char *old,
                        size_t n_old,
                        const struct snp_buf *made,
@@ -109,11 +110,11 @@ static int change_text(const char *old,
 
 /* The file ------------------------------------------------------------------------------------- */
 
-/* What is to be changed. */
+/* The file to change. */
 struct target {
-    char *path; /* owned; behind links */
+    char *path; /* owned; links resolved */
     unsigned mode;
-    char *text; /* owned; as it is now, "" = there is none */
+    char *text; /* owned; current content, "" = no file */
     size_t n;
 };
 
@@ -125,7 +126,7 @@ static void target_done(struct target *target)
 }
 #define autotarget snp_cleanup(target_done)
 
-/* The deepest folder above path that is there, behind links; the caller frees. */
+/* The deepest existing folder above path, links resolved; the caller frees. */
 static char *folder_of(const char *path)
 {
     snp_autofree char *folder = snp_need_copy(path);
@@ -147,9 +148,7 @@ static bool is_below(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-/*
- * A new file: it may not come to be outside of the project through a link in place of its folder.
- */
+/* Check a new file: a link in place of its folder must not lead out of the project. */
 static int target_new(const struct snp_mcp_place *place, struct target *target, struct snp_err *err)
 {
     snp_autofree char *folder = folder_of(place->path);
@@ -164,7 +163,7 @@ static int target_new(const struct snp_mcp_place *place, struct target *target, 
     }
     target->path = snp_need_copy(place->path);
     target->text = snp_need_copy("");
-    target->mode = place->project == NULL ? 0600 : 0644; /* others hold tokens there */
+    target->mode = place->project == NULL ? 0600 : 0644; /* users' own files may hold tokens */
     return 0;
 }
 
@@ -194,7 +193,7 @@ static int target_open(const struct snp_mcp_place *place,
     return snp_file_read(target->path, FILE_MAX, &target->text, &target->n, err);
 }
 
-/* It is as it was when the change was shown, or not there as then. */
+/* Check that the file is unchanged since the change was shown, or still missing. */
 static int target_check(const struct snp_mcp_place *place,
                         const struct target *target,
                         struct snp_err *err)
@@ -245,7 +244,7 @@ static const struct snp_opt_arg args[] = {
     {"CLIENT", "claude, claude-desktop, cursor, vscode, codex, gemini or qwen", 1, 1},
 };
 
-/* Whether the user wants it; what we have to say goes where JSON is not. */
+/* Whether the user agrees; our question must not mix with JSON. */
 static bool is_agreed(const struct snp_cli *cli, const struct snp_opts *opts)
 {
     struct snp_err err;
@@ -265,7 +264,7 @@ static bool is_agreed(const struct snp_cli *cli, const struct snp_opts *opts)
     return true;
 }
 
-/* change: NULL = there is none. */
+/* change: NULL = none. */
 static int answer_print(const struct target *target, const struct snp_buf *change, bool written)
 {
     snp_autojson json_t *answer =
@@ -275,7 +274,7 @@ static int answer_print(const struct target *target, const struct snp_buf *chang
     return snp_cli_print_json(answer);
 }
 
-/* Shown to whoever is asked, so beside JSON on standard error. */
+/* Show the change before asking; with JSON it goes to standard error. */
 static void change_show(FILE *out, const struct target *target, const struct snp_buf *change)
 {
     (void)fprintf(out, "%s:\n", target->path);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `mcp-serve`: the MCP server on standard input and output. Standard output holds protocol messages
- * and nothing else; what we have to say goes to standard error. For --http it becomes another
- * program (cli/mcp/serve.h).
+ * `mcp-serve`: the MCP server on standard input and output. Standard output carries protocol
+ * messages only; other output goes to standard error. For --http it becomes another program
+ * (cli/mcp/serve.h).
  */
 #include "cli/mcp/serve.h"
 
@@ -69,7 +69,7 @@ static int project_find(struct snp_cli *cli,
     }
     r = snp_cli_project(config, shown, "--project", ret_path, err);
     if (r < 0 && dir == NULL) {
-        /* Clients start servers in / or the home folder as well. */
+        /* Clients may also start servers in / or the home folder. */
         snp_cli_warn(cli, "no project: %s", err->msg);
         return 0;
     }
@@ -124,7 +124,7 @@ static int serve(const struct snp_mcp_options *given,
         r = transport(service, ctx, err);
     }
     snp_mcp_sandboxes_free(service);
-    (void)uv_loop_close(&loop); /* a thread that still connects keeps it; we end anyway */
+    (void)uv_loop_close(&loop); /* a connecting thread may still use it; we exit anyway */
     return r;
 }
 
@@ -157,7 +157,7 @@ int snp_mcp_serve(struct snp_cli *cli,
                          (snp_streq(snp_config_str(config, SNP_KEY_BACKEND), "replay") &&
                           script != NULL && script[0] != '\0');
 
-        if (tools == NULL) { /* agents cost money: shown where somebody has said which model */
+        if (tools == NULL) { /* agents cost money: offered only if a model is configured */
             given.tools = has_model ? "all,agent" : "all";
         }
         given.log_dir = snp_config_str(config, SNP_KEY_LOG_DIR);

@@ -3,9 +3,9 @@
 #define SNP_CLI_MCP_SERVE_H
 
 /*
- * What the two programs of `mcp-serve` share: snipara-sandbox itself, which serves standard input
- * and output, and mcp-http, which it becomes for --http: only that one loads the HTTP library, so
- * that nothing else starts later for it.
+ * Shared code of the two programs of `mcp-serve`: snipara-sandbox, which serves standard input and
+ * output, and mcp-http, which it becomes for --http. Only mcp-http loads the HTTP library, so that
+ * nothing else starts more slowly.
  */
 
 #include "cli/cli.h"
@@ -15,7 +15,7 @@
     {                                                            \
         name_, short_, type_, metavar_, help_, key_              \
     }
-/* What a server serves, however it is reached: rows of all verbs that configure one. */
+/* Options of a server for any transport: rows of all verbs that configure one. */
 #define SNP_MCP_OPT_SERVED                                                                     \
     SNP_MCP_ROW("tools", 0, SNP_OPT_STRING, "LIST",                                            \
                 "tools to show: all (default; agent as well if a model is configured), core, " \
@@ -42,14 +42,14 @@
 /* Run one transport until it ends. ctx: as given to snp_mcp_serve. */
 typedef int (*snp_mcp_transport)(struct snp_mcp_sandboxes *service, void *ctx, struct snp_err *err);
 
-/* The verb's common part: configuration, project, service; then the transport, and the end. */
+/* The common part of the verb: configuration, project, service, transport, shutdown. */
 int snp_mcp_serve(struct snp_cli *cli,
                   const struct snp_opts *opts,
                   snp_mcp_transport transport,
                   void *ctx,
                   struct snp_err *err) SNP_NODISCARD;
 
-/* What the verb runs in mcp-http. */
+/* The verb in mcp-http. */
 int snp_mcp_http_verb(struct snp_cli *cli, const struct snp_opts *opts);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon knows which files the session wrote or deleted over its project, this command reads
- * what the project has in their places. So a patch is of one moment of both, and `apply` compares
- * once more.
+ * The daemon knows which files the session wrote or deleted over its project; this command reads
+ * the project's files in their places. The patch is valid for the moment both were read; `apply`
+ * compares again.
  */
 #include "cli/session/changes.h"
 
@@ -89,7 +89,7 @@ int snp_changes_content(struct snp_cli *cli,
     }
     *ret_len = bytes.len;
     *ret = snp_need(snp_buf_cstr(&bytes));
-    bytes.data = NULL; /* nothing was consumed: it starts there */
+    bytes.data = NULL; /* nothing was consumed, so it starts there */
     bytes.cap = 0;
     return 0;
 }
@@ -117,8 +117,8 @@ static bool is_asked_for(const struct change_reader *all, const char *path)
 }
 
 /*
- * A file of the session that holds bytes. One with holes is stored as its runs, so its size is
- * another one.
+ * Read a file of the session that has content. A sparse file is stored as its runs, so its size
+ * differs.
  */
 static int now_read(struct change_reader *all,
                     const struct snp_diff_file *row,
@@ -152,7 +152,7 @@ static int now_read(struct change_reader *all,
     return snp_patch_side_take(now, bytes, n, err);
 }
 
-/* The project's side of a path, and a change unless both are the same. now: consumed. */
+/* Read the project's side of a path, and add a change unless both are equal. now: consumed. */
 static int change_add(struct change_reader *all,
                       const char *path,
                       struct snp_patch_side *now,
@@ -194,7 +194,7 @@ static int path_order(const void *a, const void *b)
 }
 
 /*
- * A file of a folder that the session deleted, or made anew: deleted, unless the session has one of
+ * A file in a folder that the session deleted or replaced: deleted, unless the session has one of
  * that name.
  */
 static int hidden_found(void *ctx, const char *path, struct snp_err *err)
@@ -208,7 +208,7 @@ static int hidden_found(void *ctx, const char *path, struct snp_err *err)
                : change_add(all, path, &none, err);
 }
 
-/* A folder of the project that the session hides or has deleted. */
+/* A project folder that the session hides or has deleted. */
 static int folder_hidden(struct change_reader *all, const char *path, struct snp_err *err)
 {
     return snp_project_walk(all->changes->project_fd, path, hidden_found, all, err);
@@ -227,7 +227,7 @@ static int removed_add(struct change_reader *all,
                : change_add(all, path, &none, err);
 }
 
-/* A folder of the session, or a name that it deleted. New folders come with their files. */
+/* A folder of the session, or a name that it deleted. New folders are added with their files. */
 static int name_add(struct change_reader *all,
                     const struct snp_diff_file *row,
                     const char *path,
@@ -338,10 +338,7 @@ static int session_read(struct snp_cli *cli,
     return snp_project_open(ret->project, &ret->project_fd, err);
 }
 
-/*
- * Where a project is a copy, that is what the session is compared with; native has the
- * changes alone.
- */
+/* If the project is a copy, the session is compared with that; native has only the changes. */
 static int diff_ask(struct snp_cli *cli,
                     const struct snp_session_changes *changes,
                     struct snp_reply *reply,

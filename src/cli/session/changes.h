@@ -3,8 +3,8 @@
 #define SNP_CLI_SESSION_CHANGES_H
 
 /*
- * What a session would change in its project, as a patch; and what that and `diff` read of the
- * daemon's answers.
+ * The changes of a session to its project, as a patch; and how that and `diff` read the daemon's
+ * answers.
  */
 
 #include "cli/cli.h"
@@ -20,16 +20,16 @@ struct snp_session_changes {
     char *template; /* owned */
     char *rootfs;   /* owned: image and runtime of the docker tier; else NULL */
     json_t *limits; /* owned: as limits.h writes them */
-    double created; /* unix seconds: when the session began */
+    double created; /* unix seconds: start of the session */
     struct snp_patch patch;
-    json_t *lost; /* owned: what of the session could not be saved */
+    json_t *lost; /* owned: parts of the session that could not be saved */
 };
 void snp_changes_done(struct snp_session_changes *changes);
 #define snp_autochanges snp_cleanup(snp_changes_done)
 
 /*
- * Read them. only: names of files or folders of the project, of which the patch is; none: of all.
- * *ret is the caller's, also on failure. SNP_E_INVALID: the session has no project.
+ * Read the changes. only: files or folders of the project to include; none: all. *ret is the
+ * caller's, also on failure. SNP_E_INVALID: the session has no project.
  */
 int snp_changes_read(struct snp_cli *cli,
                      const char *session,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `diff`: what differs between two sessions or snapshots.
+ * `diff`: the differences between two sessions or snapshots.
  *
  * Contents are fetched only of files that changed, and compared by diff(1) in a private folder.
  * Names, types and contents are the sandbox's: on a terminal they are escaped before they are
- * coloured, and what could pass for more than a name is quoted everywhere. To patch(1) the
- * whole is hunks of regular files; all other lines are nothing it acts on.
+ * coloured, and names that could be read as more than a name are always quoted. For patch(1) the
+ * output is hunks of regular files; it ignores all other lines.
  */
 #include "cli/session/diff.h"
 
@@ -34,7 +34,7 @@
 enum {
     TEXT_MAX = 8 << 20,  /* larger files are not compared by lines */
     DIFF_MAX = 32 << 20, /* of one file's differences */
-    ALL_MAX = 128 << 20, /* of everything that is shown */
+    ALL_MAX = 128 << 20, /* of the whole output */
     BINARY_LOOK = 8000,  /* bytes searched for a NUL */
     NAME_MAX_BYTES = 64 << 10,
     TROUBLE = 2, /* diff's status when it could not compare */
@@ -42,9 +42,9 @@ enum {
 
 /* A side of a file. */
 struct file_side {
-    const char *type;   /* borrowed: file, dir, link, deleted; NULL = it is not there */
+    const char *type;   /* borrowed: file, dir, link, deleted; NULL = missing */
     const char *hash;   /* borrowed: of a file's content */
-    const char *target; /* borrowed: where a link leads; NULL = it is none */
+    const char *target; /* borrowed: target of a link; NULL = no link */
     uint64_t size;
     unsigned mode;
     char *bytes; /* owned */
@@ -55,10 +55,10 @@ struct comparison {
     struct snp_cli *cli;
     const struct snp_opts *opts;
     bool is_stat;
-    char *a;            /* owned: what is compared, as the daemon takes it */
+    char *a;            /* owned: first side of the comparison, in the daemon's form */
     char *b;            /* owned */
     char *folder;       /* owned: private, for diff(1); NULL = not made yet */
-    struct snp_buf out; /* what will be shown */
+    struct snp_buf out; /* the output */
     uint64_t added;     /* lines */
     uint64_t removed;
     size_t files;
@@ -67,7 +67,7 @@ struct comparison {
 
 /* Text -------------------------------------------------------------------------------------- */
 
-/* One line without its end, coloured; text is not trusted. */
+/* Add one line without its end, coloured; text is not trusted. */
 static int line_add(struct comparison *all, enum snp_style style, const char *text, size_t n)
 {
     const char *code = snp_term_code(stdout, style);
@@ -92,7 +92,7 @@ static int linef(struct comparison *all, enum snp_style style, const char *fmt, 
     return line_add(all, style, text, strlen(text));
 }
 
-/* With a space, too, because patch(1) ends a name there. */
+/* A name with a space is quoted too, because patch(1) ends a name there. */
 char *snp_diff_name(const char *before, const char *name)
 {
     snp_autobuf struct snp_buf text = {0};
@@ -247,7 +247,7 @@ static enum snp_style style_of(char first)
     }
 }
 
-/* What is left of a text, which may be none (NULL, 0). */
+/* The remaining text, which may be missing (NULL, 0). */
 struct rest {
     const char *text;
     size_t n;
@@ -282,7 +282,7 @@ static int hunks_add(struct comparison *all, const struct snp_buf *hunks)
     return r;
 }
 
-/* Lines that came and went: all hunks' lines but their headings begin with a sign. */
+/* Count added and removed lines: all lines of hunks except headings begin with a sign. */
 static void hunks_count(const struct snp_buf *hunks, uint64_t *ret_added, uint64_t *ret_removed)
 {
     struct rest rest = {snp_buf_bytes(hunks), hunks->len};
@@ -303,11 +303,11 @@ struct change {
     char *path; /* owned */
     struct file_side a;
     struct file_side b;
-    bool has_lines; /* both sides are text of a size that can be compared */
+    bool has_lines; /* both sides are text within the size limit */
     struct snp_buf hunks;
     uint64_t added;
     uint64_t removed;
-    const char *note; /* borrowed: what `apply` says of it; NULL = nothing */
+    const char *note; /* borrowed: note of `apply`; NULL = none */
     const char *why;  /* borrowed */
 };
 
@@ -371,7 +371,7 @@ static int change_load(struct comparison *all, struct change *change, struct snp
     return r == SNP_E_LIMIT ? 0 : r;
 }
 
-/* "new file mode 644", and a line for each end of what changed its kind or mode. */
+/* Add "new file mode 644", or two lines for a change of kind or mode. */
 static int modes_add(struct comparison *all, const struct change *change)
 {
     const struct file_side *a = &change->a;
@@ -395,7 +395,10 @@ static int modes_add(struct comparison *all, const struct change *change)
     return r;
 }
 
-/* Where a link led or leads: patch(1) knows no links, and would make a file of its target. */
+/*
+ * Print the target of a link: patch(1) does not support links, and would write the target into a
+ * file.
+ */
 static int link_add(struct comparison *all, const char *what, const char *target)
 {
     snp_autofree char *quoted = target == NULL ? NULL : snp_diff_name("", target);
@@ -453,7 +456,7 @@ static void change_json(const struct change *change, json_t *row)
             : json_null());
 }
 
-/* row: of --json; NULL = none is wanted. */
+/* row: of --json; NULL = not wanted. */
 static int change_tell(struct comparison *all,
                        struct change *change,
                        json_t *row,
@@ -539,7 +542,7 @@ static int compare(struct comparison *all, struct snp_reply *reply, struct snp_e
 }
 
 /*
- * One snapshot is compared with its session as it is now; b stays NULL if there is nothing
+ * A single snapshot is compared with its session's current state; b stays NULL if there is nothing
  * to compare.
  */
 static int sides_find(struct comparison *all, struct snp_err *err)
@@ -581,7 +584,7 @@ static struct file_side side_of_patch(const struct snp_patch_side *from)
     return side;
 }
 
-/* What is too large to be part of a patch is shown as a binary file is. */
+/* A file too large for a patch is shown like a binary file. */
 static int patch_file_add(struct comparison *all,
                           const struct snp_patch_file *file,
                           json_t *row,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `checkpoint`, `hibernate` and `gc`: what of sessions is on disk. */
+/* `checkpoint`, `hibernate` and `gc`: session data on disk. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

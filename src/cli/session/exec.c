@@ -2,8 +2,8 @@
 /*
  * `exec`: one cell of Python or one command, in a new sandbox or in a named session.
  *
- * What the code prints goes to our standard output and error as it comes; what we have
- * to say ourselves goes to standard error, in lines of their own.
+ * Output of the code goes to our standard output and error as it arrives; our messages go to
+ * standard error, on separate lines.
  */
 #include "wire/exec.h"
 
@@ -93,7 +93,7 @@ static const struct snp_opt_arg args[] = {
      0, 0},
 };
 
-/* Everything of one run; owned where it says so. */
+/* State of one run; ownership as marked. */
 struct exec_job {
     struct snp_cli *cli;
     const struct snp_opts *opts;
@@ -117,9 +117,9 @@ static void job_done(struct exec_job *job)
     free(job->raw);
 }
 
-/* What runs ------------------------------------------------------------------------------- */
+/* What to run ------------------------------------------------------------------------------ */
 
-/* All positionals, after what is in job->argv already. */
+/* Append all positionals to job->argv. */
 static int words_take(struct exec_job *job, struct snp_err *err)
 {
     const char *const *words = snp_opts_args(job->opts);
@@ -151,7 +151,7 @@ static int shell_take(struct exec_job *job, const char *text, size_t len, struct
     return 0;
 }
 
-/* What comes after --file FILE: FILE is argument 0, as for a script. */
+/* Take the words after --file FILE: FILE is argument 0, as for a script. */
 static int script_args_take(struct exec_job *job, const char *file, struct snp_err *err)
 {
     if (job->argv == NULL) {
@@ -161,7 +161,7 @@ static int script_args_take(struct exec_job *job, const char *file, struct snp_e
     return words_take(job, err);
 }
 
-/* "exec script.py" runs no file: as code that is a variable and its attribute. */
+/* "exec script.py" does not run a file: as code it is an attribute of a variable. */
 static bool is_script(const struct exec_job *job)
 {
     const char *text = snp_opts_n_args(job->opts) > 0 ? snp_opts_arg(job->opts, 0) : "";
@@ -170,7 +170,7 @@ static bool is_script(const struct exec_job *job)
            access(text, R_OK) == 0;
 }
 
-/* Where the code comes from; NULL in *ret_path: it is *ret_text. */
+/* The source of the code; NULL in *ret_path: it is *ret_text. */
 static int source_find(const struct exec_job *job,
                        const char **ret_path,
                        const char **ret_text,
@@ -273,7 +273,7 @@ static int stdin_take(struct exec_job *job, struct snp_err *err)
     return 0;
 }
 
-/* How it runs ------------------------------------------------------------------------------ */
+/* How to run it ------------------------------------------------------------------------------ */
 
 static int project_find(const struct exec_job *job, char **ret_path, struct snp_err *err)
 {
@@ -282,7 +282,7 @@ static int project_find(const struct exec_job *job, char **ret_path, struct snp_
     return dir == NULL ? 0 : snp_cli_project(job->config, dir, "--project", ret_path, err);
 }
 
-/* What a new session shows where --project says nothing: as the configuration has it. */
+/* The workspace of a new session without --project: from the configuration. */
 static int workspace_find(const struct exec_job *job, json_t *defaults, struct snp_err *err)
 {
     const char *dir = snp_cli_workspace(job->config, NULL);
@@ -303,7 +303,7 @@ static int workspace_find(const struct exec_job *job, json_t *defaults, struct s
                : 0;
 }
 
-/* A folder or archive with another file system; links resolved, unpacked if need be. */
+/* A folder or archive with another file system; links resolved, unpacked if necessary. */
 static int rootfs_find(const struct exec_job *job, char **ret_path, struct snp_err *err)
 {
     const char *given = snp_opts_str(job->opts, "rootfs");
@@ -403,7 +403,7 @@ static int head_make(struct exec_job *job, struct snp_err *err)
         .durability = snp_config_str(job->config, SNP_KEY_DURABILITY),
         .checkpoint = has_checkpoint ? snp_config_str(job->config, SNP_KEY_CHECKPOINT) : NULL,
         .recover = snp_opts_str(job->opts, "recover"));
-    /* A folder whose name is no UTF-8 cannot be written down in JSON. */
+    /* A folder name that is not UTF-8 cannot be represented in JSON. */
     return job->head == NULL ? snp_fail(err, SNP_E_INVALID, "the request cannot be written as JSON")
                              : 0;
 }
@@ -448,7 +448,7 @@ static int job_run(struct exec_job *job, struct snp_view *view, int *ret_exit, s
                : snp_fail(err, SNP_E_SYS, "standard output is closed");
 }
 
-/* Options that mean nothing as they are given together: said, not passed over. */
+/* Refuse combinations of options that have no meaning. */
 static int options_check(const struct snp_opts *opts, struct snp_err *err)
 {
     static const char *const of_sessions[] = {"atomic", "durability", "checkpoint", "recover"};

@@ -23,7 +23,7 @@
 
 /* export --------------------------------------------------------------------------------------- */
 
-/* The file on its way. */
+/* The output file while it is written. */
 struct sink {
     struct snp_target target;
     uint64_t bytes;
@@ -61,10 +61,7 @@ static int export_to(struct snp_cli *cli,
     return r < 0 ? r : snp_target_commit(&sink->target, -1, err);
 }
 
-/*
- * The session or snapshot, as a word, with -s, or NAME of it as the one and it as the other. *ret:
- * NULL = not said.
- */
+/* The session or snapshot, as a word, with -s, or one as each. *ret: NULL = not given. */
 static int source_find(const struct snp_opts *opts, char **ret, struct snp_err *err)
 {
     const char *word = snp_opts_arg(opts, 1);
@@ -148,7 +145,8 @@ static int file_send(struct snp_cli *cli, const char *token, int fd, struct snp_
 }
 
 /*
- * The limits of new sessions here cap those of the file; limits on the command line replace both.
+ * Limits of the file are capped by those of new sessions here; limits on the command line replace
+ * both.
  */
 static json_t *begin_head(const struct snp_config *config,
                           const struct snp_opts *opts,
@@ -167,7 +165,7 @@ static json_t *begin_head(const struct snp_config *config,
                      .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT));
 }
 
-/* The import ends with the connection, whatever happened: nothing half-read stays. */
+/* The import ends with the connection in every case: nothing half-read stays. */
 static int import_from(
     struct snp_cli *cli, int fd, json_t *head, struct snp_reply *ret, struct snp_err *err)
 {

@@ -2,8 +2,8 @@
 /*
  * `put`, `get`, `ls` of a session's files, and `output`, the full text of what a cell printed.
  *
- * Bytes travel in pieces of at most SNP_FILE_CHUNK_MAX. A file here appears under its name
- * only when all of it has come.
+ * Bytes travel in pieces of at most SNP_FILE_CHUNK_MAX. A file here appears under its name only
+ * when it is complete.
  */
 #include "cli/session/files.h"
 
@@ -34,12 +34,12 @@
 enum {
     MARK_MAX = 64, /* of size and time */
     CREATED_MODE = 0644,
-    BLOCK = 4096,                 /* as file systems keep them */
+    BLOCK = 4096,                 /* block size of file systems */
     HOLE_MIN = 16 << 10,          /* a shorter one is sent as zeros */
-    OUTPUT_MAX_BYTES = 128 << 20, /* a stream that is kept has at most 64 MiB */
+    OUTPUT_MAX_BYTES = 128 << 20, /* a stored stream has at most 64 MiB */
 };
 
-/* Of files copied at once, holes included; more only for a workspace that is larger. */
+/* Limit of files copied at once, holes included; a larger workspace raises it. */
 #define FILES_BYTES_MAX ((uint64_t)16 << 30)
 
 /* A file or folder of a session. */
@@ -56,7 +56,7 @@ static void place_done(struct session_path *place)
 #define autoplace snp_cleanup(place_done)
 
 /*
- * "SESSION:PATH", or with --session PATH; without it a plain word is a session. A missing path is
+ * "SESSION:PATH", or PATH with --session; otherwise a plain word is a session. A missing path is
  * path_default, or refused if that is NULL.
  */
 static int place_find(struct snp_cli *cli,
@@ -148,7 +148,7 @@ static int put_chunk(const struct snp_remote_file *transfer,
     return r;
 }
 
-/* Where the bytes at offset end: at a hole that is worth a call of its own, or after a chunk. */
+/* End of the data at offset: at a hole large enough for a separate call, or after a chunk. */
 static uint64_t source_end(int fd, uint64_t offset)
 {
     uint64_t most = offset + SNP_FILE_CHUNK_MAX;
@@ -164,9 +164,7 @@ static uint64_t source_end(int fd, uint64_t offset)
     return end > (off_t)offset && (uint64_t)end < most ? (uint64_t)end : most;
 }
 
-/*
- * The next bytes from offset on that the file has, *offset moved to them; 0 = none, -1 with errno.
- */
+/* Read the next data at or after offset and move *offset to it; 0 = none, -1 with errno. */
 static ssize_t source_next(int fd, bool is_stream, uint64_t *offset, char *chunk)
 {
     off_t data = is_stream ? 0 : lseek(fd, (off_t)*offset, SEEK_DATA);
@@ -176,7 +174,7 @@ static ssize_t source_next(int fd, bool is_stream, uint64_t *offset, char *chunk
     if (is_stream) {
         return snp_read_all(fd, chunk, SNP_FILE_CHUNK_MAX);
     }
-    if (data < 0 && errno == ENXIO) { /* a hole up to the end, or the end */
+    if (data < 0 && errno == ENXIO) { /* a hole to the end, or the end */
         if (fstat(fd, &st) < 0) {
             return -1;
         }
@@ -194,9 +192,9 @@ int snp_file_put(const struct snp_remote_file *to, int fd, uint64_t *ret_size, s
 {
     snp_autofree char *chunk = snp_need(malloc(SNP_FILE_CHUNK_MAX));
     uint64_t offset = 0;
-    uint64_t sent = 0; /* up to here the session has it */
+    uint64_t sent = 0; /* end of the data sent */
     struct stat st;
-    /* A pipe, a device, or somebody has read of it. */
+    /* A pipe, a device, or a file read by another process before. */
     bool is_stream = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || lseek(fd, 0, SEEK_CUR) != 0;
     bool is_first = true;
     bool is_open = false; /* the session is not yet saved with the sent data */
@@ -213,7 +211,7 @@ int snp_file_put(const struct snp_remote_file *to, int fd, uint64_t *ret_size, s
         part.has_more =
             to->last != NULL ||
             (n > 0 && (is_stream ? n == SNP_FILE_CHUNK_MAX : (off_t)offset + n < st.st_size));
-        /* Cut to where the bytes begin: so it is new, or ends in a hole. */
+        /* Truncate to the start of the data: the file is new, or ends in a hole. */
         if (n > 0 || is_first || offset > sent || is_open) {
             r = put_chunk(&part, offset, is_first || (n == 0 && offset > sent), chunk, (size_t)n,
                           err);
@@ -234,7 +232,7 @@ int snp_file_put_end(const struct snp_remote_file *to, struct snp_err *err)
     return put_chunk(to, 0, false, "", 0, err);
 }
 
-/* One file or folder that goes over; put and get begin with the place, and fill in the rest. */
+/* One file or folder being copied; put and get set the place, and fill in the rest. */
 struct copied {
     struct session_path place; /* owned */
     char *from;                /* owned */
@@ -283,7 +281,7 @@ static void copied_tell(const struct copied *copied)
     }
 }
 
-/* The end of `put` and `get`: r < 0 is why it failed. */
+/* End `put` and `get`: r < 0 is an earlier failure. */
 static int copied_end(const struct snp_cli *cli,
                       const struct copied *copied,
                       int r,
@@ -301,7 +299,7 @@ static int copied_end(const struct snp_cli *cli,
     return SNP_EXIT_OK;
 }
 
-/* Without the slashes at its end; owned. */
+/* A copy without the slashes at its end; owned. */
 static char *trimmed(const char *path)
 {
     size_t n = strlen(path);
@@ -312,7 +310,7 @@ static char *trimmed(const char *path)
     return snp_need(strndup(path, n));
 }
 
-/* "s:dir/" keeps the own name of what is put there. */
+/* "s:dir/" keeps the name of the source. */
 static void name_keep(struct session_path *place, const char *name)
 {
     char *whole = place->path;
@@ -430,15 +428,15 @@ static int run_put(struct snp_cli *cli, const struct snp_opts *opts)
 /* get and output ------------------------------------------------------------------------------ */
 
 /*
- * A file on its way here. The session's code may change it meanwhile, so what is written here is
+ * A file being received. The session's code may change it during the copy, so written bytes are
  * counted here.
  */
 struct receiving {
-    struct snp_moved *moved; /* borrowed; with all files before it */
+    struct snp_moved *moved; /* borrowed; includes earlier files */
     uint64_t offset;
-    uint64_t room; /* for what is written, of all files */
+    uint64_t room; /* limit of written bytes, for all files */
     int fd;
-    bool has_holes; /* a new file: what is not written is a hole */
+    bool has_holes; /* a new file: parts not written are holes */
 };
 
 static bool is_hole(const char *bytes, size_t n)
@@ -453,10 +451,10 @@ static size_t block_len(uint64_t offset, size_t n)
     return left < n ? left : n;
 }
 
-/* n bytes at the offset, which moves on. */
+/* Write n bytes at the offset and advance it. */
 static int receive_bytes(struct receiving *to, const char *bytes, size_t n, struct snp_err *err)
 {
-    /* A file system gives whole blocks. */
+    /* File systems allocate whole blocks. */
     to->moved->stored += to->has_holes ? (n + BLOCK - 1) / BLOCK * BLOCK : n;
     if (to->moved->stored > to->room) {
         return snp_fail(err, SNP_E_LIMIT,
@@ -490,7 +488,7 @@ static int receive_zeros(struct receiving *to, uint64_t n, struct snp_err *err)
     return r;
 }
 
-/* Zeros that came as bytes become holes too: what lands here is never more than what is there. */
+/* Zeros received as bytes become holes too, so the copy takes no more space than the original. */
 static int receive(struct receiving *to, const char *bytes, size_t n, struct snp_err *err)
 {
     int r = 0;
@@ -522,7 +520,7 @@ static bool is_new_file(int fd)
            lseek(fd, 0, SEEK_CUR) == 0 && ((unsigned)fcntl(fd, F_GETFL) & O_APPEND) == 0;
 }
 
-/* One answer to "get". *ret_end: it was the last. */
+/* Handle one answer to "get". *ret_end: it was the last. */
 static int take_piece(struct snp_remote_file *from,
                       struct receiving *to,
                       const struct snp_reply *reply,
@@ -577,7 +575,7 @@ int snp_file_get(struct snp_remote_file *from, int fd, struct snp_moved *moved, 
     return 0;
 }
 
-/* Where `get` writes: DEST, or DEST/NAME if that is a folder, or ./NAME; "-" = standard output. */
+/* The target of `get`: DEST, or DEST/NAME if that is a folder, or ./NAME; "-" = standard output. */
 static char *destination(const char *dest, const char *path)
 {
     struct stat st;
@@ -631,7 +629,7 @@ static int get(struct snp_cli *cli,
     path = trimmed(place->path);
     free(place->path);
     place->path = path;
-    /* All of a session is called as it is. */
+    /* A copy of the whole session gets the session's name. */
     copied->to = destination(dest, strcmp(path, ".") == 0 ? place->session : path);
     copied->from = snp_need_format("%s:%s", place->session, path);
     from.session = place->session;
@@ -658,7 +656,7 @@ static int run_get(struct snp_cli *cli, const struct snp_opts *opts)
     return copied_end(cli, &copied, r, &err);
 }
 
-/* All of what a cell printed: into kept, or (NULL) to standard output, on a terminal escaped. */
+/* Read all output of a cell: into kept, or (NULL) to standard output, escaped on a terminal. */
 static int output_read(struct snp_cli *cli,
                        const struct snp_output_request *asked,
                        struct snp_buf *kept,
@@ -689,7 +687,7 @@ static int output_read(struct snp_cli *cli,
     return 0;
 }
 
-/* Bytes that are no text come as base64. */
+/* Bytes that are not UTF-8 text are base64. */
 static int output_print(const struct snp_output_request *asked,
                         const struct snp_buf *kept,
                         bool is_cut)

@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_SESSION_FILES_H
 #define SNP_CLI_SESSION_FILES_H
 
-/* Single files to and from a session, and whole folders of them. */
+/* Copy files and folders to and from a session. */
 
 #include <stdint.h>
 
@@ -14,23 +14,23 @@ struct snp_remote_file {
     struct snp_cli *cli;
     const char *session;
     const char *path;
-    unsigned mode;   /* put: to be set; get: out */
-    bool is_written; /* get: the code wrote it, it is none of a project's */
+    unsigned mode;   /* put: mode to set; get: mode found */
+    bool is_written; /* get: written by the code, not part of the project */
     bool has_more;   /* put: more files follow; the session is saved with the last one */
     /* put: the last file if more may follow, its path owned; or NULL */
     struct snp_remote_file *last;
 };
 
-/* What went over. */
+/* Totals of a copy. */
 struct snp_moved {
     uint64_t files;
     uint64_t folders; /* get only */
     uint64_t bytes;
-    uint64_t stored;  /* get only: what was written here, without holes */
-    uint64_t skipped; /* neither file nor folder */
+    uint64_t stored;  /* get only: bytes written here, without holes */
+    uint64_t skipped; /* other than files and folders */
 };
 
-/* Copy what fd holds into the session. *ret_size: bytes. */
+/* Copy the content of fd into the session. *ret_size: bytes. */
 int snp_file_put(const struct snp_remote_file *to, int fd, uint64_t *ret_size, struct snp_err *err)
     SNP_NODISCARD;
 
@@ -38,15 +38,15 @@ int snp_file_put(const struct snp_remote_file *to, int fd, uint64_t *ret_size, s
 int snp_file_put_end(const struct snp_remote_file *to, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Copy a file of the session to fd, and add its bytes to moved. Into a new file its holes stay
- * holes. SNP_E_LIMIT: with what was moved before it is more than the session can hold.
+ * Copy a file of the session to fd, and add its bytes to moved. In a new file its holes stay holes.
+ * SNP_E_LIMIT: the total is more than the session can hold.
  */
 int snp_file_get(struct snp_remote_file *from, int fd, struct snp_moved *moved, struct snp_err *err)
     SNP_NODISCARD;
 
 /*
- * Copy what is below the folder `source`; folders without files are left out, links not
- * followed. What was copied before a failure stays.
+ * Copy the files below the folder `source`; empty folders are skipped, links not followed. Files
+ * copied before a failure stay.
  */
 int snp_tree_put(const struct snp_remote_file *to,
                  const char *source,
@@ -54,9 +54,8 @@ int snp_tree_put(const struct snp_remote_file *to,
                  struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Copy a folder of the session to `dest`, which must not exist: what the code wrote never
- * replaces a file here, nor does a link it made lead anywhere. What was copied before a
- * failure stays.
+ * Copy a folder of the session to `dest`, which must not exist: files of the code never replace a
+ * file here, and its links lead nowhere else. Files copied before a failure stay.
  */
 int snp_tree_get(const struct snp_remote_file *from,
                  const char *dest,
@@ -65,8 +64,8 @@ int snp_tree_get(const struct snp_remote_file *from,
 
 /*
  * Copy files of the session, named by their paths below from->path (an array of strings), into the
- * folder `dest`, which must not exist, as they lie there. What is no file any more is counted as
- * skipped. What was copied before a failure stays.
+ * folder `dest`, which must not exist, with the same layout. Paths that are no longer files are
+ * counted as skipped. Files copied before a failure stay.
  */
 int snp_tree_get_files(const struct snp_remote_file *from,
                        const json_t *paths,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `history`, `show` and `rerun`: what has run in a session, and running it again.
+ * `history`, `show` and `rerun`: cells of a session, and running them again.
  *
- * Code and results are the sandbox's text: hostile, shown through term.h only.
+ * Code and results are the sandbox's text: hostile, printed through term.h only.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,20 +20,20 @@
 #include "wire/session.h"
 
 enum {
-    PAGE = 1000,        /* rows asked for at once */
+    PAGE = 1000,        /* rows per request */
     LIMIT_DEFAULT = 50, /* rows shown */
     LIMIT_MAX = 1000000,
     READ_CELLS = 1000,     /* cells of a session in a page */
     READ_BYTES = 16 << 20, /* and bytes of them */
 };
 
-/* A cell that is meant: its session (owned) and number. */
+/* The requested cell: its session (owned) and number. */
 struct cell_place {
     char *session;
     int64_t cell; /* 0 = the last one */
 };
 
-/* "SESSION:N", "N", or "SESSION", which is 0 for its last cell; --session may say the session. */
+/* "SESSION:N", "N", or "SESSION", which is 0 for its last cell; --session may name the session. */
 static int place_find(struct snp_cli *cli,
                       const struct snp_opts *opts,
                       const char *text,
@@ -82,7 +82,7 @@ static enum snp_style style_of(const char *status)
     return SNP_STYLE_RED;
 }
 
-/* rows: the newest first, printed the oldest first. */
+/* rows: newest first, printed oldest first. */
 static void rows_print(const json_t *rows)
 {
     static const char *const heads[] = {"Cell", "Status", "State", "Started", "Took", "Code"};
@@ -115,7 +115,7 @@ static void rows_print(const json_t *rows)
     snp_table_print(stdout, &table, "no cells");
 }
 
-/* The number of the oldest cell, which is the last of the rows; 0 = there are no rows. */
+/* The number of the oldest cell, in the last row; 0 = no rows. */
 static int64_t last_of(const json_t *rows)
 {
     return snp_json_int(json_array_get(rows, json_array_size(rows) - 1), "cell", 0);
@@ -227,8 +227,8 @@ static int last_cell(struct snp_cli *cli, const char *session, int64_t *ret, str
 /* show --------------------------------------------------------------------------------------- */
 
 /*
- * A cell as recorded: head of `cell.show`, raw = its code, then its standard input. What it
- * has shown goes to view; NULL = nowhere.
+ * A cell as recorded: head of `cell.show`, raw = its code, then its standard input. Its displays go
+ * to view; NULL = dropped.
  */
 static int cell_get(struct snp_cli *cli,
                     const struct cell_place *place,
@@ -262,7 +262,7 @@ static void heading(const char *text)
     (void)putchar('\n');
 }
 
-/* Hostile text, a line of its own at its end. */
+/* Print hostile text, with a line end at its end. */
 static void text_put(const char *text, size_t n)
 {
     if (text != NULL && n > 0 && snp_term_write(stdout, text, n) == 0 && text[n - 1] != '\n') {
@@ -377,7 +377,7 @@ static int cell_put(const struct snp_reply *reply,
                : 0;
 }
 
-/* One object with everything: the code, and the result as `exec --json` has it. New reference. */
+/* One object with the code and the result as in `exec --json`. New reference. */
 static json_t *cell_object(struct snp_reply *reply,
                            const struct snp_cell_show_answer *cell,
                            json_t *shown)
@@ -499,12 +499,12 @@ struct rerun {
     struct snp_cli *cli;
     char *session;
     const char *display_dir;
-    json_t *done;  /* owned by the caller; NULL = print as it comes */
-    bool is_range; /* cells that repeat others are left out */
+    json_t *done;  /* owned by the caller; NULL = print as it arrives */
+    bool is_range; /* repeated cells are skipped */
     int exit_code; /* of the last cell */
 };
 
-/* The call as it was, its time limit included. */
+/* The original call, including its time limit. */
 static json_t *rerun_head(const struct rerun *rerun, const struct snp_cell_show_answer *cell)
 {
     snp_autojson json_t *limits =
@@ -516,7 +516,7 @@ static json_t *rerun_head(const struct rerun *rerun, const struct snp_cell_show_
                               .rerun_of = cell->cell));
 }
 
-/* Print or keep what came of it. */
+/* Print or store the outcome. */
 static void rerun_take(struct rerun *rerun, uint64_t cell, struct snp_view *view, json_t *answer)
 {
     struct snp_err err;

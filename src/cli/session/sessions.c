@@ -161,12 +161,12 @@ enum {
     CONTROL_MAX = 16 << 10,
 };
 
-/* What the manifest adds to the session's own members. */
+/* Members added from the manifest. */
 static const char *const manifest_members[] = {
     "template_hash", "interpreter", "python", "packages", "venv_unused", "rootfs", "kernel",
 };
 
-/* How a member is shown; what has no row is shown as it is. */
+/* The form of a member; members without a row are printed unchanged. */
 enum member_form {
     FORM_PLAIN = 0,
     FORM_WHEN,
@@ -187,7 +187,7 @@ static const struct {
     {"memory_peak_bytes", FORM_BYTES, "memory used"},
     {"disk_bytes", FORM_BYTES, "on disk"},
     {"snapshots_bytes", FORM_BYTES, "by snapshots"},
-    {"limits", FORM_HIDDEN, NULL}, /* the manifest has them, with who holds them */
+    {"limits", FORM_HIDDEN, NULL}, /* the manifest has them, with the enforcing control */
     {"manifest", FORM_HIDDEN, NULL},
     {"missing", FORM_HIDDEN, NULL}, /* printed as a sentence */
     {"unsaved", FORM_HIDDEN, NULL}, /* the same */
@@ -203,7 +203,7 @@ static void field_put(const char *label, const char *text)
     (void)putchar('\n');
 }
 
-/* A text as it is, anything else as JSON; the caller frees. */
+/* Text unchanged, anything else as JSON; the caller frees. */
 static char *value_text(const json_t *value)
 {
     return json_is_string(value) ? snp_need_copy(json_string_value(value))
@@ -266,7 +266,7 @@ static void limits_put(const json_t *in_force, const json_t *policy)
     }
 }
 
-/* What a control says of itself besides whether it is enforced, in one line. */
+/* Print the details of a control other than whether it is enforced, on one line. */
 static void control_put(const char *name, json_t *control)
 {
     snp_autobuf struct snp_buf line = {0};
@@ -347,7 +347,8 @@ static int move(struct snp_cli *cli,
 
     SNP_TRY(snp_cli_config(cli, opts, &config, err));
     SNP_TRY(snp_cli_tier_check(config, err));
-    SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err)); /* an image is got first */
+    SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err)); /* an image is pulled or
+                                                                      * built first */
     return snp_remote_call(cli,
                            SNP_WRITE(snp_sessions_move_request, .session = session,
                                      .tier = snp_opts_str(opts, "to"),
@@ -484,7 +485,7 @@ static int run_set(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* destroy ---------------------------------------------------------------------------------- */
 
-/* Which cell was cut off by the end of its session, if one was. */
+/* Report the cell that was cut off by the end of its session, if any. */
 static void ended_tell(const json_t *answer, const char *session)
 {
     const json_t *member = json_object_get(answer, "ended");
@@ -497,7 +498,7 @@ static void ended_tell(const json_t *answer, const char *session)
     }
 }
 
-/* session: name or id to end; shown: how to call it in the answer. */
+/* session: name or id to end; shown: its name in the answer. */
 static int destroy_one(
     struct snp_cli *cli, const char *session, const char *shown, json_t *done, struct snp_err *err)
 {
@@ -512,7 +513,7 @@ static int destroy_one(
     return r;
 }
 
-/* Why --all skips a session; NULL: it is the user's. */
+/* Why --all skips a session; NULL: it belongs to the user. */
 static const char *others(const struct snp_session_row *row)
 {
     return row->name == NULL  ? "a program's, ends with it"
@@ -561,7 +562,7 @@ static int destroy_all(struct snp_cli *cli, bool is_sure, json_t *done, struct s
             continue;
         }
         r = destroy_one(cli, row.id, name, done, err);
-        /* One that ended meanwhile is what was wanted. */
+        /* Already gone is success. */
         if (r < 0 && r != SNP_E_NOT_FOUND) {
             return r;
         }
@@ -625,8 +626,8 @@ static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
     int r;
 
     if (snp_opts_n_args(opts) == 0 && snp_opts_str(opts, "session") == NULL) {
-        return snp_cli_usage(cli,
-                             "give the name of the session to clear"); /* also of the only one */
+        return snp_cli_usage(cli, "give the name of the session to clear"); /* required even for the
+                                                                        * only session */
     }
     r = snp_remote_session_of(cli, opts, &session, &err);
     r = r < 0 ? r : clear(cli, session, !is_sure, &reply, &err);

@@ -2,8 +2,8 @@
 /*
  * The tree of snapshots.
  *
- * A row's parent may be missing (removed, or of a session that is not listed): then it is
- * a root. Rows are drawn once each whatever their parents say, so a ring ends too.
+ * A row's parent may be missing (removed, or of a session that is not listed): then it is a root.
+ * Each row is drawn once, so a cycle of parents ends too.
  */
 #include "cli/session/snapshot_tree.h"
 
@@ -18,7 +18,7 @@
 #include "wire/snapshot.h"
 
 enum {
-    DEPTH_DRAWN = 48, /* what is deeper is drawn at this depth */
+    DEPTH_DRAWN = 48, /* deeper nodes are drawn at this depth */
     TEXT_MAX = 1024,
     GAP = 2,
     DETAILS_COLUMNS = 48, /* cell, places, size and age, with gaps */
@@ -27,23 +27,23 @@ enum {
 /* One snapshot; texts are borrowed from the answer. */
 struct node {
     struct snp_snapshot_row row;
-    size_t parent; /* its index; SIZE_MAX = it is a root */
+    size_t parent; /* its index; SIZE_MAX = a root */
     bool is_drawn;
     char *label;    /* owned: lines and name, as printed without colour */
     size_t width;   /* its columns */
-    size_t name_at; /* where the name begins in it */
+    size_t name_at; /* start of the name in it */
 };
 
 struct tree {
     struct node *nodes; /* owned */
     size_t n;
-    size_t *order; /* owned: as they are drawn */
+    size_t *order; /* in the order of drawing */
     size_t n_drawn;
     const json_t *heads; /* borrowed */
     bool is_ascii;
 };
 
-/* Whether the locale's characters are UTF-8; the first variable that is set counts. */
+/* Whether the locale uses UTF-8; the first variable that is set decides. */
 static bool is_utf8_locale(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -86,7 +86,7 @@ static const char *places_text(const struct snp_snapshot_row *row, char out[TEXT
     return out[0] == '\0' ? "nowhere" : out;
 }
 
-/* The names of the sessions that stand on a snapshot: "work, try-1"; "" = none. */
+/* The names of the sessions at a snapshot: "work, try-1"; "" = none. */
 static const char *heads_text(const json_t *heads, const char *id, char out[TEXT_MAX])
 {
     out[0] = '\0';
@@ -165,9 +165,7 @@ static bool has_later_sibling(const struct tree *tree, size_t at)
     return false;
 }
 
-/*
- * before: the lines of what it hangs on. A child of the same session needs no more than its name.
- */
+/* before: the lines of the parent. A child of the same session shows only its name. */
 static void node_draw(struct tree *tree, size_t at, const char *before, bool is_last)
 {
     struct node *node = &tree->nodes[at];
@@ -197,8 +195,8 @@ static size_t child_next(const struct tree *tree, size_t parent)
 }
 
 /*
- * Below a root, depth first. The lines before a node are those of the nodes above it: each adds
- * a bar if it has siblings still to come, else blanks.
+ * Draw below a root, depth first. The lines before a node are those of its ancestors: each adds a
+ * bar if it has later siblings, else blanks.
  */
 static void root_draw(struct tree *tree, size_t root)
 {
@@ -229,7 +227,7 @@ static void root_draw(struct tree *tree, size_t root)
             (void)snprintf(before + ends[depth], sizeof(before) - ends[depth], "%s", bar);
             ends[depth + 1] = ends[depth] + strlen(bar);
             depth++;
-        } /* else too deep to draw: it goes on beside */
+        } /* else too deep to draw: it continues on the same level */
         path[depth] = at;
     }
 }
@@ -241,7 +239,7 @@ static void tree_draw(struct tree *tree)
             root_draw(tree, i);
         }
     }
-    /* What hangs on itself. */
+    /* Cycles of parents. */
     for (size_t i = 0; i < tree->n; i++) {
         if (!tree->nodes[i].is_drawn) {
             tree->nodes[i].parent = SIZE_MAX;
@@ -268,7 +266,7 @@ static void node_print(FILE *out, const struct tree *tree, size_t at, size_t wid
         (void)fprintf(out, "%*s%-10s  %-12s  %9s  ", (int)(width - node->width) + GAP, "", cell,
                       places_text(row, places), snp_human_bytes(row->bytes).text);
         snp_term_put(out, SNP_STYLE_DIM, snp_human_age(row->created).text);
-    } else { /* what a narrow terminal has room for */
+    } else { /* what fits on a narrow terminal */
         (void)fprintf(out, "%*s%s  %s", GAP, "", cell, places_text(row, places));
     }
     if (heads[0] != '\0') {

@@ -10,9 +10,8 @@
 #include "base/json.h"
 
 /*
- * Print the answer of `snapshots.list` (docs/wire.md). On a terminal each snapshot hangs
- * below the one it was made from, and those where sessions stand now are marked;
- * elsewhere it is a table with a line each, the oldest first.
+ * Print the answer of `snapshots.list` (docs/wire.md). On a terminal each snapshot is below its
+ * parent, and the current snapshots of sessions are marked; elsewhere it is a table, oldest first.
  */
 void snp_snapshots_print(FILE *out, const json_t *answer);
 

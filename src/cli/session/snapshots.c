@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * `snapshot`, `snapshots`, `fork` and `rollback`: moments of a session, and what is made of them.
- */
+/* `snapshot`, `snapshots`, `fork` and `rollback`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +69,7 @@ static int list_get(struct snp_cli *cli,
                            err);
 }
 
-/* For the completion of shells: SESSION@NAME, and sessions too; no daemon is started. */
+/* For shell completion: SESSION@NAME, and sessions too; starts no daemon. */
 static int names_print(struct snp_cli *cli, bool with_sessions)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -80,7 +78,7 @@ static int names_print(struct snp_cli *cli, bool with_sessions)
     json_t *item;
 
     if (snp_remote_find(cli, &err) < 0) {
-        return SNP_EXIT_OK; /* nothing is known without a daemon */
+        return SNP_EXIT_OK; /* without a daemon there are no names */
     }
     if ((with_sessions && snp_sessions_names(cli) != SNP_EXIT_OK) ||
         list_get(cli, NULL, &reply, &err) < 0) {

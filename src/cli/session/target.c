@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 
-/* A device or FIFO, or a link to one (/dev/stdout), which is as good as the thing. */
+/* A device or FIFO, or a link to one (/dev/stdout), which is equivalent. */
 static int special_open(const char *path, int *ret_fd, struct snp_err *err)
 {
     struct stat st;

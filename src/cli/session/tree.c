@@ -2,8 +2,8 @@
 /*
  * `put -r` and `get -r`.
  *
- * Names that come from a session are hostile: each is one component, looked up below a
- * descriptor of the folder it belongs to, and made anew. Depth, number and bytes are bounded.
+ * Names from a session are hostile: each is one component, resolved relative to a descriptor of its
+ * folder, and created new. Depth, number and bytes are bounded.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +26,7 @@ enum {
     FOLDER_MODE = 0755,
 };
 
-/* One more file or folder, or the end of patience. */
+/* Count one more file or folder; fails at the limit. */
 static int count(uint64_t *n, struct snp_err *err)
 {
     if (++*n > FILES_MAX) {
@@ -98,7 +98,7 @@ static int put_entry(const struct snp_remote_file *to,
     return 0;
 }
 
-/* With nothing in it; others are made with what goes into them. */
+/* An empty folder; others are created with their files. */
 static int put_empty(const struct snp_remote_file *to, struct snp_err *err)
 {
     snp_autofree char *path = snp_need_format("%s/", to->path);
@@ -281,7 +281,7 @@ static int dest_make(const char *dest, int *ret_fd, struct snp_err *err)
     return *ret_fd < 0 ? snp_fail_sys(err, errno, "create %.150s", dest) : 0;
 }
 
-/* To list a file is to list itself, so that it is none is found out by reading it. */
+/* Listing a file returns the file itself, so reading it shows whether the path is a file. */
 static int file_refuse(const struct snp_remote_file *from, struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -312,15 +312,14 @@ int snp_tree_get(const struct snp_remote_file *from,
     }
     r = get_folder(from, fd, 0, moved, err);
     if (r < 0) {
-        (void)rmdir(dest); /* only if nothing came */
+        (void)rmdir(dest); /* only if it is empty */
     }
     return r;
 }
 
 /*
- * Open the folder that the file `path` goes into, below dest_fd, made where it is missing;
- * *ret_name: its last component. Everything below dest_fd was made by us, so no link can be on
- * the way.
+ * Open the parent folder of the file `path`, below dest_fd, creating missing ones; *ret_name: its
+ * last component. Everything below dest_fd was created by us, so there are no links on the way.
  */
 static int parent_open(
     int dest_fd, char *path, int *ret_fd, const char **ret_name, struct snp_err *err)
@@ -373,7 +372,7 @@ static int named_get(const struct snp_remote_file *from,
     }
     file.path = whole;
     r = get_file(&file, fd, name, moved, err);
-    /* Removed since, a folder, or a link, perhaps one that leads out. */
+    /* Removed since, a folder, or a link, possibly one that leads out. */
     if (r == SNP_E_NOT_FOUND || r == SNP_E_INVALID || r == SNP_E_DENIED) {
         (void)unlinkat(fd, name, 0);
         moved->files--;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * `config show`: every value in force and where it came from. Secrets are shown as yes or no.
- * Rows and their sections are those of the table of keys, plus a few that are made of several keys.
+ * `config show`: every effective value and its source. Secrets are shown as yes or no. Rows and
+ * sections come from the table of keys, plus a few made of several keys.
  */
 
 #include "config/config.h"
@@ -124,7 +124,7 @@ static const struct {
     {SNP_KEY_SNIPARA_PROJECT_SLUG, slug_text},
 };
 
-/* What a key's row shows; the caller's, NULL when out of memory. */
+/* The displayed value of a key; the caller's, NULL when out of memory. */
 static char *value_text(const struct snp_config *config, enum snp_config_key key)
 {
     const struct snp_config_info *info = snp_config_info(key);
@@ -161,7 +161,7 @@ static char *value_text(const struct snp_config *config, enum snp_config_key key
 
 /* ---- the table ---- */
 
-/* Sections in the order they are printed; those of the table of keys, and Source. */
+/* Sections in the order of printing; those of the table of keys, and Source. */
 static const char *const sections[] = {
     "Runtime",   "Sessions", "Sandbox", "Docker",  "Limits",
     "Sub-calls", "Security", "Logging", "Snipara",

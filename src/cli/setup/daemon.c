@@ -78,7 +78,7 @@ static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
 /* stop ------------------------------------------------------------------------------------ */
 
 /*
- * SNP_E_DENIED, naming some, if cells run in named sessions: the end would cut them off. Idle ones
+ * SNP_E_DENIED, naming some, if cells run in named sessions: stopping would cut them off. Idle ones
  * are saved.
  */
 static int unused_check(struct snp_cli *cli, struct snp_err *err)
@@ -109,7 +109,7 @@ static int unused_check(struct snp_cli *cli, struct snp_err *err)
                              n, names, n > NAMES_SHOWN ? ", ..." : "");
 }
 
-/* What of sessions will not come back. */
+/* Print the state of sessions that is lost. */
 static void lost_print(const json_t *lost)
 {
     size_t i;
@@ -127,7 +127,7 @@ static void lost_print(const json_t *lost)
     }
 }
 
-/* What became of it; pid 0: none ran. */
+/* Print the result; pid 0: no daemon ran. */
 static int stop_print(const struct snp_cli *cli, uint64_t pid, json_t *lost)
 {
     snp_autojson json_t *answer = NULL;
@@ -147,7 +147,7 @@ static int stop_print(const struct snp_cli *cli, uint64_t pid, json_t *lost)
     return snp_cli_print_json(answer);
 }
 
-/* A daemon older than this program knows no `force`, and always stops. */
+/* A daemon older than this program does not know `force`, and always stops. */
 static int shutdown_call(struct snp_cli *cli,
                          bool is_forced,
                          struct snp_reply *ret,
@@ -186,7 +186,7 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
     }
     r = r < 0 ? r : stats_get(cli, &stats, &err);
     snp_record_read(stats.head, &snp_stats_answer_form, &now);
-    /* One that cannot open its journal has none, and cannot say which. */
+    /* A daemon without a journal has no such list. */
     if (r == 0 && now.sessions > 0 && !is_forced) {
         r = unused_check(cli, &err);
     }

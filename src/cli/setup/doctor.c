@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `doctor`: what this host can do, what it lacks, what that costs and how to get it.
- * Everything is a row; it fails only where exec would.
+ * `doctor`: features of this host, missing ones, their cost and the fix. Everything is a row; it
+ * fails only where exec would.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,31 +29,31 @@
 
 enum {
     PATH_TEXT_MAX = 64 << 10,
-    TIERS_MAX = 64, /* looked at */
+    TIERS_MAX = 64, /* checked at most */
 };
 
 enum {
     EVENTS_MAX = 20,                 /* of the journal, with --json */
-    LOSS_SECONDS = 7 * 24 * 60 * 60, /* so long a loss is warned of */
+    LOSS_SECONDS = 7 * 24 * 60 * 60, /* a loss is reported for this long */
 };
 
 enum check_state {
     CHECK_OK = 0,
     CHECK_MISSING, /* works without it, at a cost */
     CHECK_FAILED,  /* nothing runs */
-    CHECK_WARNING, /* something was lost not long ago */
+    CHECK_WARNING, /* a recent loss */
 };
 
-/* The checks collected so far, as they are printed with --json. */
+/* The checks so far, in the form of --json. */
 struct report {
     struct snp_cli *cli;
     const struct snp_config *config; /* borrowed; NULL: it is refused */
     json_t *checks;                  /* owned */
-    const char *tier;                /* that exec takes here; NULL: the configuration is refused */
+    const char *tier;                /* tier of exec here; NULL: the configuration is refused */
     bool usable;                     /* it runs */
     bool is_misused;                 /* --env names no tier */
     struct snp_tier_files *tiers;    /* borrowed, the strongest first */
-    bool works[TIERS_MAX];           /* each of them, on this host */
+    bool works[TIERS_MAX];           /* of each tier, on this host */
     json_t *degraded[TIERS_MAX]; /* owned: weaker controls of each, as in a result; NULL: none */
 };
 
@@ -85,7 +85,7 @@ static json_t *details(const char *detail, const char *cost, const char *fix)
     return snp_need(json_pack("{s:s?, s:s?, s:s?}", "detail", detail, "cost", cost, "fix", fix));
 }
 
-/* Failed for a reason that a message says. */
+/* Add a failed row with the message. */
 static void report_fail(struct report *report,
                         const char *name,
                         const struct snp_err *err,
@@ -176,7 +176,7 @@ static void probe_add(struct report *report, const json_t *features)
     }
 }
 
-/* What a tier of the user's says of itself, and that nobody else does. */
+/* Claims of a user's tier, which nothing else confirms. */
 static json_t *claims(const struct snp_tier_file *file, const json_t *guarantees)
 {
     snp_autobuf struct snp_buf text = {0};
@@ -236,7 +236,7 @@ static void check_tiers(struct report *report)
     }
 }
 
-/* The strongest that works here and is named, or is taken unasked; NULL = none. */
+/* The strongest tier that works here and is named, or chosen automatically; NULL = none. */
 static const struct snp_tier_file *taken(const struct report *report, const char *name)
 {
     bool is_auto = snp_streq(name, SNP_TIER_AUTO);
@@ -253,7 +253,7 @@ static const struct snp_tier_file *taken(const struct report *report, const char
     return NULL;
 }
 
-/* Tiers that do not give what the configuration requires are refused, also those that are named. */
+/* Tiers without the required guarantees are refused, even if named. */
 static void check_guarantees(struct report *report)
 {
     snp_autojson json_t *wanted =
@@ -276,7 +276,7 @@ static void check_guarantees(struct report *report)
     }
 }
 
-/* A cell as exec would run it; nothing is pulled or built for it. *ret: what it ran on. */
+/* Run a cell as exec would; nothing is pulled or built for it. *ret: what it ran on. */
 static int try_container(struct report *report, char **ret, struct snp_err *err)
 {
     static const char code[] = "None";
@@ -307,8 +307,8 @@ static int try_container(struct report *report, char **ret, struct snp_err *err)
 }
 
 /*
- * An engine that answers is not all: runtime, image and its Python are known once a container
- * has run.
+ * An engine that answers is not enough: runtime, image and its Python are checked by running a
+ * container.
  */
 static void check_container(struct report *report)
 {
@@ -374,7 +374,7 @@ static void verdict(const struct report *report)
     }
 }
 
-/* The latest event, not older than that, by which something was lost; NULL = none. */
+/* The latest loss event that is recent enough; NULL = none. */
 static const json_t *loss_find(const json_t *events, const char **ret_cost, const char **ret_fix)
 {
     static const struct {
@@ -420,7 +420,7 @@ static const json_t *loss_find(const json_t *events, const char **ret_cost, cons
     return NULL;
 }
 
-/* Whether what sessions leave on disk is encrypted. */
+/* Check that session data on disk is encrypted. */
 static void check_seal(struct report *report, const json_t *head)
 {
     snp_autofree char *text = NULL;
@@ -454,7 +454,7 @@ static char *unsaved_text(const json_t *rows)
                   : snp_need_format("%zu sessions are not saved, for example %s", n, first);
 }
 
-/* Whether sessions can be kept, and what recovery had to do. */
+/* Check that sessions can be saved, and report recoveries. */
 static void check_journal(struct report *report, const json_t *unsaved)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -505,7 +505,7 @@ static void check_daemon(struct report *report)
     int r =
         snp_remote_call(report->cli, snp_record_write(&snp_stats_request_form, NULL), &stats, &err);
 
-    /* It may be an older one that was running when this program was installed. */
+    /* It may be an older daemon that was running when this program was installed. */
     if (r == 0) {
         r = snp_remote_call(report->cli, SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION),
                             &hello, &err);
@@ -524,7 +524,7 @@ static void check_daemon(struct report *report)
     check_guarantees(report);
     check_container(report);
     check_degraded(report);
-    /* What exec will do: a weak tier never takes the place of another by itself. */
+    /* As exec does: a weak tier never replaces another automatically. */
     report->usable = report->tier != NULL && taken(report, report->tier) != NULL;
 }
 
@@ -540,7 +540,7 @@ static void details_add(struct snp_table *table, const json_t *check)
     for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {
         const char *value = snp_json_str(check, keys[i][0], "");
 
-        if (value[0] != '\0') { /* what fits is shown */
+        if (value[0] != '\0') { /* as much as fits */
             (void)!snp_buf_addf(&text, "%s%s%s", text.len > 0 ? "; " : "", keys[i][1], value);
         }
     }

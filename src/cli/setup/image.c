@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The name of a workspace image is made of what it is built from but the sources: those are not
- * taken from it, a session has a copy of its own. So it is built anew when the files that name
- * dependencies change.
+ * The name of a workspace image is a hash of its inputs except the sources, because each session
+ * has a copy of those. So it is rebuilt when the files that name dependencies change.
  */
 #include "cli/setup/image.h"
 
@@ -41,7 +40,7 @@ struct image {
     char socket[SNP_ENGINE_PATH_MAX + 1];
     const char *base;
     char *path;    /* owned; of the workspace */
-    char *command; /* owned; that installs */
+    char *command; /* owned; the install command */
     char hash[SNP_TREE_HASH_LEN + 1];
     char tag[64];
 };
@@ -52,7 +51,7 @@ static void image_done(struct image *image)
     free(image->command);
 }
 
-/* The command that installs ------------------------------------------------------------------- */
+/* The install command -------------------------------------------------------------------------- */
 
 static bool has_file(const struct image *image, const char *name)
 {
@@ -65,7 +64,7 @@ static const char *infer(const struct image *image, const char *setup)
 {
     static const struct {
         const char *setup;
-        const char *file; /* that must be there; NULL = none */
+        const char *file; /* required file; NULL = none */
         const char *command;
     } rows[] = {
         {"tests-only", NULL, PIP "pytest pytest-asyncio"},
@@ -138,7 +137,7 @@ static int find_command(struct image *image, struct snp_err *err)
 
 /* The name ------------------------------------------------------------------------------------ */
 
-/* What the files say that name dependencies, as 16 digits. */
+/* Hash the files that name dependencies, as 16 digits. */
 static int hash_dependencies(const struct image *image, char out[SHORT + 1], struct snp_err *err)
 {
     static const char *const names[] = {"pyproject.toml",
@@ -196,8 +195,8 @@ static int find_tag(struct image *image, struct snp_err *err)
 }
 
 /*
- * Is it there, and not only another one whose name begins the same? One without our label is of an
- * older release.
+ * Whether the tag itself exists, not another one with the same prefix. One without our label is
+ * from an older release.
  */
 static int has_tag(const struct image *image, bool *ret, struct snp_err *err)
 {
@@ -213,8 +212,8 @@ static int has_tag(const struct image *image, bool *ret, struct snp_err *err)
 /* Getting it ---------------------------------------------------------------------------------- */
 
 /*
- * Ask tier-docker, which knows what of the workspace is secret. *ret_log: of a build, when
- * it fails.
+ * Ask tier-docker, which knows the secret files of the workspace. *ret_log: of a build, when it
+ * fails.
  */
 static int get(const json_t *spec, json_t **ret_log, struct snp_err *err)
 {
@@ -223,7 +222,7 @@ static int get(const json_t *spec, json_t **ret_log, struct snp_err *err)
     snp_autobuf struct snp_buf out = {0};
     snp_autojson json_t *answer = NULL;
     snp_autoclose int fd = memfd_create(
-        "image", MFD_CLOEXEC); /* it has what nobody is to see in a list of processes */
+        "image", MFD_CLOEXEC); /* its content must never appear in a list of processes */
     char file[40];
     const char *error;
 
@@ -241,7 +240,7 @@ static int get(const json_t *spec, json_t **ret_log, struct snp_err *err)
     return error == NULL ? 0 : snp_fail(err, SNP_E_PEER, "%s", error);
 }
 
-/* Settings of pip from the environment, which are the builder's only. */
+/* pip settings from the environment, for the build only. */
 static json_t *build_args(const struct snp_config *config, struct snp_buf *dockerfile)
 {
     static const char *const names[] = {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST"};
@@ -325,7 +324,7 @@ static int prepare_workspace(struct image *image, bool may_get, char **ret, stru
     return 0;
 }
 
-/* What goes wrong here the tier will say, if it needs the image. */
+/* A failure here is reported by the tier, if it needs the image. */
 static void pull(const struct image *image)
 {
     snp_autojson json_t *found = NULL;

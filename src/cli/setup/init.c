@@ -93,7 +93,7 @@ static int build_template(struct snp_buf *out, bool with_snipara)
     return r;
 }
 
-/* created: an array that gets the path. */
+/* created: an array that receives the path. */
 static int write_file(
     const char *path, const char *bytes, size_t n, json_t *created, struct snp_err *err)
 {
@@ -105,7 +105,7 @@ static int write_file(
     return r;
 }
 
-/* The configuration that is there already (caller frees), NULL if none. */
+/* The existing configuration (caller frees), NULL if none. */
 static char *find_existing(const char *dir)
 {
     static const char *const names[] = {"snipara-sandbox.toml", "rlm.toml"};
@@ -131,7 +131,7 @@ static int write_files(const char *dir, bool with_snipara, json_t *created, stru
     }
     if (r == 0) {
         struct snp_err unknown;
-        /* Its values are the defaults: if this cannot be remembered, they hold all the same. */
+        /* Its values are the defaults, so they apply even if trust cannot be recorded. */
         (void)!snp_trust_add_own(config, snp_buf_bytes(&text), text.len, "init", &unknown);
     }
     if (r == 0 && faccessat(AT_FDCWD, example, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Archives of file systems are hostile. What is in one is read first: a name that is absolute or
- * has '..' refuses it, and so does more than is allowed. Devices are never made (/dev is left out,
- * others refuse it), owners and set-id bits not taken over. tar itself puts links that lead out in
- * place only when everything else is there, so nothing is written through one.
+ * Archives of file systems are hostile. The list of contents is checked first: an absolute name, a
+ * '..' or too much data is refused. Devices are never created (/dev is left out, others are
+ * refused); owners and set-id bits are dropped. tar itself creates links that lead out only at the
+ * end, so nothing is written through one.
  */
 #include "cli/setup/rootfs.h"
 
@@ -36,8 +36,8 @@ enum {
 #define UNPACKED_MAX (16ULL << 30)
 
 /*
- * Where a symbolic link leads is looked at when it is followed, as a process would inside;
- * here its own name counts alone. false: it cannot be told where that ends.
+ * The target of a symbolic link is checked when it is followed, as a process would inside; here
+ * only its name matters. false: the end of the name is ambiguous.
  */
 static bool cut_target(char *name)
 {
@@ -141,7 +141,7 @@ static int unpack(const char *archive, const char *folder, struct snp_err *err)
     (void)umask(0022);
     r = snp_spawn(argv, NULL, err);
     if (r == 0) {
-        r = snp_spawn(chmod_argv, NULL, err); /* what a sandbox cannot read is of no use */
+        r = snp_spawn(chmod_argv, NULL, err); /* the sandbox must be able to read everything */
     }
     return r < 0 ? r : snp_tree_hash(folder, &tree, err); /* files, folders and links only */
 }
@@ -159,7 +159,7 @@ static int by_use(const void *a, const void *b)
     return (x->used < y->used) - (x->used > y->used);
 }
 
-/* Remove all but the ones used last, and what is left of unpacking that did not end. */
+/* Remove all but the most recently used, and remains of interrupted unpacking. */
 static void sweep(const char *dir, const char *current)
 {
     struct cached_rootfs kept[64];
@@ -216,7 +216,7 @@ static int archive_folder(const char *archive,
     }
     folder = snp_need_format("%s/%s", dir, hash + strlen("sha256:"));
     part = snp_need_format("%s-part", folder);
-    if (utimensat(AT_FDCWD, folder, NULL, AT_SYMLINK_NOFOLLOW) < 0) { /* not there: make it */
+    if (utimensat(AT_FDCWD, folder, NULL, AT_SYMLINK_NOFOLLOW) < 0) { /* missing: unpack it */
         sweep(dir, folder);
         r = contents_check(archive, err);
         if (r == 0 && mkdir(part, 0755) < 0) {

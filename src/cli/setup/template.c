@@ -2,9 +2,9 @@
 /*
  * `template add`, `list`, `show` and `remove`: interpreters with packages for sandboxes.
  *
- * Records are changed under a lock. A folder is built under a name of its own and belongs to
- * no template until its record is written, so a build that is interrupted leaves nothing but
- * a folder, which the next one removes.
+ * Records are changed under a lock. A folder is built under a unique name and belongs to no
+ * template until its record is written, so an interrupted build leaves only a folder, which the
+ * next one removes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,14 +37,14 @@ enum {
 static const struct {
     const char *name;
     const char *what;
-    const char *preload[4]; /* NULL-terminated; beside the standard library */
+    const char *preload[4]; /* NULL-terminated; in addition to the standard library */
 } builtin[] = {
     {"base", "the standard library", {NULL}},
     {"data", "numpy, pandas", {"numpy", "pandas", NULL}},
     {"plot", "numpy, pandas, matplotlib", {"numpy", "pandas", "matplotlib", NULL}},
 };
 
-/* The state folder, its templates, and the lock that keeps others from changing them. */
+/* The state folder, its templates, and the lock against other writers. */
 struct template_store {
     char *state; /* owned */
     char *dir;   /* owned */
@@ -88,7 +88,7 @@ static int place_open(struct template_store *place, bool to_change, struct snp_e
     return 0;
 }
 
-/* Folders that no record names: of replaced templates, and of builds that did not end. */
+/* Remove folders that no record names: of replaced templates and unfinished builds. */
 static void folders_sweep(const struct template_store *place)
 {
     snp_autojson json_t *list = snp_registry_list(place->state);
@@ -161,7 +161,7 @@ static const struct snp_opt add_options[] = {
     SNP_CLI_OPT_JSON,
 };
 
-/* What the old record says, where the command line says nothing of packages. */
+/* Use the old record if the command line names no packages. */
 static void build_again(struct snp_build *build, const json_t *old)
 {
     if (build->python != NULL || build->venv != NULL || build->requirements != NULL) {
@@ -212,8 +212,7 @@ static int old_record(struct snp_cli *cli,
     if (!replace) {
         return snp_fail(err, SNP_E_DENIED, "template %s exists; --replace rebuilds it", name);
     }
-    (void)!snp_registry_read(place->state, name, ret,
-                             &ignored); /* a damaged one is replaced, too */
+    (void)!snp_registry_read(place->state, name, ret, &ignored); /* a damaged one is replaced too */
     return snp_opts_flag(opts, "force", false) ? 0 : unused_check(cli, name, err);
 }
 
@@ -380,7 +379,7 @@ static void record_print(const json_t *record)
     }
 }
 
-/* Whether its files are what they were. */
+/* Whether the template's files are unchanged. */
 static const char *state_of(const json_t *record)
 {
     struct snp_tree_digest tree = {.skip_bytecode = !snp_json_bool(record, "is_ours", false)};
@@ -393,7 +392,7 @@ static const char *state_of(const json_t *record)
                                                                   : "changed since it was added";
 }
 
-/* What there is to say of a template that nobody added; NULL: it is none, or no memory. */
+/* The record of a built-in template; NULL: no such template, or no memory. */
 static json_t *builtin_record(const char *name)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(builtin); i++) {
@@ -462,7 +461,7 @@ static int remove_one(struct snp_cli *cli,
         return r;
     }
     path = snp_need_format("%s/%s.json", place->dir, name);
-    if (path == NULL || access(path, F_OK) < 0) { /* says what there is */
+    if (path == NULL || access(path, F_OK) < 0) { /* reports the cause */
         return snp_registry_read(place->state, name, &record, err);
     }
     r = force ? 0 : unused_check(cli, name, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Building happens outside any sandbox, as the user who asks for it, with the interpreter's
- * own venv and pip. Therefore only wheels are installed unless the user says otherwise:
- * unpacking one runs nothing of it, building a source package does.
+ * Templates are built outside any sandbox, as the calling user, with the interpreter's venv and
+ * pip. Therefore only wheels are installed by default: unpacking one runs none of its code,
+ * building a source package does.
  */
 #include "cli/setup/template_build.h"
 
@@ -36,7 +36,7 @@ enum {
     PATH_LEN = 4096,
 };
 
-/* What is known of the interpreter. */
+/* Facts about the interpreter. */
 struct interpreter {
     char *exe;    /* owned */
     char *prefix; /* owned, or NULL */
@@ -70,7 +70,7 @@ static char *home_dir(void)
     return home == NULL ? NULL : realpath(home, NULL);
 }
 
-/* Ask the interpreter what it is, without any package of its own. */
+/* Probe the interpreter without its site packages. */
 static int probe(const char *python, json_t **ret, struct snp_err *err)
 {
     const char *const argv[] = {python, "-I", "-S", "-c", probe_code, NULL};
@@ -149,8 +149,8 @@ static int venv_make(const struct snp_build *build,
 }
 
 /*
- * The pip that the interpreter brings along for its ensurepip runs from its wheel, so that it
- * is not among the packages.
+ * Run the pip bundled with the interpreter's ensurepip from its wheel, so that it is not among the
+ * packages.
  */
 static const char pip_code[] =
     "import glob, os, runpy, sys, sysconfig\n"
@@ -198,7 +198,7 @@ static int packages_install(const struct snp_build *build, const char *venv, str
             return snp_fail(err, SNP_E_NOT_FOUND,
                             "--index %.200s is neither a folder nor an address", build->index);
         }
-        argv[n++] = "--isolated"; /* no other index out of a configuration */
+        argv[n++] = "--isolated"; /* no other index from a configuration */
         argv[n++] = is_dir ? "--no-index" : "--index-url";
         if (is_dir) {
             argv[n++] = "--find-links";
@@ -218,7 +218,7 @@ static int packages_install(const struct snp_build *build, const char *venv, str
     return r < 0 ? snp_err_wrap(err, "cannot install %.150s", build->requirements) : 0;
 }
 
-/* Put the path that the folder has inside for every one it has here, in one script. */
+/* Replace the folder's path here with its path inside, in one script. */
 static int script_move(const char *path, const char *from, struct snp_err *err)
 {
     snp_autobuf struct snp_buf moved = {0};
@@ -250,7 +250,7 @@ static int script_move(const char *path, const char *from, struct snp_err *err)
     return snp_file_write_atomic(path, snp_buf_bytes(&moved), moved.len, st.st_mode & 0777U, err);
 }
 
-/* Scripts begin with the path of their interpreter: let it be the one they have inside. */
+/* Scripts begin with the path of their interpreter: set it to the path inside. */
 static int scripts_move(const char *venv, struct snp_err *err)
 {
     SNP_ASSERT(venv != NULL);
@@ -270,7 +270,7 @@ static int scripts_move(const char *venv, struct snp_err *err)
     return r;
 }
 
-/* Names that can be imported: folders, and files before their first dot. */
+/* Importable names: folders, and files up to their first dot. */
 static void modules_list(const char *venv, int minor, json_t *list)
 {
     char path[PATH_LEN];
@@ -355,7 +355,7 @@ void snp_build_remove(const char *path)
     (void)!snp_spawn(argv, NULL, &ignored);
 }
 
-/* The user's own virtual environment, where it is. */
+/* Use the user's virtual environment in place. */
 static int use_venv(const struct snp_build *build, json_t **ret, struct snp_err *err)
 {
     snp_autofree char *venv = realpath(build->venv, NULL);
@@ -426,6 +426,6 @@ int snp_build_run(const struct snp_build *build, json_t **ret, struct snp_err *e
     if (build->requirements != NULL && access(build->requirements, R_OK) < 0) {
         return snp_fail_sys(err, errno, "--requirements %.200s", build->requirements);
     }
-    (void)umask(0022); /* what is built is read by another user id inside */
+    (void)umask(0022); /* the files are read by another user id inside */
     return build->venv != NULL ? use_venv(build, ret, err) : make_venv(build, ret, err);
 }

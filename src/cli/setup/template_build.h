@@ -9,12 +9,12 @@
 #include "base/err.h"
 #include "base/json.h"
 
-/* What `template add` was asked for; texts are borrowed, NULL = not given. */
+/* Arguments of `template add`; texts are borrowed, NULL = not given. */
 struct snp_build {
     const char *state_dir;
     const char *name;
     const char *python;
-    const char *venv; /* use this one, as it is */
+    const char *venv; /* use this one in place */
     const char *requirements;
     const char *index; /* folder with wheels, or address */
     const char *preload;
@@ -22,12 +22,12 @@ struct snp_build {
 };
 
 /*
- * Build and return the record (new reference), not yet written; progress goes to standard
- * error. A folder that was begun is removed on failure.
+ * Build a template and return its record (new reference), not yet written; progress goes to
+ * standard error. On failure the folder is removed.
  */
 int snp_build_run(const struct snp_build *build, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
-/* Remove a folder of ours and all in it; what is not there is fine. */
+/* Remove a folder of ours with its contents; a missing one is fine. */
 void snp_build_remove(const char *path);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `trust`: the user's word for the files of a folder. What is shown, hashed and remembered is what
- * was read once, so a file that is exchanged meanwhile is not trusted.
+ * `trust`: approve the files of a folder. A file is read once; the same bytes are shown, hashed and
+ * recorded, so a file that is replaced during this is not trusted.
  */
 #include <errno.h>
 #include <limits.h>
@@ -25,10 +25,7 @@ static const char *const names[] = {"snipara-sandbox.toml", "rlm.toml", ".env"};
 
 /* ---- what a file sets ---- */
 
-/*
- * In one line, whatever it holds, or further ones from column `at`: a stranger's text must not look
- * like lines of ours.
- */
+/* Print on one line, or continue at column `at`: untrusted text must not look like our lines. */
 static void print_text(const char *text, size_t at)
 {
     snp_autojson json_t *value = snp_json_bytes(text, strlen(text));
@@ -139,7 +136,7 @@ static int revoke_one(const char *path, json_t *revoked, struct snp_err *err)
     return r == SNP_E_NOT_FOUND ? 0 : r;
 }
 
-/* A file by its path, or those of a folder: they may be gone, or no longer what they were. */
+/* A file by its path, or those of a folder: they may be gone or changed. */
 static int revoke_all(const char *what, json_t *revoked, struct snp_err *err)
 {
     snp_autofree char *dir = realpath(what, NULL);

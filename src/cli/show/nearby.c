@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The path is the code's word, so looking must do no more than look: below the working
- * directory or the home folder, over no mount (an automount would take the path to a server),
- * along no link that leads out.
+ * The path comes from the code, so looking it up must have no side effects: only below the working
+ * directory or the home folder, over no mount (an automount would send the path to a server), along
+ * no link that leads out.
  */
 #include "cli/show/nearby.h"
 
@@ -30,7 +30,7 @@ static bool is_below(const char *base, const char *path)
     return fd >= 0;
 }
 
-/* The rest of path below base, which is not "/"; NULL: it is elsewhere. */
+/* The part of path below base, which is not "/"; NULL: not below it. */
 static const char *rest_of(const char *path, const char *base)
 {
     size_t n = base == NULL ? 0 : strlen(base);
@@ -40,7 +40,7 @@ static const char *rest_of(const char *path, const char *base)
                : NULL;
 }
 
-/* Can be pasted into a shell as it is. */
+/* Safe to paste into a shell unquoted. */
 static bool is_plain(const char *path)
 {
     for (const char *c = path; *c != '\0'; c++) {
@@ -51,7 +51,7 @@ static bool is_plain(const char *path)
     return path[0] != '-' && path[0] != '\0';
 }
 
-/* Of "~/..." and what ~ is inside: "~/..."; NULL: it is none. */
+/* The "~/..." form of a path in the home folder inside; NULL: not in it. */
 static char *tilde_of(const char *path)
 {
     const char *rest = snp_has_prefix(path, "~/") ? path + 2 : rest_of(path, "/tmp/.home");
@@ -59,7 +59,7 @@ static char *tilde_of(const char *path)
     return rest == NULL ? NULL : snp_need_format("~/%s", rest);
 }
 
-/* A relative path keeps its folders, so that the code finds it. */
+/* A relative path keeps its folders, so that the code finds the file. */
 static char *put_of(const char *path, const char *session)
 {
     bool is_deep =
@@ -72,7 +72,7 @@ static char *put_of(const char *path, const char *session)
                                  is_deep ? path : "");
 }
 
-/* Where it is, and the ways to show it; what is printed as a command can be pasted. */
+/* The place of the file, and commands that make it visible, ready to paste. */
 static char *advice(const char *path, const char *session)
 {
     snp_autofree char *cwd = getcwd(NULL, 0);
@@ -116,17 +116,18 @@ char *snp_nearby_error(const json_t *error, const char *session)
     return file == NULL ? NULL : advice(file, session);
 }
 
-/* The command failed for this word; else the file may well be in the sandbox. */
+/* The command failed for this word; otherwise the file may be in the sandbox. */
 static bool is_missed(const char *word, const struct snp_buf *said)
 {
-    static const char sign[] = "No such file"; /* of the C library, in a sandbox's language */
+    static const char sign[] = "No such file"; /* message of the C library, in a sandbox's
+                                                * language */
 
     return said->len > 0 &&
            memmem(snp_buf_bytes(said), said->len, sign, sizeof(sign) - 1) != NULL &&
            memmem(snp_buf_bytes(said), said->len, word, strlen(word)) != NULL;
 }
 
-/* Debian has no `python`, so a sandbox over it has none. */
+/* Debian has no `python`, so a sandbox based on it has none. */
 static bool lacks_python(const struct snp_buf *said)
 {
     static const char *const signs[] = {"python: not found", "python: command not found"};

@@ -3,21 +3,18 @@
 #define SNP_CLI_SHOW_NEARBY_H
 
 /*
- * Files that code looked for in the sandbox, and that are on this machine. Only the person who
- * typed the command is told, with the person's own rights: nothing of it is in a result.
+ * Files that code missed in the sandbox but that exist on this machine. Only the person at the
+ * command line sees this, looked up with that person's rights; it is not in any result.
  */
 
 #include "base/buf.h"
 #include "base/json.h"
 
-/*
- * What a person can do about a file or module of an error; NULL: it is not here either. The
- * caller frees.
- */
+/* Advice for a file or module of an error; NULL: it is not here either. The caller frees. */
 char *snp_nearby_error(const json_t *error, const char *session);
 /*
- * The same of the words of a command that failed. said: its standard error, which must tell of one.
- * session: that it ran in; NULL: in one without a name, which is gone.
+ * The same for the words of a failed command. said: its standard error, which must report a missing
+ * file. session: where it ran; NULL: an unnamed one, already gone.
  */
 char *snp_nearby_words(const json_t *argv, const struct snp_buf *said, const char *session);
 

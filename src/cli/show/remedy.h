@@ -2,19 +2,19 @@
 #ifndef SNP_CLI_SHOW_REMEDY_H
 #define SNP_CLI_SHOW_REMEDY_H
 
-/* The way out of an error, as options and commands. */
+/* Remedies for an error, as options and commands. */
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 
-/* Add the words; nothing if there are none. */
+/* Append the words; nothing if there are none. */
 int snp_cli_remedy_add(struct snp_buf *out, const struct snp_err *err) SNP_NODISCARD;
 
 /* "MESSAGE; WORDS" as JSON. New reference. */
 json_t *snp_cli_remedy_text(const struct snp_err *err);
 
-/* The command that deals with what a session lacks: "exec -s NAME --recover ...". */
+/* The command that recovers lost cells of a session: "exec -s NAME --recover ...". */
 int snp_cli_remedy_ways(struct snp_buf *out, int64_t ways, const char *session) SNP_NODISCARD;
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * Showing a cell.
  *
- * Output is printed as it comes and kept as well where JSON is wanted. A chunk may end inside a
- * UTF-8 character; its beginning is held back until the rest comes, so that a terminal sees
- * whole characters. What ended the cell, what was denied and what changed gets one line each.
+ * Output is printed as it arrives, and also stored for JSON. A chunk may end inside a UTF-8
+ * character; its beginning is held back until the rest comes, so that a terminal sees whole
+ * characters. What ended the cell, what was denied and what changed gets one line each.
  */
 #include "cli/show/result.h"
 
@@ -38,7 +38,7 @@ enum {
     SIGNAL_EXIT = 128,
 };
 
-/* What a display is saved as. Types that are not here are saved as .bin, text as .txt. */
+/* File extensions of displays. Other types are saved as .bin, text as .txt. */
 static const struct {
     const char *mime;
     const char *extension;
@@ -122,7 +122,7 @@ static void pending_flush(struct snp_view *view, enum snp_stream stream)
     snp_buf_clear(pending);
 }
 
-/* Print a chunk; in a pipe bytes pass as they are. */
+/* Print a chunk; in a pipe bytes are unchanged. */
 static void write_live(struct snp_view *view, enum snp_stream stream, const char *bytes, size_t n)
 {
     struct snp_buf *pending = &view->pending[stream];
@@ -132,7 +132,7 @@ static void write_live(struct snp_view *view, enum snp_stream stream, const char
         write_out(view, stream, bytes, n);
         return;
     }
-    /* Complete the character that was begun. */
+    /* Complete the pending character. */
     while (pending->len > 0 && n > 0 && snp_utf8_begun(snp_buf_bytes(pending), pending->len) > 0 &&
            ((unsigned char)bytes[0] & 0xC0U) == 0x80U) {
         if (snp_buf_add(pending, bytes, 1) < 0) {
@@ -206,7 +206,7 @@ static json_t *part_json(const char *mime, const char *bytes, size_t n)
     return json_string(coded);
 }
 
-/* The plain text of a display, in lines of its own. */
+/* Print the plain text of a display on separate lines. */
 static void write_plain(struct snp_view *view, const char *text, size_t n)
 {
     pending_flush(view, SNP_STREAM_STDOUT);
@@ -250,7 +250,7 @@ static int event_display(
 
 static void notef(enum snp_style style, const char *label, const char *fmt, ...) SNP_PRINTF(3, 4);
 
-/* Another cell is at work, or what else keeps the session from this one. */
+/* Report why the session is busy, such as another running cell. */
 static void event_waiting(const json_t *head)
 {
     static const char *const doing[][2] = {{"save", "the session is being saved"},
@@ -328,7 +328,7 @@ static json_t *text_json(const struct snp_view *view, enum snp_stream stream, co
     return r < 0 ? NULL : snp_json_bytes(snp_buf_bytes(&whole), whole.len);
 }
 
-/* A member of the result, taken from where it is known. New reference. */
+/* A member of the result, from its source. New reference. */
 static json_t *member_json(const struct snp_view *view, json_t *head, const char *name)
 {
     static const char *const streams[] = {"stdout", "stderr"};
@@ -356,7 +356,7 @@ json_t *snp_view_result(const struct snp_view *view, json_t *head)
         for (size_t j = 0; j < forms[i]->n_fields; j++) {
             const struct snp_field *field = &forms[i]->fields[j];
 
-            /* A member that the daemon adds only when it applies stays away. */
+            /* Leave out members that the daemon adds only when they apply. */
             if (forms[i] == &snp_result_form || (field->types & SNP_T_NULL) != 0) {
                 (void)json_object_set_new(result, field->name,
                                           member_json(view, head, field->name));
@@ -369,7 +369,7 @@ json_t *snp_view_result(const struct snp_view *view, json_t *head)
 
 /* For people ---------------------------------------------------------------------------- */
 
-/* "label: text" on stderr; the label is our own, the text of the sandbox and shown in one line. */
+/* "label: text" on stderr; the label is ours, the text from the sandbox and printed on one line. */
 static void note(enum snp_style style, const char *label, const char *text)
 {
     snp_autofree char *shown = snp_term_line(text, strnlen(text, LINE_MAX_BYTES));
@@ -388,13 +388,13 @@ static void notef(enum snp_style style, const char *label, const char *fmt, ...)
     note(style, label, text);
 }
 
-/* A value with a rich form was displayed, its text too, just before it came as the value. */
+/* Whether a value with a rich form was displayed, with its text, just before it was returned. */
 static bool was_displayed(const struct snp_view *view, const json_t *value)
 {
     size_t n = json_array_size(view->displays);
     const json_t *last = n == 0 ? NULL : json_array_get(view->displays, n - 1);
 
-    /* Figures that were left open come after it. */
+    /* Figures left open are displayed after it. */
     while (n > 0 && json_object_size(last) == 2 && json_object_get(last, "image/png") != NULL) {
         n--;
         last = n == 0 ? NULL : json_array_get(view->displays, n - 1);
@@ -426,7 +426,7 @@ static void show_value(struct snp_view *view, const json_t *head)
     }
 }
 
-/* One result as it is shown. */
+/* One result while it is printed. */
 struct shown_result {
     struct snp_result result;
     struct snp_result_added added;
@@ -488,8 +488,8 @@ static void show_end(const json_t *head, const struct shown_result *shown)
 }
 
 /*
- * Lines of a summary; takes them. A hint that is a sentence has a line, a phrase ends the line it
- * belongs to.
+ * Print lines of a summary and free them. A hint that is a sentence gets a line, a phrase ends its
+ * line.
  */
 static void show_lines(json_t *lines)
 {
@@ -567,7 +567,7 @@ int snp_view_save(const struct snp_view *view, const json_t *head, struct snp_er
     return r;
 }
 
-/* Say what was displayed and cannot be seen in text. */
+/* Report displays that text cannot show. */
 static void displays_tell(const struct snp_view *view)
 {
     snp_autobuf struct snp_buf text = {0};
@@ -606,10 +606,10 @@ static void displays_tell(const struct snp_view *view)
     }
 }
 
-/* Which controls are weaker than they should be: their names; the manifest has the reasons. */
+/* Print the names of controls that are weaker than intended; the manifest has the reasons. */
 static void show_degraded(const struct shown_result *shown)
 {
-    /* Of a session that lasts: with its first cell, and when it has come back. */
+    /* For a named session: with its first cell, and after it was restored. */
     bool is_told =
         shown->added.name != NULL && shown->result.cell > 1 && shown->added.restored == NULL;
     snp_autobuf struct snp_buf text = {0};
@@ -634,12 +634,12 @@ static void show_degraded(const struct shown_result *shown)
     }
 }
 
-/* What is worth a line, but says nothing of how the cell ended. */
+/* Print members worth a line, other than how the cell ended. */
 static void show_rest(const struct snp_view *view,
                       const json_t *head,
                       const struct shown_result *shown)
 {
-    /* A project's virtual environment that is not used. */
+    /* An unused virtual environment of the project. */
     const char *why = snp_json_str(shown->manifest, "venv_unused", NULL);
 
     if (view->display_dir == NULL) {
@@ -666,7 +666,7 @@ int snp_view_finish(struct snp_view *view, json_t *head)
     (void)fflush(stdout);
     show_error(view, &shown);
     show_end(head, &shown);
-    if (shown.added.name != NULL) { /* without one the sandbox is gone with its code */
+    if (shown.added.name != NULL) { /* an unnamed sandbox is gone with its code */
         show_lines(snp_summary_session(head, SIZE_MAX));
     }
     if (!view->is_quiet) {
@@ -712,7 +712,7 @@ int snp_result_exit(const json_t *head, enum snp_exit_of of)
         return TIMEOUT_EXIT;
     }
     if (json_is_integer(code) && (of != SNP_EXIT_OF_PYTHON || snp_streq(result.status, "error"))) {
-        int byte = (int)(json_integer_value(code) & 0xFF); /* as the kernel cuts it */
+        int byte = (int)(json_integer_value(code) & 0xFF); /* as the kernel truncates it */
 
         return byte == 0 ? plain : byte;
     }

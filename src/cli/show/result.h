@@ -3,8 +3,8 @@
 #define SNP_CLI_SHOW_RESULT_H
 
 /*
- * A cell's output and result, as people read it and as JSON (docs/result.md). Everything that
- * comes from the sandbox is hostile text: it is shown through term.h only.
+ * A cell's output and result, for people and as JSON (docs/result.md). Everything from the sandbox
+ * is hostile text and printed through term.h only.
  */
 
 #include <stdbool.h>
@@ -22,16 +22,17 @@ enum snp_stream {
 
 /* Embedded; fields are private to result.c, except the first three. */
 struct snp_view {
-    bool is_live;            /* print output as it comes */
-    bool is_quiet;           /* false after snp_view_init; say only how the cell failed or ended */
-    const json_t *argv;      /* borrowed; of a command that the person typed, else NULL */
+    bool is_live;            /* print output as it arrives */
+    bool is_quiet;           /* false after snp_view_init; print only how the cell failed or
+                              * ended */
+    const json_t *argv;      /* borrowed; a command that a person typed, else NULL */
     struct snp_buf said;     /* the beginning of its standard error */
     const char *display_dir; /* borrowed; NULL = displays are not saved */
     struct snp_buf text[SNP_STREAM_N];
     bool has_gap[SNP_STREAM_N];
     size_t gap_at[SNP_STREAM_N]; /* bytes of text before the gap */
     uint64_t gap_chars[SNP_STREAM_N];
-    struct snp_buf pending[SNP_STREAM_N]; /* the begun UTF-8 character at a chunk's end */
+    struct snp_buf pending[SNP_STREAM_N]; /* incomplete UTF-8 character at a chunk's end */
     bool at_line_start;                   /* of our standard output */
     json_t *displays;                     /* owned, as in the result */
 };
@@ -39,7 +40,7 @@ struct snp_view {
 void snp_view_init(struct snp_view *view, bool is_live, const char *display_dir);
 void snp_view_done(struct snp_view *view);
 
-/* An event of `exec`. SNP_E_PEER: not an event; SNP_E_LIMIT: more output than there may be. */
+/* Handle an event of `exec`. SNP_E_PEER: not an event; SNP_E_LIMIT: too much output. */
 int snp_view_event(void *ctx,
                    const json_t *head,
                    const char *raw,
@@ -53,19 +54,19 @@ int snp_view_event(void *ctx,
 json_t *snp_view_result(const struct snp_view *view, json_t *head);
 
 /*
- * Print what follows the output: value, error, and a line for everything worth one.
- * Saves displays. Problems with that are told on stderr, and make it return -1.
+ * Print the part after the output: value, error, and a line for each notable member. Saves
+ * displays. Failures to save are reported on stderr and return -1.
  */
 int snp_view_finish(struct snp_view *view, json_t *head);
 
-/* Save displays into display_dir, and say so on stderr. */
+/* Save displays into display_dir, and list them on stderr. */
 int snp_view_save(const struct snp_view *view,
                   const json_t *head,
                   struct snp_err *err) SNP_NODISCARD;
 
 enum snp_exit_of {
     SNP_EXIT_OF_PYTHON,
-    SNP_EXIT_OF_SHELL_LINES, /* also of failed shell lines in a cell that finished */
+    SNP_EXIT_OF_SHELL_LINES, /* also for failed shell lines in a finished cell */
     SNP_EXIT_OF_COMMAND,
 };
 

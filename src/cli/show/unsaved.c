@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was not saved or not restored: never silent, never raw. */
+/* Variables not saved or not restored: always reported, always escaped. */
 #include "cli/show/unsaved.h"
 
 #include <stdio.h>

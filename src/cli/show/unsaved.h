@@ -2,19 +2,19 @@
 #ifndef SNP_CLI_SHOW_UNSAVED_H
 #define SNP_CLI_SHOW_UNSAVED_H
 
-/* Variables that a checkpoint could not take along, told of. */
+/* Report variables that a checkpoint could not save. */
 
 #include "base/json.h"
 
 struct snp_cli;
 
 /*
- * A line on stderr for each row of list ({name, type?, reason}; may be NULL): "what: name
- * (type): reason". Names and reasons come from the sandbox, and are shown escaped; very many
- * are counted.
+ * Print a line on stderr for each row of list ({name, type?, reason}; may be NULL): "what: name
+ * (type): reason". Names and reasons come from the sandbox and are escaped; beyond a limit they are
+ * only counted.
  */
 void snp_lost_tell(const json_t *list, const char *what);
-/* What of rows that an image of the memory holds. */
+/* The reason in rows that a memory image holds. */
 #define SNP_LOST_IMAGE "saved by image only"
 
 /*
@@ -22,12 +22,12 @@ void snp_lost_tell(const json_t *list, const char *what);
  * caller frees.
  */
 char *snp_unsaved_text(const json_t *row);
-/* The same as warnings, a line for each of rows; very many are counted. */
+/* The same as warnings, a line for each row; beyond a limit they are only counted. */
 void snp_unsaved_tell(const struct snp_cli *cli, const json_t *rows);
 
 /*
- * A line on stderr about a session that lacks something: what, and the ways out. row: of
- * sessions.list, or the answer of history; nothing is said if nothing is missing.
+ * Print a line on stderr about a session with missing cells, and the remedies. row: of
+ * sessions.list, or the answer of history; prints nothing if nothing is missing.
  */
 void snp_missing_tell(const json_t *row, const char *session);
 
