@@ -2,99 +2,100 @@
 #ifndef SNP_MCP_CAPS_H
 #define SNP_MCP_CAPS_H
 
-/* Every size and time this layer holds others, and itself, to. */
+/* Limits of sizes and times in this layer, for others and itself. */
 
 enum {
     SNP_MCP_MESSAGE_MAX = 24 << 20,   /* bytes of one JSON-RPC message */
     SNP_MCP_ID_MAX = 256,             /* bytes of a request's id, if it is a string */
     SNP_MCP_METHOD_MAX = 128,         /* bytes of a method's name */
-    SNP_MCP_CALLS_MAX = 64,           /* requests of one client that have begun; more wait */
-    SNP_MCP_WAITING_MAX = 1024,       /* requests of all clients that wait */
+    SNP_MCP_CALLS_MAX = 64,           /* begun requests of one client; more wait */
+    SNP_MCP_WAITING_MAX = 1024,       /* waiting requests of all clients */
     SNP_MCP_WAITING_BYTES = 64 << 20, /* of their messages */
     SNP_MCP_BATCH_MAX = 32,           /* messages of one batch */
     SNP_MCP_RUNNING_MAX = 24,         /* tasks in sessions, of a client and of a connection */
     SNP_MCP_CONNECTIONS = 8,          /* to the daemon, which takes 32 requests of each */
-    SNP_MCP_ASKS_MAX = 16,            /* requests of ours to one client that wait for an answer */
+    SNP_MCP_ASKS_MAX = 16,            /* pending requests of ours to one client */
     SNP_MCP_OUT_MAX = 64 << 20,       /* bytes waiting for one client to read */
 
     SNP_MCP_PROGRESS_MS = 1000,   /* between two notifications of progress */
     SNP_MCP_END_MS = 700,         /* for calls in flight when standard input ends */
-    SNP_MCP_FLUSH_MS = 200,       /* for what is written when we end */
+    SNP_MCP_FLUSH_MS = 200,       /* to flush output when we exit */
     SNP_MCP_TTL_MS = 3600 * 1000, /* how long a list may be cached */
 
     SNP_MCP_TEXT_MAX = 10000,       /* characters of a result's text */
     SNP_MCP_CODE_MAX = 15 << 20,    /* bytes of code, command and contents of one call */
     SNP_MCP_TIMEOUT_S = 600,        /* the longest timeout of one call */
-    SNP_MCP_IMAGE_MAX = 5 << 20,    /* bytes of an image a model is shown */
+    SNP_MCP_IMAGE_MAX = 5 << 20,    /* bytes of an image shown to a model */
     SNP_MCP_RESOURCE_MAX = 4 << 20, /* bytes of one resource read */
-    SNP_MCP_KEPT_MAX = 32 << 20,    /* bytes of outputs and displays kept to be read later */
+    SNP_MCP_KEPT_MAX = 32 << 20,    /* bytes of outputs and displays kept for later reading */
     SNP_MCP_FORKS_MAX = 16,         /* sessions that one call makes */
     SNP_MCP_JOBS_MAX = 32,          /* jobs in the background, ended ones included */
-    SNP_MCP_JOBS_RUNNING_MAX = 16,  /* of these at work, so that calls have room beside them */
-    SNP_MCP_AGENTS_MAX = 4,         /* runs of agents that work at once */
+    SNP_MCP_JOBS_RUNNING_MAX = 16,  /* running ones, so that calls have room too */
+    SNP_MCP_AGENTS_MAX = 4,         /* concurrent runs of agents */
     SNP_MCP_AGENT_BEGIN_MS = 15000, /* for a run's record to begin */
-    SNP_MCP_AGENT_CANCEL_MS = 5000, /* for its end to be on record */
-    SNP_MCP_WAIT_S = 60,            /* the longest a question about one, or a job, may wait */
-    SNP_MCP_WAIT_LOOK_MS = 50,      /* between two looks whether there is news */
+    SNP_MCP_AGENT_CANCEL_MS = 5000, /* for its end to be recorded */
+    SNP_MCP_WAIT_S = 60,            /* the longest wait for an agent or a job */
+    SNP_MCP_WAIT_LOOK_MS = 50,      /* poll interval of such a wait */
     SNP_MCP_RECORD_MAX = 32 << 20,  /* bytes of a run's record that is read */
     SNP_MCP_SESSION_ID_MAX = 512,   /* bytes of a session_id, and of a key */
-    SNP_MCP_NAMES_MAX = 1024,       /* session_ids, and sessions' keys, that are remembered */
+    SNP_MCP_NAMES_MAX = 1024,       /* session_ids, and sessions with keys, remembered */
     SNP_MCP_KEYS_MAX = 64,          /* keys of one session */
     SNP_MCP_ENTRIES_MAX = 500,      /* entries of a listed folder */
 
     SNP_MCP_HTTPD_HEAD_MAX = 32 << 10,   /* bytes of a request's line and headers, about */
     SNP_MCP_HTTP_CONNECTIONS_MAX = 512,  /* of all clients */
-    SNP_MCP_HTTP_CONNECTIONS_GOOD = 384, /* above it, one that only waits gives way to a new one */
-    SNP_MCP_HTTP_STREAMS_MAX = 512,      /* requests in flight, and streams kept to be resumed */
-    SNP_MCP_HTTP_BODIES_MAX = 128 << 20, /* bytes of all messages that are being received */
+    SNP_MCP_HTTP_CONNECTIONS_GOOD = 384, /* above it, an idle one is closed for a new one */
+    SNP_MCP_HTTP_STREAMS_MAX = 512,      /* requests in flight, and resumable streams */
+    SNP_MCP_HTTP_BODIES_MAX = 128 << 20, /* bytes of all messages being received */
     SNP_MCP_HTTP_SESSIONS_MAX = 256,     /* Mcp-Session-Ids remembered */
     SNP_MCP_HTTP_FIRST_MS = 15 * 1000,   /* for a connection's first request to begin */
-    /* between two requests, and for a client to take what waits */
+    /* between two requests, and for a client to read pending output */
     SNP_MCP_HTTP_IDLE_MS = 75 * 1000,
-    SNP_MCP_HTTP_READ_MS = 30 * 1000,   /* for a request to come, and a second more for each */
+    SNP_MCP_HTTP_READ_MS = 30 * 1000,   /* to receive a request, plus a second for each */
     SNP_MCP_HTTP_READ_BYTES = 64 << 10, /* of these */
-    SNP_MCP_HTTP_LOOK_MS = 50,   /* between two looks whether clients are there, while calls run */
-    SNP_MCP_HTTP_OPEN_MS = 1000, /* a call that takes longer is answered with a stream */
-    SNP_MCP_HTTP_ALIVE_MS = 15 * 1000, /* between two signs of life on a stream */
+    SNP_MCP_HTTP_LOOK_MS = 50,          /* poll interval for client presence, while calls run */
+    SNP_MCP_HTTP_OPEN_MS = 1000,        /* a call that takes longer is answered with a stream */
+    SNP_MCP_HTTP_ALIVE_MS = 15 * 1000,  /* between two signs of life on a stream */
     SNP_MCP_HTTP_PENDING_MAX = 256
-                               << 10, /* bytes that wait for a client before progress is left out */
-    SNP_MCP_HTTP_ANSWER_MAX = 32 << 20,    /* bytes of one answer */
-    SNP_MCP_HTTP_KEEP_MS = 300 * 1000,     /* a stream whose client is gone */
-    SNP_MCP_HTTP_KEEP_SENT_MS = 10 * 1000, /* one that was sent to its end */
+                               << 10,   /* bytes pending for a client before progress is dropped */
+    SNP_MCP_HTTP_ANSWER_MAX = 32 << 20, /* bytes of one answer */
+    SNP_MCP_HTTP_KEEP_MS = 300 * 1000,  /* for a stream without its client */
+    SNP_MCP_HTTP_KEEP_SENT_MS = 10 * 1000, /* for a stream sent completely */
     SNP_MCP_HTTP_KEEP_BYTES = 64 << 20,    /* bytes of both */
 };
 
-/* The same for our client, which believes no server. */
+/* The same for our client, which trusts no server. */
 enum {
-    SNP_MCP_CLIENT_TIMEOUT_MS = 60 * 1000,     /* of a call that says none */
-    SNP_MCP_CLIENT_TIMEOUT_MAX_MS = 3600000,   /* the longest a call may say */
+    SNP_MCP_CLIENT_TIMEOUT_MS = 60 * 1000,     /* of a call without one */
+    SNP_MCP_CLIENT_TIMEOUT_MAX_MS = 3600000,   /* the longest of a call */
     SNP_MCP_CLIENT_PROBE_MS = 5000,            /* for a process to answer server/discover */
     SNP_MCP_CLIENT_CALLS_MAX = 64,             /* calls in flight */
     SNP_MCP_CLIENT_UNASKED_MAX = 10000,        /* messages between two answers */
-    SNP_MCP_CLIENT_STRANGE_MAX = 100,          /* lines and events that are no message */
+    SNP_MCP_CLIENT_STRANGE_MAX = 100,          /* lines and events that are not messages */
     SNP_MCP_CLIENT_VALUES_MAX = 1000000,       /* JSON values of one message */
-    SNP_MCP_CLIENT_ROUNDS_MAX = 8,             /* times a server may want more input for one call */
-    SNP_MCP_CLIENT_INPUTS_MAX = 16,            /* things it may want at once */
-    SNP_MCP_CLIENT_STATE_MAX = 1 << 20,        /* bytes it may have us carry (requestState) */
+    SNP_MCP_CLIENT_ROUNDS_MAX = 8,             /* rounds of input that a server may request for
+                                                * one call */
+    SNP_MCP_CLIENT_INPUTS_MAX = 16,            /* inputs per round */
+    SNP_MCP_CLIENT_STATE_MAX = 1 << 20,        /* bytes of state to carry for it (requestState) */
     SNP_MCP_CLIENT_PAGES_MAX = 100,            /* pages of one list */
     SNP_MCP_CLIENT_ITEMS_MAX = 2000,           /* items of one list */
     SNP_MCP_CLIENT_LIST_MAX = 16 << 20,        /* bytes of one list */
     SNP_MCP_CLIENT_DEFINITION_MAX = 256 << 10, /* bytes of a tool's definition */
     SNP_MCP_CLIENT_NAME_MAX = 128,             /* bytes of a tool's name */
     SNP_MCP_CLIENT_CURSOR_MAX = 4096,          /* bytes of a page's cursor */
-    SNP_MCP_CLIENT_NOTE_MAX = 500,             /* characters of a server's words shown */
+    SNP_MCP_CLIENT_NOTE_MAX = 500,             /* characters of a server's text shown */
     SNP_MCP_CLIENT_SESSION_MAX = 256,          /* bytes of an Mcp-Session-Id */
     SNP_MCP_CLIENT_TOKEN_MAX = 16 << 10,       /* bytes of a bearer token */
     SNP_MCP_CLIENT_HEADERS_MAX = 64,           /* headers of one request */
     SNP_MCP_CLIENT_STREAM_MAX = 256 << 20,     /* bytes of one stream of events */
-    SNP_MCP_CLIENT_REFUSAL_MAX = 64 << 10,     /* bytes of a reply that is no success */
+    SNP_MCP_CLIENT_REFUSAL_MAX = 64 << 10,     /* bytes of an error reply */
     SNP_MCP_CLIENT_CONNECT_MS = 10 * 1000,     /* for a connection */
-    SNP_MCP_CLIENT_RESUMES_MAX = 32,           /* times a stream may break off without an event */
-    SNP_MCP_CLIENT_RETRY_MS = 1000,            /* before a stream is taken up again */
-    SNP_MCP_CLIENT_RETRY_MAX_MS = 60 * 1000,   /* the most a server may say for that */
-    SNP_MCP_CLIENT_LISTEN_MS = 1000,  /* for a server to open the stream of what it says unasked */
+    SNP_MCP_CLIENT_RESUMES_MAX = 32,           /* breaks of a stream without an event between */
+    SNP_MCP_CLIENT_RETRY_MS = 1000,            /* before a stream is resumed */
+    SNP_MCP_CLIENT_RETRY_MAX_MS = 60 * 1000,   /* the longest delay a server may set */
+    SNP_MCP_CLIENT_LISTEN_MS = 1000,  /* for a server to open its stream of unsolicited messages */
     SNP_MCP_CLIENT_GOODBYE_MS = 1000, /* for the end of a session over HTTP */
-    SNP_MCP_CLIENT_GRACE_MS = 2000,   /* for a process to end by itself, and after SIGTERM */
+    SNP_MCP_CLIENT_GRACE_MS = 2000,   /* for a process to exit on its own, and after SIGTERM */
     SNP_MCP_CLIENT_SAID_MAX = 1024,   /* bytes of standard error kept for messages */
     SNP_MCP_CLIENT_ENV_MAX = 256,     /* variables of a server we start */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Versions of the protocol, and what a modern message says of itself. */
+/* Protocol versions, and the metadata of modern messages. */
 #include "mcp/era.h"
 
 #include <string.h>

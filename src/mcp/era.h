@@ -3,8 +3,8 @@
 #define SNP_MCP_ERA_H
 
 /*
- * The two eras of MCP. Legacy: a handshake (`initialize`), then messages. Modern
- * (2026-07-28): no handshake, every request says its version. Decided per message.
+ * The two eras of MCP. Legacy: a handshake (`initialize`), then messages. Modern (2026-07-28): no
+ * handshake, every request states its version. Decided per message.
  */
 
 #include <stdbool.h>
@@ -27,16 +27,18 @@ enum {
 #define SNP_MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define SNP_MCP_META_SERVER       "io.modelcontextprotocol/serverInfo"
 #define SNP_MCP_VERSION_MODERN    "2026-07-28"
-#define SNP_MCP_VERSION_BATCHES   "2025-03-26" /* the only one that has them */
+#define SNP_MCP_VERSION_BATCHES   "2025-03-26" /* the only one with batches */
 #define SNP_MCP_VERSION_PRIMED    "2025-11-25" /* streams begin with an empty event */
 
-/* The legacy version to answer `initialize` with: the one asked for, else our newest. Static. */
+/*
+ * The legacy version to answer `initialize` with: the requested one if supported, else our newest.
+ * Static.
+ */
 const char *snp_era_negotiate(const char *asked);
 
 /*
- * Which era a request or notification belongs to. SNP_E_INVALID: a modern one that lacks what
- * it must say or wants a version we do not speak; *ret_code and *ret_data (new reference or
- * NULL) are for the answer.
+ * Which era a request or notification belongs to. SNP_E_INVALID: a modern one with missing metadata
+ * or an unsupported version; *ret_code and *ret_data (new reference or NULL) are for the answer.
  */
 int snp_era_read(const struct snp_jsonrpc *message,
                  enum snp_era *ret,
@@ -45,8 +47,8 @@ int snp_era_read(const struct snp_jsonrpc *message,
                  struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What every modern result says besides its own members: resultType (unless it is there), who
- * serves, and for listings how long they hold. result: an object, changed. -1: out of memory.
+ * Add the members of every modern result: resultType (if missing), server info, and for listings
+ * their cache time. result: an object, changed. -1: out of memory.
  */
 int snp_era_finish(json_t *result, json_t *server_info, bool is_listing) SNP_NODISCARD;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON-RPC messages. Size is bounded by whoever collects the bytes, nesting and duplicate keys by
- * base/json.h; what is a request is decided here and nowhere else.
+ * JSON-RPC messages. The caller bounds their size, base/json.h nesting and duplicate keys; only
+ * this file decides whether a message is a request.
  */
 #include "mcp/jsonrpc.h"
 
@@ -57,7 +57,7 @@ static bool is_low(int unit)
     return unit >= 0xdc00 && unit <= 0xdfff;
 }
 
-/* Replace escaped halves of surrogate pairs in place; whether there were any. */
+/* Replace escaped halves of surrogate pairs in place; true if there were any. */
 static bool surrogates_repair(char *text, size_t n)
 {
     bool found = false;
@@ -77,7 +77,7 @@ static bool surrogates_repair(char *text, size_t n)
             found = true;
             i += 5;
         } else {
-            i++; /* whatever is escaped is not a backslash of its own */
+            i++; /* an escaped backslash begins no escape */
         }
     }
     return found;
@@ -85,7 +85,7 @@ static bool surrogates_repair(char *text, size_t n)
 
 /* Numbers ---------------------------------------------------------------------------------- */
 
-static const char far[] = "1e300"; /* beyond all that an argument may be, and can be read */
+static const char far[] = "1e300"; /* out of range of every argument, but readable */
 
 static bool is_digit(char c)
 {
@@ -103,7 +103,7 @@ static size_t digits(const char *text, size_t n)
     return count;
 }
 
-/* Is the number, without sign, len characters long, one that the parser refuses? In doubt yes. */
+/* Whether the parser refuses the number of len characters, without sign. If in doubt, true. */
 static bool is_far(const char *text, size_t len)
 {
     static const char most[] = "9223372036854775807";
@@ -122,15 +122,15 @@ static bool is_far(const char *text, size_t len)
     return whole > 300 || exponent > 2;
 }
 
-/* What may be in a number behind its first digit. */
+/* Characters of a number after its first digit. */
 static bool is_of_number(char c)
 {
     return is_digit(c) || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-';
 }
 
 /*
- * Numbers that cannot be held become one that no argument may be, in place: their call is told so,
- * by its id, where an answer without one would leave it waiting. Whether there were any.
+ * Replace numbers out of range in place with one that no argument accepts: so their call gets an
+ * error with its id; without an id it would wait forever. True if there were any.
  */
 static bool numbers_repair(char *text, size_t n)
 {
@@ -143,7 +143,7 @@ static bool numbers_repair(char *text, size_t n)
         if (text[i] == '"') {
             in_string = !in_string;
         } else if (in_string) {
-            i += text[i] == '\\' ? 1 : 0; /* whatever is escaped ends no string */
+            i += text[i] == '\\' ? 1 : 0; /* an escaped character ends no string */
         } else if (is_digit(text[i])) {
             while (i + len < n && is_of_number(text[i + len])) {
                 len++;
@@ -159,7 +159,7 @@ static bool numbers_repair(char *text, size_t n)
     return found;
 }
 
-/* An id that was repaired is nobody's. */
+/* Whether an id was repaired: such an id is invalid. */
 static bool has_far_id(const json_t *root)
 {
     double id = json_number_value(json_object_get(root, "id"));
@@ -167,7 +167,7 @@ static bool has_far_id(const json_t *root)
     return id > 1e299 || id < -1e299;
 }
 
-/* is_request: somebody waits for an answer to it. */
+/* is_request: the sender waits for an answer. */
 static int text_read(const char *text, size_t n, bool is_request, json_t **ret, struct snp_err *err)
 {
     snp_autojson json_t *root = NULL;
@@ -235,7 +235,7 @@ static int check(struct snp_jsonrpc *m, struct snp_err *err)
     return 0;
 }
 
-/* A batch that cannot be read is a bad request rather than bad JSON. */
+/* A malformed batch is a bad request, not bad JSON. */
 static int code_of(const char *text, size_t n)
 {
     size_t i = 0;
@@ -309,7 +309,7 @@ json_t *snp_jsonrpc_error(json_t *id, int code, const char *message, json_t *dat
 {
     snp_autobuf struct snp_buf text = {0};
 
-    /* It may quote a client or a program, and will be in a log. */
+    /* It may quote a client or a program, and will be logged. */
     snp_buf_init(&text, 8 * strlen(message) + 1);
     if (snp_escape(&text, message, strlen(message)) < 0) {
         json_decref(data);

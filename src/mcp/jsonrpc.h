@@ -11,12 +11,13 @@
 
 enum snp_jsonrpc_code {
     SNP_JSONRPC_PARSE = -32700,
-    SNP_JSONRPC_REQUEST = -32600, /* JSON, but no request */
+    SNP_JSONRPC_REQUEST = -32600, /* JSON, but not a request */
     SNP_JSONRPC_METHOD = -32601,
     SNP_JSONRPC_PARAMS = -32602,
     SNP_JSONRPC_INTERNAL = -32603,
     SNP_JSONRPC_HEADER = -32020,     /* modern: headers do not match the body */
-    SNP_JSONRPC_CAPABILITY = -32021, /* modern: the client did not declare what is needed */
+    SNP_JSONRPC_CAPABILITY = -32021, /* modern: the client did not declare the required
+                                      * capability */
     SNP_JSONRPC_VERSION = -32022,    /* modern: no such protocol version */
     SNP_JSONRPC_NO_RESOURCE = -32002 /* legacy only */
 };
@@ -40,16 +41,16 @@ struct snp_jsonrpc {
 /*
  * Read n bytes: an object, or an array of them (a batch); new reference. SNP_E_INVALID: neither;
  * *ret_code is for the answer. An escaped half of a surrogate pair reads as U+FFFD: some clients
- * cut text inside a character. A number that cannot be held, but for an id, reads as 1e300, which
- * is beyond all that is asked for.
+ * cut text inside a character. A number out of range, except an id, reads as 1e300, which no
+ * argument accepts.
  */
 int snp_jsonrpc_read(const char *text, size_t n, json_t **ret, int *ret_code, struct snp_err *err)
     SNP_NODISCARD;
 
 /*
- * What was read (consumed, also on failure) as one message. SNP_E_INVALID: it is none; *ret_code
- * (SNP_JSONRPC_REQUEST) and, where one could be told, *ret_id (new reference, else NULL) are for
- * the answer.
+ * Parse what was read (consumed, also on failure) as one message. SNP_E_INVALID: it is none;
+ * *ret_code (SNP_JSONRPC_REQUEST) and, if known, *ret_id (new reference, else NULL) are for the
+ * answer.
  */
 int snp_jsonrpc_take(json_t *root,
                      struct snp_jsonrpc *ret,
@@ -57,7 +58,7 @@ int snp_jsonrpc_take(json_t *root,
                      json_t **ret_id,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* Both, but for numbers, which are not touched. SNP_JSONRPC_PARSE is a third code. */
+/* Both, except the repair of numbers. SNP_JSONRPC_PARSE is a third code. */
 int snp_jsonrpc_parse(const char *text,
                       size_t n,
                       struct snp_jsonrpc *ret,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept, in the order it came. */
+/* Kept items, oldest first. */
 #include "mcp/kept.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef SNP_MCP_KEPT_H
 #define SNP_MCP_KEPT_H
 
-/* Displays and outputs of cells that were not shown whole, kept to be read later: "kept:7". */
+/* Displays and outputs of cells that were shown in part, kept for later reading: "kept:7". */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ struct snp_mcp_kept_item {
     size_t n;
 };
 
-/* Embedded; zeroed is empty. The oldest go when there is too much. */
+/* Embedded; zeroed is empty. The oldest are dropped when it is full. */
 struct snp_mcp_kept {
     struct snp_mcp_kept_item *items; /* owned; oldest first */
     size_t n_items;
@@ -23,9 +23,9 @@ struct snp_mcp_kept {
 };
 
 void snp_mcp_kept_done(struct snp_mcp_kept *kept);
-/* Keep a copy; its number, 0 if it is too large or memory ran out. */
+/* Keep a copy; returns its number, 0 if it is too large or memory ran out. */
 uint64_t snp_mcp_kept_add(struct snp_mcp_kept *kept, const char *mime, const char *bytes, size_t n);
-/* Borrowed until the next add; NULL: it is gone. */
+/* Borrowed until the next add; NULL: dropped. */
 const struct snp_mcp_kept_item *snp_mcp_kept_find(const struct snp_mcp_kept *kept, uint64_t number);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines. A line that was given out stays in the buffer until the next call. When bytes are added
- * the buffer holds at most one unfinished line, so only the new bytes are searched.
+ * Lines. A returned line stays in the buffer until the next call. When bytes are added the buffer
+ * holds at most one unfinished line, so only the new bytes are searched.
  */
 #include "mcp/lines.h"
 
@@ -10,7 +10,7 @@
 #include "base/err.h"
 
 enum {
-    SLACK = 1 << 20, /* what may be added at once */
+    SLACK = 1 << 20, /* room for one read */
 };
 
 void snp_mcp_lines_init(struct snp_mcp_lines *lines, size_t max)

@@ -5,8 +5,8 @@
  * Invariants: a call in the hub's list is answered at most once, then freed; one whose peer is NULL
  * never sends again, so nothing follows a cancellation. Ids are compared within a client only: two
  * clients with the same ids never meet. A batch lives until it has been read and each of its calls
- * was answered or given up. Of one client's calls SNP_MCP_CALLS_MAX have begun; the others wait in
- * the same list, so they can be cancelled, and begin in the order they came.
+ * was answered or dropped. At most SNP_MCP_CALLS_MAX calls of a client have begun; the others wait
+ * in the same list, so they can be cancelled, and begin in order of arrival.
  */
 #include "mcp/peer.h"
 
@@ -20,13 +20,13 @@
 #include "mcp/caps.h"
 
 enum {
-    MESSAGE_MAX = 512, /* bytes of an error's or a progress's text */
+    MESSAGE_MAX = 512, /* bytes of an error or progress text */
     US_PER_S = 1000000,
 };
 
 /* Sending --------------------------------------------------------------------------------- */
 
-/* message: consumed; NULL = out of memory, and then nothing is sent. */
+/* message: consumed; NULL = out of memory, nothing is sent. */
 static void peer_send(struct snp_mcp_peer *peer, json_t *message)
 {
     if (message != NULL) {
@@ -44,7 +44,7 @@ void snp_mcp_reject(struct snp_mcp_peer *peer, int code, const char *message)
 
 struct snp_mcp_batch {
     json_t *answers; /* owned */
-    size_t n_users;  /* calls without an answer, and one while it is being read */
+    size_t n_users;  /* calls without an answer, plus one while it is being read */
 };
 
 static void batch_release(struct snp_mcp_peer *peer, struct snp_mcp_batch *batch)
@@ -59,21 +59,18 @@ static void batch_release(struct snp_mcp_peer *peer, struct snp_mcp_batch *batch
     free(batch);
 }
 
-/*
- * An answer: to be sent with those of its batch, or by itself if batch is NULL. message: consumed.
- */
+/* Send an answer with those of its batch, or alone if batch is NULL. message: consumed. */
 static void answer_send(struct snp_mcp_peer *peer, struct snp_mcp_batch *batch, json_t *message)
 {
     if (batch == NULL) {
         peer_send(peer, message);
     } else {
-        (void)json_array_append_new(batch->answers, message); /* fails without memory only */
+        (void)json_array_append_new(batch->answers, message); /* fails only without memory */
     }
 }
 
 /*
- * Refuse what the peer said just now: the code. id: borrowed, NULL = it is not known;
- * data: consumed.
+ * Refuse the peer's last message; returns the code. id: borrowed, NULL = unknown; data: consumed.
  */
 static int message_refuse(
     struct snp_mcp_peer *peer, json_t *id, int code, const char *text, json_t *data)
@@ -137,7 +134,7 @@ static void asks_forget(const struct snp_mcp_call *call)
     }
 }
 
-/* From now on nobody hears of it. */
+/* Drop the call; its reply is discarded. */
 static void call_detach(struct snp_mcp_call *call)
 {
     if (call->peer != NULL) {
@@ -184,7 +181,7 @@ static void call_cancel(struct snp_mcp_call *call)
     waiting_start(hub);
 }
 
-/* Only who asks who we are is told at length. */
+/* Only initialize and server/discover get the full server info. */
 static bool says_all(const struct snp_mcp_call *call)
 {
     return strcmp(call->method->name, "server/discover") == 0;
@@ -284,7 +281,7 @@ static void on_tick(uv_timer_t *timer)
     ticks_update(hub);
 }
 
-/* The timer runs while somebody wants it. */
+/* The timer runs while any call wants progress. */
 static void ticks_update(struct snp_mcp_hub *hub)
 {
     bool is_wanted = false;
@@ -340,7 +337,7 @@ static void on_response(const struct snp_mcp_peer *peer, const struct snp_jsonrp
             }
         }
     }
-    /* Nobody asked: nothing to be done about it. */
+    /* Unsolicited: ignored. */
 }
 
 /* Core methods ---------------------------------------------------------------------------- */
@@ -376,7 +373,7 @@ static const struct snp_mcp_method core_methods[] = {
     {"server/discover", SNP_IN_MODERN, true, run_discover},
 };
 
-/* These answer at once, however much is in flight: clients ask them whether we live. */
+/* Answered immediately, however busy: clients use them as health checks. */
 static bool is_core(const struct snp_mcp_method *method)
 {
     return method >= core_methods && method < core_methods + SNP_ARRAY_LEN(core_methods);
@@ -407,7 +404,7 @@ static struct snp_mcp_call *call_find(const struct snp_mcp_peer *peer, const jso
     return NULL;
 }
 
-/* Whether as many calls of the client have begun as may. */
+/* Whether the client has the maximum of begun calls. */
 static bool is_busy(const struct snp_mcp_peer *peer)
 {
     size_t n = 0;
@@ -443,7 +440,7 @@ static void describe_waiting(struct snp_mcp_call *call, struct snp_buf *out)
     (void)!snp_buf_addf(out, "waiting: %d requests are in flight", SNP_MCP_CALLS_MAX);
 }
 
-/* A call may end while it begins: then the loop that is at work looks again. */
+/* A call may end while it begins: then the running loop checks again. */
 static void waiting_start(struct snp_mcp_hub *hub)
 {
     struct snp_mcp_call *call;
@@ -463,7 +460,7 @@ static void waiting_start(struct snp_mcp_hub *hub)
     hub->is_starting = false;
 }
 
-/* Bytes of a message that may wait; 0: too much waits already. */
+/* Bytes charged for a waiting message; 0: no room. */
 static size_t waiting_room(const struct snp_mcp_hub *hub, const json_t *root)
 {
     size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT);
@@ -535,7 +532,7 @@ static void on_notification(struct snp_mcp_peer *peer, const struct snp_jsonrpc 
     struct snp_mcp_call *call;
 
     if (strcmp(message->method, "notifications/cancelled") != 0 || id == NULL) {
-        return; /* nothing else concerns us */
+        return; /* others are ignored */
     }
     call = call_find(peer, id);
     if (call != NULL) {
@@ -654,7 +651,7 @@ void snp_mcp_hub_init(struct snp_mcp_hub *hub,
 
 void snp_mcp_hub_done(struct snp_mcp_hub *hub)
 {
-    hub->is_starting = true; /* nothing begins any more */
+    hub->is_starting = true; /* no call begins from now on */
     while (hub->calls != NULL) {
         call_free(hub->calls);
     }

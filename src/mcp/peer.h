@@ -3,9 +3,8 @@
 #define SNP_MCP_PEER_H
 
 /*
- * Conversations: messages in, messages out, requests in flight. Knows the protocol, but neither
- * transport (that calls snp_mcp_receive and is called to send) nor what is offered (a
- * table of methods).
+ * Conversations: messages in, messages out, requests in flight. Knows the protocol, but not the
+ * transport (which calls snp_mcp_receive and provides send) or the service (a table of methods).
  */
 
 #include <uv.h>
@@ -25,23 +24,23 @@ struct snp_mcp_batch;
 struct snp_mcp_method {
     const char *name;
     unsigned eras;   /* SNP_IN_... */
-    bool is_listing; /* modern answers say how long they may be cached */
-    /* Ends, now or later, with exactly one snp_mcp_answer or snp_mcp_refuse. */
+    bool is_listing; /* modern answers state a cache time */
+    /* Ends with exactly one snp_mcp_answer or snp_mcp_refuse, possibly later. */
     void (*run)(struct snp_mcp_call *call);
 };
 
-/* What is offered; all borrowed and constant. */
+/* The service; all borrowed and constant. */
 struct snp_mcp_service {
-    json_t *info;         /* who serves: name, version, title, ..., as a handshake says it */
-    json_t *brief;        /* the same in short, for every modern answer */
-    json_t *capabilities; /* as `initialize` and `server/discover` say them */
+    json_t *info;         /* server info of a handshake: name, version, title, ... */
+    json_t *brief;        /* the short form, for every modern answer */
+    json_t *capabilities; /* of `initialize` and `server/discover` */
     const char *instructions;
     const struct snp_mcp_method *methods;
     size_t n_methods;
     void *ctx;
 };
 
-/* What conversations share. Embedded. */
+/* State shared by conversations. Embedded. */
 struct snp_mcp_hub {
     const struct snp_mcp_service *service; /* borrowed */
     uv_loop_t *loop;                       /* borrowed */
@@ -49,27 +48,24 @@ struct snp_mcp_hub {
     struct snp_mcp_call *calls;            /* in flight or waiting, oldest first */
     size_t n_waiting;
     size_t waiting_bytes; /* of their messages */
-    bool is_starting;     /* some that waited are being begun */
+    bool is_starting;     /* waiting calls are being started */
     json_int_t last_ask;
 };
 
 /* One request in flight. Services read the first part and may set the second. */
 struct snp_mcp_call {
     struct snp_mcp_hub *hub;
-    struct snp_mcp_peer *peer; /* NULL: nobody waits for the answer any more */
+    struct snp_mcp_peer *peer; /* NULL: the answer has no recipient any more */
     enum snp_era era;
     json_t *params; /* an object; borrowed from root */
     json_t *id;     /* borrowed from root */
-    json_t *token;  /* of progress, borrowed; NULL = none is wanted */
+    json_t *token;  /* of progress, borrowed; NULL = not wanted */
 
     void *state;                /* the service's */
     void (*state_free)(void *); /* NULL = nothing */
-    /*
-     * Nobody waits any more (cancelled, or the client is gone): end soon, as usual. NULL =
-     * just wait.
-     */
+    /* The caller is gone (cancelled, or disconnected): end soon, normally. NULL = just wait. */
     void (*cancel)(struct snp_mcp_call *call);
-    /* Append one line on how it goes, for progress. NULL = none is sent. */
+    /* Append a line on the state, for progress. NULL = none is sent. */
     void (*describe)(struct snp_mcp_call *call, struct snp_buf *out);
     /* The _meta of a notification of progress, new reference; NULL = none. May itself be NULL. */
     json_t *(*accompany)(struct snp_mcp_call *call);
@@ -77,10 +73,10 @@ struct snp_mcp_call {
     /* private */
     json_t *root; /* owned */
     const struct snp_mcp_method *method;
-    struct snp_mcp_batch *batch; /* it came in; NULL = it came alone */
-    size_t waiting_bytes;        /* 0 = it has begun */
+    struct snp_mcp_batch *batch; /* that it came in; NULL = alone */
+    size_t waiting_bytes;        /* 0 = started */
     uint64_t started_us;
-    double progress; /* the last one told */
+    double progress; /* the last one sent */
     struct snp_mcp_call *next;
     struct snp_mcp_call *prev;
 };
@@ -93,13 +89,12 @@ struct snp_mcp_ask {
 };
 
 /*
- * One client, or one request of a client whose requests come each by itself. Embedded by
- * a transport.
+ * One client, or one request of a client whose requests are independent. Embedded by a transport.
  */
 struct snp_mcp_peer {
     struct snp_mcp_hub *hub; /* borrowed */
     /*
-     * Peers with the same one are one client: ids and answers are looked for in all. NULL = alone.
+     * Peers with the same value are one client: ids and answers are looked up in all. NULL = alone.
      */
     const void *client;
     /* Send one message. It is borrowed; a transport that cannot send it drops it. */
@@ -108,8 +103,10 @@ struct snp_mcp_peer {
     struct snp_mcp_ask asks[SNP_MCP_ASKS_MAX];
     struct snp_mcp_batch *batch; /* being read; NULL = none */
     bool is_gone;
-    /* Legacy: what was negotiated, "" = nothing yet. Set by `initialize`, or by a transport that
-     * knows it otherwise. */
+    /*
+     * Legacy: the negotiated version, "" = none yet. Set by `initialize`, or by a transport that
+     * knows it.
+     */
     char version[16];
 };
 
@@ -121,22 +118,22 @@ void snp_mcp_hub_done(struct snp_mcp_hub *hub);
 
 /* peer->send must be set, peer->client may be. */
 void snp_mcp_peer_init(struct snp_mcp_peer *peer, struct snp_mcp_hub *hub);
-/* The client is gone: its calls are cancelled. */
+/* The client is gone: cancel its calls. */
 void snp_mcp_peer_done(struct snp_mcp_peer *peer);
 
 /*
- * One message of the client, or a batch of them where the version has batches, n bytes of text.
- * Everything wrong with it is answered; answers to a batch are sent together, as one array.
+ * Handle a message of the client, or a batch where the version has batches, n bytes of text. Errors
+ * are answered; answers to a batch are sent together, as one array.
  */
 void snp_mcp_receive(struct snp_mcp_peer *peer, const char *text, size_t n);
 /*
- * The same for one that was read already; its contents are taken. 0, or the code of the error it
- * was answered with at once, before any method ran.
+ * The same for a parsed message; its contents are consumed. 0, or the code of the error it was
+ * answered with immediately, before any method ran.
  */
 int snp_mcp_take(struct snp_mcp_peer *peer, struct snp_jsonrpc *message);
-/* The same for a batch that was read. */
+/* The same for a parsed batch. */
 int snp_mcp_take_batch(struct snp_mcp_peer *peer, const json_t *list);
-/* A message that is no JSON-RPC, with the code and reason for the answer. */
+/* Answer a message that is not JSON-RPC with this code and reason. */
 void snp_mcp_reject(struct snp_mcp_peer *peer, int code, const char *message);
 
 /* Answer a call and end it. result: an object, consumed; NULL = out of memory. */
@@ -145,23 +142,20 @@ void snp_mcp_answer(struct snp_mcp_call *call, json_t *result);
 void snp_mcp_refuse(struct snp_mcp_call *call, int code, json_t *data, const char *fmt, ...)
     SNP_PRINTF(4, 5);
 
-/*
- * Whether a listing was asked for a further page, which none of ours has; then the call
- * was refused.
- */
+/* Refuse a call that asks for a further page of a listing; ours have one page. True: refused. */
 bool snp_mcp_refuse_cursor(struct snp_mcp_call *call);
 
-/* Something about a call in flight; params: consumed. */
+/* Send a notification about a call in flight; params: consumed. */
 void snp_mcp_notify(struct snp_mcp_call *call, const char *method, json_t *params);
 /*
- * Progress of a call that wants it; progress below or equal to the last is not sent. total:
- * 0 = unknown; meta: consumed, NULL = none.
+ * Send progress of a call that wants it; values not above the last are not sent. total: 0 =
+ * unknown; meta: consumed, NULL = none.
  */
 void snp_mcp_progress(
     struct snp_mcp_call *call, double progress, double total, const char *message, json_t *meta);
 /*
- * Ask the client something (legacy only). answered: once, from the loop, while the call lives;
- * error is also set when the client goes away. SNP_E_LIMIT: too much is asked already.
+ * Send the client a request (legacy only). answered: called once, from the loop, while the call
+ * lives; error is also set when the client disconnects. SNP_E_LIMIT: too many pending.
  */
 int snp_mcp_ask(struct snp_mcp_call *call,
                 const char *method,

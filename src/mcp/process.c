@@ -38,7 +38,7 @@ void snp_process_close(struct snp_process *process)
     }
 }
 
-/* What reading, writing or reaping says is wrong needs no status. */
+/* Reading, writing or reaping reports errors, so status is ignored. */
 static void on_ready(uv_poll_t *poll, int status, int events)
 {
     const struct snp_process_end *end = poll->data;
@@ -61,7 +61,7 @@ void snp_process_watch_input(struct snp_process *process, bool is_wanted)
 
 /* Output ---------------------------------------------------------------------------------- */
 
-/* Keep the end of what it says. */
+/* Keep the end of its standard error. */
 static void said_keep(struct snp_process *process, const char *bytes, size_t n)
 {
     size_t max = sizeof(process->said);
@@ -106,7 +106,7 @@ bool snp_process_reap(struct snp_process *process)
     return process->pid < 0;
 }
 
-/* It runs: into the loop. */
+/* Watch the running process in the loop. */
 static int watch(struct snp_process *process,
                  uv_loop_t *loop,
                  const char *what,

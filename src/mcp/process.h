@@ -3,9 +3,9 @@
 #define SNP_MCP_PROCESS_H
 
 /*
- * A program of ours to start, its three pipes and its end, as the loop sees them. It stays unreaped
- * while its group is signalled, so the number names nothing else; when it is gone, what is left of
- * the group is killed.
+ * A program that we start, its three pipes and its exit, watched by the loop. It stays unreaped
+ * while its group is signalled, so its number cannot be reused; when it has exited, the rest of its
+ * group is killed.
  */
 
 #include <uv.h>
@@ -35,11 +35,11 @@ struct snp_process_end {
     uv_poll_t poll;
 };
 
-/* Embedded. The first members are its user's to set. */
+/* Embedded. The caller sets the first members. */
 struct snp_process {
     void *owner;
-    void (*ready)(void *owner, int which); /* one of its ends, as it is watched */
-    void (*closed)(void *owner);           /* no handle is left: its memory may go */
+    void (*ready)(void *owner, int which); /* one of its ends is ready, while watched */
+    void (*closed)(void *owner);           /* no handle is left: the memory may be freed */
     pid_t pid;                             /* -1 = reaped, or never started */
     int status;                            /* as of waitpid(), when pid is -1 */
     struct snp_process_end ends[SNP_PROCESS_ENDS];
@@ -49,8 +49,8 @@ struct snp_process {
 };
 
 /*
- * Start it; its output, errors and end are watched. what: for messages. On failure nothing runs,
- * and `closed` comes from the loop if n_handles is above 0.
+ * Start it; its output, errors and exit are watched. what: for messages. On failure nothing runs,
+ * and `closed` is called from the loop if n_handles is above 0.
  */
 int snp_process_start(struct snp_process *process,
                       uv_loop_t *loop,
@@ -58,20 +58,20 @@ int snp_process_start(struct snp_process *process,
                       const char *what,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* Watch its input as long as there is something to write. */
+/* Watch its input while there is something to write. */
 void snp_process_watch_input(struct snp_process *process, bool is_wanted);
 
 /*
- * Bytes read from an end; 0: none now, or ever: then it is closed. What it says on ERRORS is kept.
+ * Read bytes from an end; 0: none now, or end of file: then it is closed. Standard error is kept.
  */
 size_t snp_process_read(struct snp_process *process, int which, char *bytes, size_t size);
 
 void snp_process_end_close(struct snp_process *process, int which);
 void snp_process_close(struct snp_process *process);
 
-/* To its group. */
+/* Signal its group. */
 void snp_process_kill(const struct snp_process *process, int number);
-/* If it has ended: true, and status is there. */
+/* Reap it if it has exited: true, and status is set. */
 bool snp_process_reap(struct snp_process *process);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * The stdio transport.
  *
- * Both ends are made non-blocking without changing the descriptions that a parent or a terminal
- * shares with us, where that can be: a pipe is opened once more. What cannot be watched (a file) is
- * read and written directly. A client that does not read makes us stop reading it; one that still
- * does not is left when too much waits.
+ * Both ends are made non-blocking, if possible without changing the open file descriptions shared
+ * with a parent or a terminal: a pipe is opened again. Descriptors that cannot be watched (files)
+ * are read and written directly. If a client does not read, we stop reading from it; when too much
+ * output is pending, it is disconnected.
  */
 #include "mcp/stdio.h"
 
@@ -25,8 +25,8 @@
 
 enum {
     READ_BYTES = 64 << 10,
-    OUT_PAUSE = 4 << 20, /* waiting bytes above which nothing more is read */
-    CHECK_MS = 2,        /* between two looks whether the end has come */
+    OUT_PAUSE = 4 << 20, /* pending bytes above which reading pauses */
+    CHECK_MS = 2,        /* poll interval while ending */
     N_SIGNALS = 3,
 };
 
@@ -34,7 +34,7 @@ enum {
 struct end {
     int fd; /* owned */
     bool is_watched;
-    bool is_polled; /* something is waited for there just now */
+    bool is_polled; /* being watched now */
     uv_poll_t poll;
 };
 
@@ -43,14 +43,14 @@ struct stdio {
     const struct snp_mcp_stdio_options *options;
     struct end in;
     struct end out;
-    uv_idle_t idle; /* reads what cannot be watched */
+    uv_idle_t idle; /* reads descriptors that cannot be watched */
     uv_signal_t signals[N_SIGNALS];
-    uv_timer_t timer; /* of the end */
+    uv_timer_t timer; /* of the shutdown */
     struct snp_mcp_lines lines;
     struct snp_buf pending;
     uint64_t ending_us; /* 0 = not yet */
     bool is_given_up;   /* calls were cancelled */
-    bool is_broken;     /* nothing can be written any more */
+    bool is_broken;     /* writing failed */
 };
 
 /* Writing --------------------------------------------------------------------------------- */
@@ -84,7 +84,7 @@ static void on_send(struct snp_mcp_peer *peer, json_t *message)
         return;
     }
     if (snp_buf_adds(&io->pending, text) < 0 || snp_buf_adds(&io->pending, "\n") < 0) {
-        io->is_broken = true; /* half a line may be there: nothing can follow it */
+        io->is_broken = true; /* half a line may be written: nothing can follow it */
         begin_end(io, true);
         return;
     }
@@ -96,7 +96,7 @@ static void on_writable(uv_poll_t *poll, int status, int events)
 {
     struct stdio *io = poll->data;
 
-    (void)status; /* write() says what is wrong */
+    (void)status; /* write() reports errors */
     (void)events;
     write_out(io);
     watch_update(io);
@@ -146,7 +146,7 @@ static void read_in(struct stdio *io)
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
-    (void)status; /* read() says what is wrong */
+    (void)status; /* read() reports errors */
     (void)events;
     read_in(poll->data);
 }
@@ -156,7 +156,7 @@ static void on_idle(uv_idle_t *idle)
     read_in(idle->data);
 }
 
-/* Each start costs two system calls, so nothing is started that runs. */
+/* Each start costs two system calls, so a running watch is not started again. */
 static void end_poll(struct end *end, bool is_wanted, int events, uv_poll_cb ready)
 {
     if (end->is_watched && is_wanted != end->is_polled) {
@@ -165,7 +165,7 @@ static void end_poll(struct end *end, bool is_wanted, int events, uv_poll_cb rea
     }
 }
 
-/* Watch what there is to wait for. */
+/* Update what is watched. */
 static void watch_update(struct stdio *io)
 {
     bool want_in = io->ending_us == 0 && io->pending.len < OUT_PAUSE;
@@ -227,7 +227,7 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* The start ------------------------------------------------------------------------------- */
 
-/* A descriptor of our own for fd that does not block; a copy that may where that cannot be. */
+/* A separate non-blocking descriptor for fd; where that is impossible, a copy that may block. */
 static int open_again(int fd, int flags)
 {
     char path[32];
@@ -244,7 +244,7 @@ static int open_again(int fd, int flags)
         return own;
     }
     if (S_ISFIFO(st.st_mode)) {
-        (void)!snp_set_nonblock(fd, true); /* of another user: the description is shared then */
+        (void)!snp_set_nonblock(fd, true); /* of another user: then the description is shared */
     }
     return fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
@@ -290,7 +290,7 @@ static void handles_close(struct stdio *io)
     if (io->out.is_watched) {
         uv_close((uv_handle_t *)&io->out.poll, NULL);
     }
-    (void)uv_run(io->peer.hub->loop, UV_RUN_NOWAIT); /* the handles are ours: let them go */
+    (void)uv_run(io->peer.hub->loop, UV_RUN_NOWAIT); /* our handles: run their close callbacks */
 }
 
 int snp_mcp_stdio_run(struct snp_mcp_hub *hub,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Definitions of tools. Nothing in them is followed: no "$ref", no URL. Walks go as deep as the
- * JSON parser let the text be.
+ * Tool definitions. Nothing in them is followed: no "$ref", no URL. The JSON parser bounds the
+ * depth of walks.
  */
 #include "mcp/tooldef.h"
 
@@ -16,9 +16,9 @@
 #include "base/text/say.h"
 #include "mcp/caps.h"
 
-static const int64_t integer_max = 9007199254740991; /* what JavaScript can tell apart */
+static const int64_t integer_max = 9007199254740991; /* exact in JavaScript */
 
-/* Why a tool is unfit, with a word of the server's in it. */
+/* Report why a tool is unfit, quoting a word of the server. */
 static int unfit(struct snp_err *err, const char *why, const char *word)
 {
     snp_autosay struct snp_say shown = SNP_SAY(SNP_MCP_CLIENT_NOTE_MAX);
@@ -30,8 +30,8 @@ static int unfit(struct snp_err *err, const char *why, const char *word)
 /* Headers --------------------------------------------------------------------------------- */
 
 struct header_walk {
-    json_t *headers; /* the rules found */
-    json_t *path;    /* keys of the property being looked at */
+    json_t *headers; /* rules found */
+    json_t *path;    /* keys of the current property */
     struct snp_err *err;
 };
 
@@ -60,7 +60,7 @@ static bool is_known(const json_t *headers, const char *name)
     return false;
 }
 
-/* An annotation at walk->path, where it may be. */
+/* Take an annotation at walk->path, if allowed there. */
 static int annotation_take(struct header_walk *walk, const json_t *schema, const json_t *annotation)
 {
     const char *name = json_string_value(annotation);
@@ -179,7 +179,7 @@ char *snp_mcp_header_value(const char *text, size_t n)
     return encoded == NULL ? NULL : snp_format("%s%s?=", begin, encoded);
 }
 
-/* What is at a path of keys in the arguments; NULL = nothing. */
+/* The value at a path of keys in the arguments; NULL = none. */
 static const json_t *value_at(const json_t *arguments, const json_t *path)
 {
     size_t i;
@@ -192,7 +192,7 @@ static const json_t *value_at(const json_t *arguments, const json_t *path)
     return json_is_null(arguments) ? NULL : arguments;
 }
 
-/* The value as a header's text; NULL: err says why not. */
+/* The value as a header's text; NULL: see err. */
 static char *value_text(const char *header, const json_t *value, struct snp_err *err)
 {
     char *text = NULL;

@@ -3,8 +3,8 @@
 #define SNP_MCP_TOOLDEF_H
 
 /*
- * Definitions of tools as servers give them: whether one is fit to be called, a fingerprint to
- * tell when it changes, and which arguments go into HTTP headers ("x-mcp-header").
+ * Tool definitions from servers: whether one is callable, a fingerprint that detects changes, and
+ * the arguments sent as HTTP headers ("x-mcp-header").
  */
 
 #include "base/err.h"
@@ -15,26 +15,26 @@ enum {
 };
 
 /*
- * Check one. *ret_headers: an array of {"header": NAME, "path": [KEY...]}, a new reference, maybe
- * empty. SNP_E_INVALID or SNP_E_LIMIT says why it is unfit, clean. with_headers: headers that are
- * wrong make it unfit; else they are passed over.
+ * Check a definition. *ret_headers: an array of {"header": NAME, "path": [KEY...]}, a new
+ * reference, maybe empty. SNP_E_INVALID or SNP_E_LIMIT with the reason, cleaned. with_headers:
+ * invalid headers make it unfit; else they are ignored.
  */
 int snp_mcp_tooldef_check(const json_t *tool,
                           bool with_headers,
                           json_t **ret_headers,
                           struct snp_err *err) SNP_NODISCARD;
 
-/* The name, where it is one that can be called; NULL if not. Borrowed. */
+/* The name if it can be called, else NULL. Borrowed. */
 const char *snp_mcp_tooldef_name(const json_t *tool);
 
-/* SHA-256 of all it says, in an order of its own: the same definition has always the same. */
+/* SHA-256 of the whole definition in canonical order: equal definitions have equal fingerprints. */
 int snp_mcp_tooldef_fingerprint(const json_t *tool,
                                 char out[SNP_MCP_FINGERPRINT_LEN + 1],
                                 struct snp_err *err) SNP_NODISCARD;
 
 /*
  * "Mcp-Param-NAME: value" for each of a tool's headers that has a value in arguments; an array, new
- * reference. SNP_E_INVALID: a value that cannot be sent so.
+ * reference. SNP_E_INVALID: a value that a header cannot carry.
  */
 int snp_mcp_tooldef_headers(const json_t *headers,
                             const json_t *arguments,
@@ -42,8 +42,8 @@ int snp_mcp_tooldef_headers(const json_t *headers,
                             struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Text as the value of a header: itself, or in base64 where it is not plain ASCII. Caller frees;
- * NULL = no memory.
+ * Text as the value of a header: unchanged, or base64 if it is not plain ASCII. Caller frees; NULL
+ * = no memory.
  */
 char *snp_mcp_header_value(const char *text, size_t n);
 

@@ -4,8 +4,8 @@
  *
  * Invariants: an agent is in the service's list from its start until its process has been reaped.
  * It notices that we are gone when its standard output has no reader (--attached), so closing that,
- * or dying, ends it; nothing is asked of it then. The task goes through a memory file, not through
- * arguments, which everybody on the machine may read.
+ * or dying, ends it. The task is passed in a memory file, not in arguments, which all users of the
+ * machine can read.
  */
 #include "mcp/agent/agent.h"
 
@@ -29,10 +29,10 @@
 
 enum {
     READ_BYTES = 64 << 10,
-    LOOKED_AT = 256 << 10, /* bytes of a record; a longer one says nothing we tell */
+    LOOKED_AT = 256 << 10, /* bytes of a record; a longer one is not reported */
     NUMBER_MAX = 32,
     ARGS_MAX = 32,
-    OF_BUDGET = 4, /* words of limits that the client gives */
+    OF_BUDGET = 4, /* words of the client's limits */
 };
 
 struct snp_agent {
@@ -42,12 +42,12 @@ struct snp_agent {
     int ended_fd; /* owned: its pidfd */
     uv_poll_t out;
     uv_poll_t ended;
-    uv_timer_t late; /* for the begin of its record */
+    uv_timer_t late; /* time limit for the start of its record */
     unsigned n_handles;
     struct snp_mcp_lines lines;
-    snp_agent_started started; /* NULL: has been called */
+    snp_agent_started started; /* NULL: already called */
     void *ctx;
-    struct snp_err said; /* why it did not begin, in its words; code 0 = nothing yet */
+    struct snp_err said; /* its message if it did not begin; code 0 = none yet */
     char id[SNP_AGENT_ID_LEN + 1];
     char doing[SNP_AGENT_DOING_MAX];
     struct snp_agent *next;
@@ -74,7 +74,7 @@ static void out_close(struct snp_agent *agent)
     }
 }
 
-/* Out of the list, and gone with its last handle. */
+/* Remove from the list, and free with the last handle. */
 static void agent_forget(struct snp_agent *agent)
 {
     struct snp_agent **at = &agent->service->agents;
@@ -100,7 +100,7 @@ static void started_call(struct snp_agent *agent, const json_t *head, const stru
     }
 }
 
-/* What it says ------------------------------------------------------------------------------ */
+/* Its output -------------------------------------------------------------------------------- */
 
 static void doing_set(struct snp_agent *agent, const json_t *record)
 {
@@ -157,7 +157,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     const char *line = NULL;
     size_t len = 0;
 
-    (void)status; /* read() says what is wrong */
+    (void)status; /* read() reports errors */
     (void)events;
     if (n < 0 && errno == EAGAIN) {
         return;
@@ -185,7 +185,7 @@ static void on_ended(uv_poll_t *poll, int status, int events)
         return;
     }
     agent->pid = -1;
-    if (agent->out_fd >= 0) { /* what it said last is there */
+    if (agent->out_fd >= 0) { /* its last output can be read now */
         on_readable(&agent->out, 0, UV_READABLE);
         err = agent->said;
     }
@@ -204,7 +204,7 @@ static void on_late(uv_timer_t *timer)
 
     (void)snp_fail(&agent->said, SNP_E_TIMEOUT, "the agent's record did not begin within %d s",
                    SNP_MCP_AGENT_BEGIN_MS / 1000);
-    (void)kill(agent->pid, SIGKILL); /* not reaped, so the number is still its own */
+    (void)kill(agent->pid, SIGKILL); /* not reaped, so the number is still valid */
 }
 
 /* The start --------------------------------------------------------------------------------- */
@@ -230,7 +230,7 @@ static int spawn(const struct snp_mcp_options *options,
 {
     char iterations[NUMBER_MAX];
     char tokens[NUMBER_MAX];
-    char cost[NUMBER_MAX] = "unpriced"; /* the agent knows the model, and so its price */
+    char cost[NUMBER_MAX] = "unpriced"; /* the agent knows the model and its price */
     const char *const more[] = {"--events", "--attached", "--max-iterations", iterations, "-"};
     const char *argv[ARGS_MAX + 1] = {NULL};
     const struct snp_child child = {.has_only_env = true,
@@ -266,7 +266,8 @@ static int pidfd_open(pid_t pid)
 }
 
 /*
- * It runs: into the list, watched. SNP_E_SYS: it cannot be; nothing is left but the handles' ends.
+ * Add the running agent to the list and watch it. SNP_E_SYS: impossible; only the closing of
+ * handles is left.
  */
 static int agent_watch(struct snp_agent *agent, struct snp_err *err)
 {
@@ -321,7 +322,7 @@ static int process_start(struct snp_agent *agent,
     return r;
 }
 
-/* Whether its record is closed: it reads as ended, though its process may be there for a moment. */
+/* Whether its record is closed: it reads as ended, though the process may still exist. */
 static bool is_over(const struct snp_agent *agent)
 {
     const char *dir = agent->service->options.log_dir;
@@ -430,7 +431,7 @@ void snp_agents_drop(struct snp_mcp_sandboxes *service)
 
         agent->started = NULL;
         (void)kill(agent->pid, SIGKILL);
-        (void)waitpid(agent->pid, NULL, WNOHANG); /* if not yet, whoever adopts it does */
+        (void)waitpid(agent->pid, NULL, WNOHANG); /* if not exited yet, its new parent reaps it */
         agent_forget(agent);
     }
 }

@@ -3,9 +3,9 @@
 #define SNP_MCP_AGENT_AGENT_H
 
 /*
- * Runs of agents: each is a `snipara-sandbox agent` of its own, started with this server's settings
- * and keys, and told its task over standard input. What it has done is read from its record,
- * by whoever asks; here is only what lives as long as the process.
+ * Runs of agents: each is a separate `snipara-sandbox agent`, started with this server's settings
+ * and keys, with its task on standard input. Its work is read from its record by any process; only
+ * data that lives as long as the process is here.
  */
 
 #include "mcp/server/sandboxes.h"
@@ -22,14 +22,14 @@ struct snp_agent_spec {
     double cost_usd; /* below 0 = no limit */
 };
 
-/* Of an agent: its record has begun, or err: it could not start. head: borrowed. */
+/* The record of an agent has begun, or err: it could not start. head: borrowed. */
 typedef void (*snp_agent_started)(void *ctx, const json_t *head, const struct snp_err *err);
 
 struct snp_agent;
 
 /*
- * Start one. started: once, from the loop, never after snp_agents_drop. SNP_E_LIMIT: too many work;
- * SNP_E_UNSUPPORTED: this server starts none.
+ * Start one. started: called once, from the loop, never after snp_agents_drop. SNP_E_LIMIT: too
+ * many running; SNP_E_UNSUPPORTED: this server starts none.
  */
 int snp_agent_start(struct snp_mcp_sandboxes *service,
                     const struct snp_agent_spec *spec,
@@ -38,19 +38,19 @@ int snp_agent_start(struct snp_mcp_sandboxes *service,
                     struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What one of ours is doing, a clean line; NULL: it is none of ours, or has ended. id: of its
+ * Current activity of one of our agents, a clean line; NULL: not ours, or ended. id: of its
  * trajectory. Borrowed.
  */
 const char *snp_agent_doing(const struct snp_mcp_sandboxes *service, const char *id);
 
-/* Send a signal to one of ours. False: it is none, or has ended. id: of its trajectory. */
+/* Send a signal to one of ours. False: not ours, or ended. id: of its trajectory. */
 bool snp_agent_signal(const struct snp_mcp_sandboxes *service, const char *id, int number);
 
-/* The server ends: all are left, and end as interrupted ones. */
+/* The server exits: detach all; they end as interrupted. */
 void snp_agents_leave(struct snp_mcp_sandboxes *service);
 /* Whether all processes have ended. */
 bool snp_agents_are_gone(const struct snp_mcp_sandboxes *service);
-/* What is still there is killed. */
+/* Kill the remaining ones. */
 void snp_agents_drop(struct snp_mcp_sandboxes *service);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of runs, read. What a run is follows from its record alone (run/state.h), so a server
- * that was started anew says what the one before it would have said.
+ * Read records of runs. The state of a run follows from its record alone (run/state.h), so it
+ * survives a restart of the server.
  */
 #include "mcp/agent/record.h"
 
@@ -19,11 +19,11 @@
 #include "trajectory/writer.h"
 
 enum {
-    ID_MIN = 8,            /* characters of an id that are enough */
+    ID_MIN = 8,            /* minimum characters of an id */
     TASK_SHOWN = 200,      /* characters */
     ITERATIONS_SHOWN = 15, /* summaries, the last ones */
     FILES_SHOWN = 15,      /* names of each kind */
-    SHOWN_MAX = 8000,      /* characters of all, before it is set in */
+    SHOWN_MAX = 8000,      /* characters of the whole, unindented */
     CLEAN_GROWTH = 8,      /* bytes that one may become */
 };
 
@@ -129,7 +129,7 @@ static json_t *text_clean(const json_t *text)
     return snp_text_clean(&clean, json_string_value(text), n) < 0 ? NULL : snp_text_json(&clean);
 }
 
-/* A copy whose texts are clean. Keys are ours. New reference, NULL when out of memory. */
+/* A copy with cleaned texts. Keys are ours. New reference, NULL when out of memory. */
 static json_t *clean_copy(
     const json_t *value) /* NOLINT(misc-no-recursion): results have three levels */
 {
@@ -210,7 +210,7 @@ static const char *status_of(const struct snp_run_state *state, bool is_open)
                                         : "completed";
 }
 
-/* Its session; NULL: it ended with the run, which is done and has changed no file. */
+/* The session of a run; NULL: it ended with a run that is done and changed no file. */
 static const char *session_of(const struct snp_run_state *state)
 {
     bool is_done = state->end != NULL && snp_json_bool(state->end, "success", false);
@@ -220,7 +220,7 @@ static const char *session_of(const struct snp_run_state *state)
     return is_done && n == 0 ? NULL : snp_json_str(state->head, "session", NULL);
 }
 
-/* How far it is. */
+/* Progress of the run. */
 static json_t *brief_json(const struct snp_run_state *state, const char *status, double elapsed)
 {
     return json_pack(
@@ -235,7 +235,7 @@ static json_t *brief_json(const struct snp_run_state *state, const char *status,
         state->budget.cost_usd < 0 ? json_null() : json_real(state->budget.cost_usd));
 }
 
-/* What there is to say besides, by status. */
+/* Add members that depend on the status. */
 static int more_add(const struct snp_run_state *state, const char *status, json_t *shown)
 {
     const char *error = snp_json_str(state->end, "error", NULL);
@@ -248,7 +248,7 @@ static int more_add(const struct snp_run_state *state, const char *status, json_
     if (error != NULL) {
         r |= json_object_set_new(shown, "error", json_string(error));
     }
-    /* It is given to a shell as it is: nothing else than an id may stand there. */
+    /* The id is pasted into a shell: nothing else may be there. */
     if (strlen(id) == ID_MIN && strspn(id, "0123456789abcdef") == ID_MIN &&
         strcmp(status, "running") != 0 && (state->end == NULL || error != NULL)) {
         r |= json_object_set_new(shown, "resume", json_sprintf("snipara-sandbox resume %s", id));
@@ -261,7 +261,8 @@ int snp_agent_record_show(const char *path, json_t **ret, struct snp_err *err)
     snp_cleanup(reading_done) struct record_reader reading = {0};
     snp_autojson json_t *shown = NULL;
     const struct snp_run_state *state = &reading.state;
-    bool is_open = snp_agent_record_is_open(path); /* before it is read: an end is not missed */
+    bool is_open = snp_agent_record_is_open(path); /* checked before reading: an end is not
+                                                    * missed */
     uint64_t age_ms = 0;
     const char *status;
     int r = record_read(path, &reading, &age_ms, err);

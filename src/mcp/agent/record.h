@@ -2,7 +2,7 @@
 #ifndef SNP_MCP_AGENT_RECORD_H
 #define SNP_MCP_AGENT_RECORD_H
 
-/* Runs as their records tell of them: of this server or of any other process, alive or not. */
+/* Runs as recorded: of this server or of any other process, alive or not. */
 
 #include "base/err.h"
 #include "base/json.h"
@@ -12,21 +12,21 @@ enum {
 };
 
 /*
- * The record of a run's id, which may be that of its trajectory, and its first 8 characters or
- * more. The caller frees. SNP_E_NOT_FOUND; SNP_E_INVALID: several begin so.
+ * The record of a run, by the id of the run or its trajectory, or the first 8 characters or more.
+ * The caller frees. SNP_E_NOT_FOUND; SNP_E_INVALID: several match.
  */
 int snp_agent_record_find(const char *log_dir, const char *id, char **ret_path, struct snp_err *err)
     SNP_NODISCARD;
 
-/* Somebody works on it. */
+/* Whether a process works on it. */
 bool snp_agent_record_is_open(const char *path);
 
-/* Ask whoever works on it to stop. SNP_E_NOT_FOUND: nobody does. */
+/* Ask the process that works on it to stop. SNP_E_NOT_FOUND: there is none. */
 int snp_agent_record_stop(const char *path, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What status says: {"run_id", "status", ...}; bounded, and every text of models and sandboxes is
- * clean. *ret: new reference.
+ * The status answer: {"run_id", "status", ...}; bounded, and text of models and sandboxes is
+ * cleaned. *ret: new reference.
  */
 int snp_agent_record_show(const char *path, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 

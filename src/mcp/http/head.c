@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads of HTTP requests. The first doubt refuses. Whether a stranger may ask at all is decided
- * before anything else is looked at, and nothing said to one tells more than which check failed.
+ * Heads of HTTP requests. Any doubt refuses. Access is checked before anything else, and a refused
+ * stranger learns only which check failed.
  */
 #include "mcp/http/head.h"
 
@@ -113,7 +113,7 @@ static bool is_zero_weight(struct snp_httpd_text text)
     return true;
 }
 
-/* "application/json, text/event-stream;q=0.9, ...". What has q=0 is not taken. */
+/* "application/json, text/event-stream;q=0.9, ...". Types with q=0 are not accepted. */
 static unsigned takes_read(struct snp_httpd_text list)
 {
     static const struct {
@@ -220,7 +220,7 @@ bool snp_httpd_host_allowed(struct snp_httpd_text host, const struct snp_httpd_r
     return false;
 }
 
-/* "http://HOST[:PORT]"; "null" is nobody. */
+/* "http://HOST[:PORT]"; "null" never matches. */
 static bool is_origin_allowed(struct snp_httpd_text origin, const struct snp_httpd_rules *rules)
 {
     static const char *const schemes[] = {"http://", "https://"};
@@ -345,8 +345,8 @@ unsigned snp_httpd_judge(const struct snp_httpd_head *head,
         return post_judge(head, err);
     }
     if (is_new_version(head->field[SNP_HTTPD_VERSION])) {
-        return refuse(405,
-                      "messages are sent with POST"); /* neither sessions nor streams to resume */
+        return refuse(405, "messages are sent with POST"); /* there are no sessions or streams to
+                                                       * resume */
     }
     if (is_get && head->field[SNP_HTTPD_LAST_EVENT].bytes == NULL) {
         return refuse(405, "GET only resumes a stream, with Last-Event-ID");
@@ -429,7 +429,7 @@ static int name_match(struct snp_httpd_text given, const json_t *name, struct sn
     snp_autobuf struct snp_buf meant = {0};
 
     if (!json_is_string(name)) {
-        return 0; /* none is wanted, or the method says what is wrong */
+        return 0; /* not required, or the method reports the error */
     }
     snp_buf_init(&meant, given.n + 4);
     if (given.bytes == NULL) {
@@ -450,7 +450,7 @@ static int modern_match(const struct snp_httpd_head *head,
     struct snp_httpd_text given = head->field[SNP_HTTPD_VERSION];
 
     if (message->kind == SNP_JSONRPC_IS_NOTIFICATION && (given.bytes == NULL || version == NULL)) {
-        return 0; /* what those must say is not written down */
+        return 0; /* their headers are not specified */
     }
     if (given.bytes == NULL) {
         return mismatch(SNP_JSONRPC_HEADER, "Header mismatch: MCP-Protocol-Version is missing");
@@ -465,7 +465,7 @@ static int modern_match(const struct snp_httpd_head *head,
     }
     if (message->kind != SNP_JSONRPC_IS_REQUEST ||
         !snp_streq(json_string_value(version), SNP_MCP_VERSION_MODERN)) {
-        return 0; /* of other versions only the refusal is known */
+        return 0; /* for other versions only the refusal is defined */
     }
     if (!snp_httpd_text_is(head->field[SNP_HTTPD_METHOD], message->method)) {
         return mismatch(SNP_JSONRPC_HEADER, "Header mismatch: Mcp-Method is %s",

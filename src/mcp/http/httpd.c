@@ -2,14 +2,14 @@
 /*
  * The HTTP transport.
  *
- * libmicrohttpd reads and writes HTTP; its epoll descriptor is one of ours to watch, so that all
- * happens in one thread. A request whose answer is not there yet is suspended, and then the library
- * does not look at its connection: we do, every SNP_MCP_HTTP_LOOK_MS.
+ * libmicrohttpd reads and writes HTTP; our loop watches its epoll descriptor, so everything runs in
+ * one thread. A request without an answer yet is suspended; the library then ignores its
+ * connection, so we check it every SNP_MCP_HTTP_LOOK_MS.
  *
  * Invariants: a connection has at most one request, a request at most one stream
  * (mcp/http/stream.h), and a stream at most one request that reads it. Nothing of a body is read
- * before its head was judged. What takes too long is ended by shutting the socket down, which the
- * library notices by itself.
+ * before its head was judged. A slow connection is ended by shutting its socket down, which the
+ * library detects.
  */
 #include "mcp/http/httpd.h"
 
@@ -32,9 +32,9 @@
 
 enum {
     NAMES_MAX = 32,
-    ROUNDS_MAX = 8, /* of the library in one go */
+    ROUNDS_MAX = 8, /* library rounds in one go */
     TICK_MS = 1000, /* while only connections are open */
-    CHECK_MS = 2,   /* between two looks whether the end has come */
+    CHECK_MS = 2,   /* poll interval while ending */
     EVENTS_BLOCK = 16 << 10,
     N_SIGNALS = 3,
     US_PER_MS = 1000,
@@ -47,14 +47,14 @@ struct http_client {
     struct http *http;
     int fd; /* the library's */
     bool is_trusted;
-    uint64_t since_us; /* when its last request ended, or it was accepted */
+    uint64_t since_us; /* end of its last request, or time of accept */
     struct http_request *request;
     struct http_client *next;
     struct http_client *prev;
 };
 
 enum phase {
-    PHASE_HEAD = 0, /* the head is not whole */
+    PHASE_HEAD = 0, /* the head is incomplete */
     PHASE_BODY,
     PHASE_WAITING, /* for an answer; suspended or about to be */
     PHASE_ANSWERED,
@@ -66,16 +66,16 @@ struct http_request {
     struct MHD_Connection *connection;
     enum phase phase;
     bool is_suspended;
-    bool is_gone; /* its client is, or another request took its stream over */
+    bool is_gone; /* the client left, or another request took its stream over */
     bool is_post;
     unsigned refusal; /* a status; 0 = none */
     uint64_t began_us;
     const char *uri_end; /* see struct snp_httpd_line */
     struct snp_httpd_head head;
     struct snp_buf body;
-    size_t body_bytes; /* received, also what was dropped */
+    size_t body_bytes; /* received, including dropped ones */
     struct snp_httpd_stream *stream;
-    struct snp_httpd_session *made; /* by this very request */
+    struct snp_httpd_session *made; /* by this request */
 };
 
 struct http {
@@ -93,10 +93,10 @@ struct http {
     size_t body_bytes; /* of all requests */
     uint64_t ending_us;
     uv_poll_t poll;
-    uv_idle_t idle; /* the library has something to do */
+    uv_idle_t idle; /* the library has work to do */
     uv_timer_t tick;
     uint64_t tick_ms; /* 0 = stopped */
-    uv_timer_t check; /* of the end */
+    uv_timer_t check; /* of the shutdown */
     uv_signal_t signals[N_SIGNALS];
 };
 
@@ -106,7 +106,7 @@ static void tick_update(struct http *http);
 
 static void on_idle(uv_idle_t *idle);
 
-/* Connections it has not read to their end it does not tell of again: the timeout 0 says so. */
+/* The library does not report unread connections again: the timeout 0 shows them. */
 static void pump(struct http *http)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms = 0;
@@ -117,7 +117,7 @@ static void pump(struct http *http)
         is_ready = MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES && wait_ms == 0;
     }
     if (is_ready) {
-        (void)uv_idle_start(&http->idle, on_idle); /* others may have their turn before */
+        (void)uv_idle_start(&http->idle, on_idle); /* let other handlers run first */
     }
     snp_httpd_streams_collect(&http->streams);
     tick_update(http);
@@ -189,8 +189,8 @@ static enum MHD_Result respond(struct http_request *request,
     }
     if (request->head.field[SNP_HTTPD_TRANSFER_ENCODING].bytes != NULL) {
         /*
-         * The library takes a lone LF for the end of a chunk's line; so nothing behind chunks
-         * is believed.
+         * The library accepts a lone LF at the end of a chunk's line, so nothing after chunks is
+         * trusted.
          */
         (void)MHD_add_response_header(response, "Connection", "close");
     }
@@ -220,7 +220,7 @@ static enum MHD_Result respond_json(struct http_request *request, unsigned statu
     return respond(request, status, response, extras);
 }
 
-/* An error that belongs to no request of the protocol, or to the one with this id. */
+/* An error for no request of the protocol, or for the one with this id. */
 static enum MHD_Result refuse(
     struct http_request *request, unsigned status, json_t *id, int code, const char *message)
 {
@@ -237,7 +237,7 @@ static enum MHD_Result respond_empty(struct http_request *request, unsigned stat
                    MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT), none);
 }
 
-/* Bytes of a stream, when the connection can take some. */
+/* Give bytes of a stream to the connection when it can take some. */
 static ssize_t on_read(void *cls, uint64_t pos, char *bytes, size_t max)
 {
     struct http_request *request = cls;
@@ -271,7 +271,7 @@ static enum MHD_Result respond_events(struct http_request *request)
         extras);
 }
 
-/* What there is to say by now; else wait. */
+/* Send available output; else wait. */
 static enum MHD_Result respond_stream(struct http_request *request)
 {
     struct snp_httpd_stream *stream = request->stream;
@@ -283,7 +283,7 @@ static enum MHD_Result respond_stream(struct http_request *request)
         return respond_json(request, snp_httpd_stream_status(stream), SNP_TAKE_PTR(stream->answer));
     }
     if (stream->is_final) {
-        return respond_empty(request, 202); /* there is nothing to say */
+        return respond_empty(request, 202); /* nothing to send */
     }
     request_suspend(request);
     return MHD_YES;
@@ -293,11 +293,11 @@ static enum MHD_Result respond_stream(struct http_request *request)
 
 static enum MHD_Result on_session_lost(struct http_request *request, json_t *id)
 {
-    /* The code that clients know from others, and begin anew at. */
+    /* The code of other servers, at which clients start a new session. */
     return refuse(request, 404, id, -32001, "Session not found");
 }
 
-/* The session a legacy message belongs to. False: it names one that is not there. */
+/* The session of a legacy message. False: it names an unknown one. */
 static bool session_of(struct http_request *request,
                        const struct snp_jsonrpc *message,
                        struct snp_httpd_session **ret)
@@ -316,7 +316,7 @@ static bool session_of(struct http_request *request,
     return true;
 }
 
-/* The version a legacy client speaks, as far as it said so. */
+/* Set the version of a legacy client, if known. */
 static void version_tell(const struct http_request *request,
                          const struct snp_httpd_session *session,
                          struct snp_mcp_peer *peer)
@@ -354,7 +354,7 @@ static enum MHD_Result take_request(struct http_request *request,
     if (request->made != NULL) {
         (void)snprintf(request->made->version, sizeof(request->made->version), "%s", peer->version);
     }
-    stream->is_final |= peer->n_calls == 0; /* also of a batch that asks for nothing */
+    stream->is_final |= peer->n_calls == 0; /* also for a batch without requests */
     snp_httpd_streams_end_cancelled(&request->http->streams, spec->session);
     return respond_stream(request);
 }
@@ -429,7 +429,7 @@ static enum MHD_Result on_post(struct http_request *request)
                  : take_message(request, &message, root);
 }
 
-/* A stream is taken up again, behind the event that was seen last. */
+/* Resume a stream after the last event that the client saw. */
 static enum MHD_Result on_get(struct http_request *request)
 {
     struct snp_httpd_text id = request->head.field[SNP_HTTPD_SESSION];
@@ -447,7 +447,7 @@ static enum MHD_Result on_get(struct http_request *request)
         return refuse(request, 400, NULL, SNP_JSONRPC_REQUEST, "this stream no longer exists");
     }
     if (stream->reader != NULL) {
-        /* the old connection is dead, though we have not been told */
+        /* the old connection is dead, but not reported yet */
         struct http_request *old = stream->reader;
 
         old->stream = NULL;
@@ -476,7 +476,7 @@ static enum MHD_Result on_delete(struct http_request *request)
 
 /* Requests ------------------------------------------------------------------------------------- */
 
-/* The head is there. */
+/* The head is complete. */
 static enum MHD_Result on_head(struct http_request *request,
                                const char *verb,
                                const char *path,
@@ -498,7 +498,7 @@ static enum MHD_Result on_head(struct http_request *request,
     return MHD_YES;
 }
 
-/* What is too long is received to its end, and dropped: only then it can be answered. */
+/* A body that is too long is read to its end and dropped: only then it can be answered. */
 static void on_body(struct http_request *request, const char *bytes, size_t n)
 {
     struct http *http = request->http;
@@ -518,7 +518,7 @@ static void on_body(struct http_request *request, const char *bytes, size_t n)
     }
 }
 
-/* The next bytes of the body; with none of them it is whole, and so is the request. */
+/* The next bytes of the body; none: it is complete, and so is the request. */
 static enum MHD_Result on_upload(struct http_request *request,
                                  const char *verb,
                                  const char *bytes,
@@ -527,7 +527,7 @@ static enum MHD_Result on_upload(struct http_request *request,
     if (*n > 0) {
         on_body(request, bytes, *n);
         *n = 0;
-        /* twice the longest message is no mistake any more */
+        /* at twice the longest message, stop reading */
         return request->body_bytes > 2 * (size_t)SNP_MCP_MESSAGE_MAX ? MHD_NO : MHD_YES;
     }
     if (MHD_get_connection_values(request->connection, MHD_FOOTER_KIND, NULL, NULL) > 0) {
@@ -568,7 +568,7 @@ static enum MHD_Result on_request(void *cls,
     return MHD_NO;
 }
 
-/* A request begins: its line is there. The result is its context from now on. */
+/* A request begins: its line is known. The result becomes its context. */
 static void *on_begin(void *cls, const char *uri, struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -615,7 +615,7 @@ static void on_end(void *cls,
 
 /* Connections ---------------------------------------------------------------------------------- */
 
-/* One that only waits gives way: a stranger's first, then the oldest. */
+/* Close an idle connection to make room: unauthenticated ones first, then the oldest. */
 static void give_way(struct http *http)
 {
     struct http_client *chosen = NULL;
@@ -658,7 +658,7 @@ static void on_connection(void *cls,
     client = calloc(1, sizeof(*client));
     if (client == NULL || info == NULL) {
         free(client);
-        return; /* its requests find no context, and are refused */
+        return; /* its requests have no context, and are refused */
     }
     client->http = http;
     client->fd = info->connect_fd;
@@ -677,7 +677,7 @@ static void on_connection(void *cls,
 
 /* Time ----------------------------------------------------------------------------------------- */
 
-/* Whether a client has had its time: to begin a request, or to send it. */
+/* Whether a client took too long to begin a request, or to send it. */
 static bool is_late(const struct http_client *client, uint64_t patience_ms, uint64_t now_us)
 {
     const struct http_request *request = client->request;
@@ -695,7 +695,7 @@ static bool is_late(const struct http_client *client, uint64_t patience_ms, uint
            now_us > since_us + most_ms * US_PER_MS;
 }
 
-/* The library does not look at suspended connections: see whether their clients are there. */
+/* The library ignores suspended connections: check whether their clients are there. */
 static void clients_look(struct http *http)
 {
     struct pollfd fds[SNP_MCP_HTTP_CONNECTIONS_MAX];
@@ -736,7 +736,7 @@ static void on_tick(uv_timer_t *timer)
     pump(http);
 }
 
-/* Often while calls run, seldom while anything is there, else never. */
+/* Tick fast while calls run, slowly while connections exist, else never. */
 static void tick_update(struct http *http)
 {
     uint64_t patience_ms = http->options->patience_ms;
@@ -810,7 +810,7 @@ static int names_make(struct http *http, struct snp_err *err)
     return 0;
 }
 
-/* Session ids outlive us as long as the token does. */
+/* Session ids outlive the process as long as the token does. */
 static int key_make(struct http *http, struct snp_err *err)
 {
     char random[33];
@@ -822,7 +822,7 @@ static int key_make(struct http *http, struct snp_err *err)
     return http->key == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
-/* fd: the library's from now on. */
+/* fd: consumed by the library. */
 static int library_start(struct http *http, int fd, struct snp_err *err)
 {
     const union MHD_DaemonInfo *info;
@@ -876,7 +876,7 @@ static void handles_close(struct http *http)
     uv_close((uv_handle_t *)&http->idle, NULL);
     uv_close((uv_handle_t *)&http->tick, NULL);
     uv_close((uv_handle_t *)&http->check, NULL);
-    (void)uv_run(http->hub->loop, UV_RUN_NOWAIT); /* the handles are ours: let them go */
+    (void)uv_run(http->hub->loop, UV_RUN_NOWAIT); /* our handles: run their close callbacks */
 }
 
 static void library_stop(struct http *http)
@@ -887,7 +887,7 @@ static void library_stop(struct http *http)
             request_resume(one->request);
         }
     }
-    MHD_stop_daemon(http->daemon); /* ends all requests, and closes all */
+    MHD_stop_daemon(http->daemon); /* ends all requests, and closes everything */
 }
 
 static void serve(struct http *http, unsigned port)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening. Names are never looked up: an address is a number, so that nobody else decides where
- * we are heard.
+ * Listening. Names are never resolved: an address is a number, so no resolver decides who can reach
+ * us.
  */
 #include "mcp/http/listen.h"
 
@@ -108,7 +108,7 @@ int snp_httpd_address_parse(const char *text, struct snp_httpd_address *ret, str
                               text);
 }
 
-/* A socket's file that nobody listens on is in the way of nobody. */
+/* Remove the file of a socket without a listener. */
 static void stale_remove(const struct snp_httpd_address *address)
 {
     const char *path = ((const struct sockaddr_un *)&address->where)->sun_path;
@@ -132,7 +132,7 @@ static int address_bind(const struct snp_httpd_address *address, int fd)
         return bind(fd, (const struct sockaddr *)&address->where, address->len);
     }
     stale_remove(address);
-    before = umask(0177); /* never, not for a moment, open to others */
+    before = umask(0177); /* not open to others, even briefly */
     r = bind(fd, (const struct sockaddr *)&address->where, address->len);
     eno = errno;
     (void)umask(before);

@@ -13,23 +13,23 @@
 struct snp_httpd_address {
     struct sockaddr_storage where;
     socklen_t len;
-    bool is_loopback; /* nobody else can reach it; also of unix sockets */
+    bool is_loopback; /* reachable from this machine only; also true for unix sockets */
     bool is_unix;
-    char host[64]; /* as a URL names it: "127.0.0.1", "[::1]"; "localhost" of a unix socket */
+    char host[64]; /* in URL form: "127.0.0.1", "[::1]"; "localhost" for a unix socket */
 };
 
 /*
  * "PORT", "HOST:PORT" with HOST a number, [a number] or localhost, or "unix:PATH". SNP_E_INVALID
- * says how.
+ * with the accepted forms.
  */
 int snp_httpd_address_parse(const char *text,
                             struct snp_httpd_address *ret,
                             struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Listen there: *ret_fd does not block and is the caller's. A unix socket is made with mode 0600,
- * over one that nobody listens on any more. *ret_port: what was chosen where 0 was asked for.
- * SNP_E_LIMIT: somebody else listens.
+ * Listen there: *ret_fd is non-blocking and the caller's. A unix socket gets mode 0600, and
+ * replaces a stale one. *ret_port: the chosen port if 0 was requested. SNP_E_LIMIT: the address is
+ * in use.
  */
 int snp_httpd_listen(const struct snp_httpd_address *address,
                      int *ret_fd,

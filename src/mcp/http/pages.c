@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages over HTTP. libmicrohttpd does all of it in one thread of its own; ours waits for the signal
- * to end.
+ * Pages over HTTP. libmicrohttpd serves them in a separate thread; ours waits for the signal to
+ * exit.
  *
- * The secret is a part of the path because a browser sends nothing else of its own on the way to a
- * page. It stays there: pages are not cached, name no referrer and load nothing.
+ * The secret is in the path because that is all a browser sends when it opens a page. It does not
+ * leak from there: pages are not cached, send no referrer and load nothing.
  */
 #include "mcp/http/pages.h"
 
@@ -50,7 +50,7 @@ static const struct {
     {"Cross-Origin-Resource-Policy", "same-origin"},
 };
 
-/* Takes response over. */
+/* Consumes response. */
 static enum MHD_Result answer(struct MHD_Connection *connection,
                               unsigned status,
                               const char *type,
@@ -107,7 +107,7 @@ static enum MHD_Result page_send(struct server *server,
                       r == SNP_E_NOT_FOUND ? MHD_HTTP_NOT_FOUND : MHD_HTTP_INTERNAL_SERVER_ERROR,
                       err.msg);
     }
-    /* Nothing was consumed of it, so its memory begins with the page. */
+    /* Nothing of it was consumed, so its memory begins with the page. */
     response = MHD_create_response_from_buffer(out.len, out.data, MHD_RESPMEM_MUST_FREE);
     if (response != NULL) {
         out.data = NULL;
@@ -117,7 +117,7 @@ static enum MHD_Result page_send(struct server *server,
 
 /* Requests ---------------------------------------------------------------------------------- */
 
-/* What follows "/SECRET/" in the path, if it can be a name; else NULL. */
+/* The part after "/SECRET/" in the path, if it can be a name; else NULL. */
 static const char *name_in(const struct server *server, const char *path)
 {
     const char *end = path[0] == '/' ? strchr(path + 1, '/') : NULL;
@@ -133,7 +133,7 @@ static const char *name_in(const struct server *server, const char *path)
                : NULL;
 }
 
-/* The context of a request is where its line's address ends. */
+/* The context of a request is the end of the address in its first line. */
 static void *on_begin(void *cls, const char *uri, struct MHD_Connection *connection)
 {
     (void)cls;
@@ -141,9 +141,7 @@ static void *on_begin(void *cls, const char *uri, struct MHD_Connection *connect
     return (void *)(uintptr_t)(uri + strlen(uri));
 }
 
-/*
- * The secret is the last thing that is looked at: a web page learns nothing from what comes before.
- */
+/* The secret is checked last: a web page learns nothing from the earlier checks. */
 /* NOLINTNEXTLINE(readability-function-size): the library's prototype */
 static enum MHD_Result on_request(void *cls,
                                   struct MHD_Connection *connection,
@@ -257,7 +255,7 @@ int snp_httpd_pages_run(const struct snp_httpd_pages *pages, struct snp_err *err
     if (daemon == NULL) {
         return snp_fail(err, SNP_E_SYS, "libmicrohttpd does not start");
     }
-    fd = -1; /* the library's now */
+    fd = -1; /* owned by the library now */
     url_tell(&server, port);
     while (sigwait(&ends, &number) != 0) {
     }

@@ -3,9 +3,8 @@
 #define SNP_MCP_HTTP_PAGES_H
 
 /*
- * Pages for the user's own browser: GET only, below a secret that is in their address and new with
- * each start. Neither other users of the machine nor web pages, under whatever name they call us,
- * get one.
+ * Pages for the user's browser: GET only, below a secret in their address that is new at each
+ * start. Other users of the machine and web pages, under any name they use for us, get none.
  */
 
 #include "base/buf.h"
@@ -18,18 +17,19 @@ struct snp_httpd_pages {
     size_t n_names;
     const char *policy;   /* Content-Security-Policy of the pages; borrowed */
     size_t page_max;      /* bytes of a page */
-    const char *page_arg; /* of the page whose address is told: what follows the secret; borrowed */
-    /* It listens: url is where the page is. */
+    const char *page_arg; /* of the page whose address is reported: the part after the secret;
+                           * borrowed */
+    /* It listens; url is the page. */
     void (*listening)(void *ctx, const char *url);
     /*
-     * Make the page `name` ("" or what follows the secret; at most 128 characters, of A-Z a-z 0-9 -
-     * _ .). Called in another thread, one call at a time. SNP_E_NOT_FOUND: there is none.
+     * Make the page `name` ("" or the part after the secret; at most 128 characters, of A-Z a-z 0-9
+     * - _ .). Called in another thread, one call at a time. SNP_E_NOT_FOUND: no such page.
      */
     int (*make)(void *ctx, const char *name, struct snp_buf *out, struct snp_err *err);
     void *ctx;
 };
 
-/* Serve until SIGINT, SIGTERM or SIGHUP. SNP_E_LIMIT: somebody else listens there. */
+/* Serve until SIGINT, SIGTERM or SIGHUP. SNP_E_LIMIT: the address is in use. */
 int snp_httpd_pages_run(const struct snp_httpd_pages *pages, struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions of HTTP clients. Some of them open one for every call, so that the list is bounded and
- * being dropped from it costs nothing. An ended one is remembered as such while the list has room.
+ * Sessions of HTTP clients. Some clients open one per call, so the list is bounded and being
+ * dropped from it costs nothing. An ended one is remembered as ended while the list has room.
  */
 #include "mcp/http/session.h"
 
@@ -42,7 +42,7 @@ static int second_half(const struct snp_httpd_sessions *sessions,
     return snp_httpd_mac(sessions->key, text, out);
 }
 
-/* The one used longest ago goes, of those that nobody uses. */
+/* Drop the least recently used session without users. */
 static void forget_one(struct snp_httpd_sessions *sessions)
 {
     struct snp_httpd_session **oldest = NULL;

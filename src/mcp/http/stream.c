@@ -31,7 +31,7 @@ static bool is_dead(const struct snp_httpd_stream *stream)
     return stream->reader == NULL && !stream->is_resumable;
 }
 
-/* One event; data NULL: an empty one. False: it was not added, for want of room. */
+/* Add an event; data NULL: an empty one. False: no room. */
 static bool event_add(struct snp_httpd_stream *stream, const char *data)
 {
     snp_autosay struct snp_say event = SNP_SAY(SNP_MCP_HTTP_ANSWER_MAX);
@@ -52,7 +52,7 @@ static bool event_add(struct snp_httpd_stream *stream, const char *data)
     return true;
 }
 
-/* A reader may go on, or what nobody reads may have to go. */
+/* Wake the reader, or drop what has none. */
 static void told(struct snp_httpd_stream *stream)
 {
     if (stream->reader != NULL) {
@@ -75,7 +75,7 @@ void snp_httpd_stream_open(struct snp_httpd_stream *stream)
     told(stream);
 }
 
-/* Bytes that wait for the reader. */
+/* Bytes pending for the reader. */
 static size_t pending(const struct snp_httpd_stream *stream)
 {
     return stream->gone_bytes + stream->log.len - stream->read_bytes;
@@ -94,7 +94,7 @@ static void on_send(struct snp_mcp_peer *peer, json_t *message)
         return;
     }
     if (is_note && pending(stream) > SNP_MCP_HTTP_PENDING_MAX) {
-        return; /* a client that does not read learns the end at least */
+        return; /* a client that does not read still gets the end */
     }
     text = snp_json_text(message);
     if (method == NULL) {
@@ -157,9 +157,7 @@ ssize_t snp_httpd_stream_read(struct snp_httpd_stream *stream, char *bytes, size
 
 /* Resuming ------------------------------------------------------------------------------------- */
 
-/*
- * Behind the event with this id ("\nid: ID\n"), counted from the log's begin; 0 = it is not there.
- */
+/* The position after the event with this id ("\nid: ID\n") in the log; 0 = not there. */
 static size_t event_end(const struct snp_httpd_stream *stream, const char *event)
 {
     char line[64];
@@ -227,7 +225,7 @@ void snp_httpd_streams_done(struct snp_httpd_streams *all)
     }
 }
 
-/* The oldest one that has ended and waits for a reader; NULL = none. */
+/* The oldest ended one that is kept for a reader; NULL = none. */
 static struct snp_httpd_stream *oldest_kept(const struct snp_httpd_streams *all)
 {
     for (struct snp_httpd_stream *stream = all->list; stream != NULL; stream = stream->next) {
@@ -281,7 +279,7 @@ void snp_httpd_stream_leave(struct snp_httpd_stream *stream, bool is_sent)
     stream->reader = NULL;
     stream->all->has_loose = true;
     if (!stream->is_open) {
-        stream->is_resumable = false; /* no event was sent: nobody can ask for the rest */
+        stream->is_resumable = false; /* no event was sent, so the rest cannot be requested */
     }
     if (stream->is_modern) {
         snp_mcp_peer_done(&stream->peer);

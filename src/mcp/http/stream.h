@@ -3,9 +3,9 @@
 #define SNP_MCP_HTTP_STREAM_H
 
 /*
- * What answers one POST: a JSON text, or a stream of events that ends with the answer. It lives as
- * long as its call or its reader, and for a legacy client with a session a while longer, so that a
- * stream can be taken up again after its connection broke.
+ * The answer to one POST: a JSON text, or a stream of events that ends with the answer. It lives as
+ * long as its call or its reader; for a legacy client with a session a while longer, so that a
+ * stream can be resumed after its connection broke.
  */
 
 #include <sys/types.h>
@@ -21,20 +21,20 @@ struct snp_httpd_stream {
     bool is_resumable;
     bool is_primed;   /* begins with an empty event, for clients of 2025-11-25 */
     bool is_rejected; /* answered before any method ran */
-    bool is_open;     /* a stream, no JSON text */
-    bool is_final;    /* nothing more comes */
+    bool is_open;     /* a stream, not a JSON text */
+    bool is_final;    /* complete */
     unsigned takes;   /* SNP_HTTPD_TAKES_... */
     int error_code;   /* of the answer; 0 = a result */
     char *answer;     /* owned: a JSON text; NULL = none */
     struct snp_buf log;
-    size_t gone_bytes; /* of the log, from its front */
+    size_t gone_bytes; /* bytes dropped from the front of the log */
     char id[33];
     unsigned n_events;
     uint64_t began_us;
-    uint64_t said_us;   /* when something was last said */
+    uint64_t said_us;   /* time of the last output */
     uint64_t expire_us; /* without a reader; 0 = not yet */
-    void *reader;       /* NULL: its connection is gone */
-    size_t read_bytes;  /* by the reader, from the stream's begin */
+    void *reader;       /* NULL: no connection */
+    size_t read_bytes;  /* by the reader, from the start of the stream */
     struct snp_httpd_stream *next;
     struct snp_httpd_stream *prev;
 };
@@ -42,7 +42,7 @@ struct snp_httpd_stream {
 /* All of them. Embedded. */
 struct snp_httpd_streams {
     struct snp_mcp_hub *hub;                       /* borrowed */
-    void (*wake)(struct snp_httpd_stream *stream); /* its reader can go on */
+    void (*wake)(struct snp_httpd_stream *stream); /* its reader can continue */
     struct snp_httpd_stream *list;                 /* oldest first */
     struct snp_httpd_stream *last;
     size_t n;
@@ -62,25 +62,31 @@ void snp_httpd_streams_init(struct snp_httpd_streams *all, struct snp_mcp_hub *h
 /* All calls are cancelled. */
 void snp_httpd_streams_done(struct snp_httpd_streams *all);
 
-/* A new one; NULL: no memory, or there are too many. Not to be freed: collect does it. */
+/* A new one; NULL: no memory, or too many. Freed by collect only. */
 struct snp_httpd_stream *snp_httpd_stream_new(struct snp_httpd_streams *all,
                                               const struct snp_httpd_stream_spec *spec);
 
 /* The status for the answer, and for a stream. */
 unsigned snp_httpd_stream_status(const struct snp_httpd_stream *stream);
 
-/* Answer with a stream from now on. Nothing if it is one, or answered, or the client takes none. */
+/*
+ * Answer with a stream from now on. No effect if it is one, or answered, or the client accepts
+ * none.
+ */
 void snp_httpd_stream_open(struct snp_httpd_stream *stream);
 
-/* Up to n bytes for the reader; 0: nothing is there yet; -1: the end. */
+/* Read up to n bytes for the reader; 0: nothing yet; -1: the end. */
 ssize_t snp_httpd_stream_read(struct snp_httpd_stream *stream, char *bytes, size_t n);
 
-/* The reader is gone: a modern call ends with it, a legacy one goes on. is_sent: it had all. */
+/*
+ * The reader is gone: a modern call ends with it, a legacy one continues. is_sent: it had
+ * everything.
+ */
 void snp_httpd_stream_leave(struct snp_httpd_stream *stream, bool is_sent);
 
 /*
- * The stream of a session that an event id of n bytes belongs to, and *ret_bytes, where its reader
- * goes on. NULL: there is none any more, or it is another session's.
+ * The stream of a session for an event id of n bytes, and *ret_bytes, where its reader continues.
+ * NULL: it is gone, or belongs to another session.
  */
 struct snp_httpd_stream *snp_httpd_stream_find(const struct snp_httpd_streams *all,
                                                const struct snp_httpd_session *session,
@@ -95,9 +101,9 @@ void snp_httpd_streams_end_cancelled(struct snp_httpd_streams *all,
 void snp_httpd_streams_end_session(struct snp_httpd_streams *all,
                                    const struct snp_httpd_session *session);
 
-/* What time brings: streams are opened, say that they live, or are forgotten. */
+/* Timed work: open streams, send signs of life, drop expired ones. */
 void snp_httpd_streams_tick(struct snp_httpd_streams *all, uint64_t now_us);
-/* Free what is not needed any more. Never from within a call's methods. */
+/* Free unused streams. Never call it from within a call's methods. */
 void snp_httpd_streams_collect(struct snp_httpd_streams *all);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads of requests, taken from the HTTP library; mcp/http/head.c knows nothing of it.
+ * Heads of requests from the HTTP library; mcp/http/head.c does not depend on it.
  *
- * Before 1.0 the library takes a lone LF or CR for the end of a line, joins lines that begin with a
- * blank to the one before, and cuts at a NUL, all without a word; another server in front may read
- * such a head differently. But it works in its buffer: it makes each byte of a line's end a NUL and
- * hands out where the parts are. So a head that is as it should be lies there without a gap, and
- * any other shows one.
+ * Before 1.0 the library accepts a lone LF or CR as the end of a line, joins lines that begin with
+ * a blank to the previous one, and cuts at a NUL, all silently; a proxy in front may read such a
+ * head differently. But it works in its buffer: it replaces each byte of a line end with NUL and
+ * returns pointers to the parts. So a valid head lies there without a gap, and an invalid one shows
+ * a gap.
  */
 #include "mcp/http/take.h"
 
@@ -19,11 +19,11 @@ enum {
 
 struct taken {
     struct snp_httpd_head *head;
-    const char *next; /* where the next name is to be */
+    const char *next; /* where the next name must be */
     bool has_gap;
 };
 
-/* Does a value begin after its name, the colon (a NUL by now) and blanks? */
+/* Whether a value follows its name, the colon (a NUL by now) and blanks. */
 static bool follows(const char *colon, const char *value)
 {
     const char *at = colon + 1;
@@ -52,7 +52,7 @@ static enum MHD_Result on_header(void *cls,
     return MHD_YES;
 }
 
-/* 1.0 and later refuse such heads themselves when they are strict. */
+/* 1.0 and later refuse such heads themselves in strict mode. */
 static bool is_lenient(void)
 {
     return MHD_get_version()[0] == '0';

@@ -9,17 +9,17 @@
 struct MHD_Connection;
 
 /*
- * The first line, as the library hands it to its callback, when the head is whole and nothing of
- * the body was read.
+ * The first line, as the library passes it to its callback, when the head is complete and nothing
+ * of the body was read.
  */
 struct snp_httpd_line {
     const char *verb;
     const char *path;
-    const char *uri_end; /* where the text ended that MHD_OPTION_URI_LOG_CALLBACK was called with */
+    const char *uri_end; /* end of the text that MHD_OPTION_URI_LOG_CALLBACK was called with */
     const char *version;
 };
 
-/* Add all headers of a request to head; what it borrows lives as long as the request. */
+/* Add all headers of a request to head; borrowed texts live as long as the request. */
 void snp_httpd_head_take(struct MHD_Connection *connection,
                          const struct snp_httpd_line *line,
                          struct snp_httpd_head *head);

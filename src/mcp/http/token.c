@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The token of HTTP clients. Two servers that start at once agree on one: a file is written whole
- * and then given its name, which fails if it is taken.
+ * The token of HTTP clients. Two servers that start at once agree on one: a file is written
+ * completely, then linked to its name, which fails if the name exists.
  */
 #include "mcp/http/token.h"
 
@@ -125,7 +125,7 @@ void snp_httpd_token_free(char *token)
 
 bool snp_httpd_token_equal(const char *token, const char *bytes, size_t n)
 {
-    /* That the length is wrong may be told by time: it is no secret. */
+    /* Timing may reveal a wrong length: it is no secret. */
     return n == strlen(token) && CRYPTO_memcmp(token, bytes, n) == 0;
 }
 

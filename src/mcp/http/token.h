@@ -2,7 +2,7 @@
 #ifndef SNP_MCP_HTTP_TOKEN_H
 #define SNP_MCP_HTTP_TOKEN_H
 
-/* The secret of an HTTP client: a file that only its owner reads. And what is derived from it. */
+/* The secret of an HTTP client: a file that only its owner can read. And values derived from it. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,18 +16,18 @@ enum {
 };
 
 /*
- * The token in the file at path, which is made with mode 0600 and a new random token if it is not
- * there. *ret is the caller's (snp_httpd_token_free). SNP_E_DENIED: others may read it, or it is
- * not ours; SNP_E_INVALID: it holds no token.
+ * The token in the file at path, created with mode 0600 and a new random token if missing. *ret is
+ * the caller's (snp_httpd_token_free). SNP_E_DENIED: others may read it, or it is not ours;
+ * SNP_E_INVALID: it holds no token.
  */
 int snp_httpd_token_load(const char *path, char **ret, struct snp_err *err) SNP_NODISCARD;
 /* Wipe and free; may be NULL. */
 void snp_httpd_token_free(char *token);
 
-/* Whether n bytes are the token. Takes as long whatever they are. */
+/* Whether n bytes are the token, in constant time. */
 bool snp_httpd_token_equal(const char *token, const char *bytes, size_t n);
 
-/* What only the holder of key can make of text: hex digits and a NUL. 0 or -1. */
+/* A MAC of text under key: hex digits and a NUL. 0 or -1. */
 int snp_httpd_mac(const char *key, const char *text, char out[SNP_HTTPD_MAC_LEN + 1]) SNP_NODISCARD;
 
 #endif

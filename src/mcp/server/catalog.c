@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of tools, and what follows from it: their list, the check of arguments, the call.
- * Every word here is read by a model at the start of each conversation, so there are few.
+ * The table of tools, their list, the check of arguments, the call. Models read every word here at
+ * the start of each conversation, so the texts are short.
  */
 #include "mcp/server/catalog.h"
 
@@ -25,7 +25,7 @@ enum {
 
 /* clang-format off */
 #define ARG_SESSION    {.name = "session_id", .max = SNP_MCP_SESSION_ID_MAX}
-/* Said where code runs only: models pay for each word of each tool. */
+/* Only for tools that run code: models pay for each word of each tool. */
 #define ARG_SESSION_TOLD \
     {.name = "session_id", .help = "state kept under this name; none: default", \
      .max = SNP_MCP_SESSION_ID_MAX}
@@ -217,7 +217,7 @@ static const struct snp_tool tools[] = {
 };
 /* clang-format on */
 
-/* Sets that "all" leaves out: they can be called all the same. */
+/* Sets that "all" leaves out; they can still be called. */
 static const char *const unlisted[] = {"agent", "aliases"};
 
 const struct snp_tool *snp_tool_find(const char *name)
@@ -280,7 +280,7 @@ static json_t *input_schema(const struct snp_tool *tool)
                      required);
 }
 
-/* Only what differs from the defaults of the specification is said. */
+/* Only differences from the defaults of the specification are listed. */
 static json_t *annotations(const struct snp_tool *tool)
 {
     json_t *hints = json_pack("{s:s, s:b}", "title", tool->title, "openWorldHint", 0);
@@ -298,7 +298,7 @@ static json_t *annotations(const struct snp_tool *tool)
     return hints;
 }
 
-/* The description with facts in the place of their names; new reference. */
+/* The description with names of facts replaced; new reference. */
 static json_t *description(const struct snp_tool *tool, const json_t *facts)
 {
     snp_autobuf struct snp_buf text = SNP_BUF(DESCRIPTION_MAX);

@@ -2,18 +2,18 @@
 #ifndef SNP_MCP_SERVER_CATALOG_H
 #define SNP_MCP_SERVER_CATALOG_H
 
-/* The tools there are, found by name, listed and called. */
+/* The tools: found by name, listed and called. */
 
 #include "mcp/peer.h"
 #include "mcp/server/tool.h"
 
-/* The tool of a name; NULL if there is none. */
+/* The tool of a name; NULL if none. */
 const struct snp_tool *snp_tool_find(const char *name);
 
 /*
  * {"tools": [...]} of those that `wanted` names: "all", "core", or toolsets and tools separated by
- * commas. facts: {NAME: text} for descriptions; NULL: they are left out. New reference.
- * SNP_E_INVALID names what does not exist, and what does.
+ * commas. facts: {NAME: text} for descriptions; NULL: left out. New reference. SNP_E_INVALID names
+ * the unknown word, and the known ones.
  */
 int snp_tools_list(const char *wanted, const json_t *facts, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cell's output and displays as events bring them. */
+/* A cell's output and displays from events. */
 #include "mcp/server/cell.h"
 
 #include <string.h>
@@ -66,7 +66,7 @@ static void on_output(struct snp_cell_stream *stream, const char *raw, size_t n)
     }
 }
 
-/* One part of a display; new reference. What is not plain text is kept to be read later. */
+/* One part of a display; new reference. Parts other than plain text are kept for later reading. */
 static json_t *part_json(struct snp_mcp_kept *kept, const char *mime, const char *bytes, size_t n)
 {
     snp_autobuf struct snp_buf text = {0};
@@ -106,7 +106,7 @@ static void on_display(struct snp_mcp_cell *cell,
             json_array_size(cell->displays) >= DISPLAYS_MAX) {
             return;
         }
-        /* An image says more than the name of the object behind it. */
+        /* An image is more useful than the name of its object. */
         shown = n > 1 && strcmp(mime, "text/html") == 0
                     ? NULL
                     : part_json(kept, mime, raw + at, (size_t)len);

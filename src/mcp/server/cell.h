@@ -2,7 +2,7 @@
 #ifndef SNP_MCP_SERVER_CELL_H
 #define SNP_MCP_SERVER_CELL_H
 
-/* A cell's output as it comes, and its result as a model reads it. */
+/* A cell's output as it arrives, and its result for a model. */
 
 #include "base/text/say.h"
 #include "mcp/kept.h"
@@ -19,12 +19,12 @@ enum {
 
 struct snp_cell_stream {
     struct snp_buf text;
-    bool has_gap;   /* the daemon left out the middle */
+    bool has_gap;   /* the daemon cut the middle */
     size_t gap_at;  /* bytes of text before it */
     int64_t gap;    /* characters missing there */
-    bool has_spill; /* more came than is kept here */
-    size_t told;    /* bytes that answers before this one have shown */
-    bool was_cut;   /* when they did */
+    bool has_spill; /* more arrived than is kept here */
+    size_t told;    /* bytes shown by earlier answers */
+    bool was_cut;   /* at that time */
 };
 
 /* Embedded; zero, then snp_cell_init. */
@@ -36,34 +36,31 @@ struct snp_mcp_cell {
 void snp_cell_init(struct snp_mcp_cell *cell);
 void snp_cell_done(struct snp_mcp_cell *cell);
 
-/*
- * An event of `exec`. Displays go to kept; NULL = they go nowhere. What makes no sense is
- * passed over.
- */
+/* Handle an event of `exec`. Displays go to kept; NULL = dropped. Invalid events are ignored. */
 void snp_cell_event(struct snp_mcp_cell *cell,
                     struct snp_mcp_kept *kept,
                     const json_t *head,
                     const char *raw,
                     size_t raw_len);
 
-/* What a result is made of besides the output. */
+/* The parts of a result besides the output. */
 struct snp_cell_view {
     const json_t *head; /* the daemon's result */
     const char *code;   /* Python, to quote the failing line; NULL = a command */
     size_t code_len;
-    const char *session_id; /* as the caller says it */
-    const char *notes;      /* lines to be added; "" = none */
+    const char *session_id; /* the caller's session_id */
+    const char *notes;      /* lines to add; "" = none */
 };
 
 /*
- * A text of a program on lines of its own below a label; nothing if it is empty. What looks as
- * if we said it is set in by a blank.
+ * A program's text on separate lines below a label; nothing if it is empty. Lines that look like
+ * ours are indented by a blank.
  */
 void snp_cell_labelled(struct snp_say *out, const char *label, const json_t *text);
 
 /*
- * What of the first n bytes of a stream was not told yet, clean, without the last line end, of at
- * most max characters. *ret_cut: some of it, or of what was told, is missing.
+ * The unreported part of the first n bytes of a stream, clean, without the last line end, at most
+ * max characters. *ret_cut: part of it, or of earlier reports, is missing.
  */
 int snp_cell_news(const struct snp_cell_stream *stream,
                   size_t n,
@@ -79,12 +76,12 @@ json_t *snp_cell_result(const struct snp_mcp_cell *cell,
                         struct snp_mcp_kept *kept,
                         const struct snp_cell_view *view);
 
-/* "Error: ..." as the first line of a failed cell says it; nothing for one that did not fail. */
+/* Append "Error: ...", the first line of a failed cell; nothing if it did not fail. */
 void snp_cell_error(struct snp_say *out, const struct snp_cell_view *view);
 
 /*
- * The same as {type, message, line?, traceback?}; reason: for all but exceptions, which have words
- * of their own. *ret_frames: of the user's code, in the traceback. New reference, NULL when out of
+ * The same as {type, message, line?, traceback?}; reason: for all but exceptions, which have a
+ * message. *ret_frames: of the user's code, in the traceback. New reference, NULL when out of
  * memory.
  */
 json_t *snp_cell_error_data(const struct snp_cell_view *view,

@@ -10,13 +10,13 @@
 #include "mcp/server/cell.h"
 
 enum {
-    BUILD_MAX = 1 << 20, /* bytes of a text while it is made */
+    BUILD_MAX = 1 << 20, /* bytes of a text while it is built */
     ERROR_TEXT = 1000,   /* characters */
     TRACE_TEXT = 1500,
     LINE_TEXT = 200,
 };
 
-/* Line n of code, from 1, without the blanks around it. */
+/* Line n of code, from 1, stripped. */
 static const char *code_line(const struct snp_cell_view *view, int64_t n, size_t *ret_len)
 {
     const char *at = view->code;
@@ -81,7 +81,7 @@ void snp_cell_error(struct snp_say *out, const struct snp_cell_view *view)
     }
 }
 
-/* The user's frames into shown, clean; *ret_frames: how many. */
+/* Append the user's frames to shown, clean; *ret_frames: their number. */
 static void traceback_say(const json_t *traceback, struct snp_say *shown, size_t *ret_frames)
 {
     snp_autobuf struct snp_buf own = SNP_BUF(BUILD_MAX);

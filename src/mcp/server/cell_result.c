@@ -2,10 +2,10 @@
 /*
  * Results of cells for models.
  *
- * The text comes first as the product before ours gave it: the output, or "Error: ..."; what we
- * add stands after it, each piece behind a word in brackets, so that a reader can tell what the
- * program printed from what we say; no line of a program begins with one of these words. What is
- * cut can be read with read_file. structuredContent holds the same once more, for programs.
+ * The text begins as in the predecessor product: the output, or "Error: ...". Our additions follow,
+ * each after a word in brackets, to distinguish them from the program's output; no line of a
+ * program begins with one of these words. Cut texts can be read with read_file. structuredContent
+ * has the same data for programs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #include "wire/result.h"
 
 enum {
-    BUILD_MAX = 1 << 20, /* bytes of a text while it is made */
+    BUILD_MAX = 1 << 20, /* bytes of a text while it is built */
     STDOUT_TEXT = 6000,  /* characters */
     STDERR_TEXT = 1500,
     VALUE_TEXT = 1500,
@@ -32,12 +32,12 @@ enum {
     LIST_SHOWN = 10, /* files of one kind */
     DENIALS_SHOWN = 5,
     PATH_TEXT = 160, /* bytes of a path to read_file */
-    TRIES = 6,       /* a text that is too long is made again, with half of each */
+    TRIES = 6,       /* a text that is too long is rebuilt, with half of each part */
 };
 
 static const char *const stream_names[] = {"stdout", "stderr"};
 
-/* What lines of ours begin with. */
+/* Beginnings of our lines. */
 static const char *const labels[] = {
     "[output]", "[stdout]",      "[stderr]", "[traceback]", "[display]", "[full stdout]", "[limit]",
     "[denied]", "[full stderr]", "[files]",  "[session]",   "[note]",    "[job]"};
@@ -50,11 +50,11 @@ struct result_builder {
     const struct snp_cell_view *view;
     struct snp_mcp_kept *kept;
     struct snp_say text;
-    size_t prefix; /* bytes of text that what follows stands beside, not below */
+    size_t prefix; /* bytes of text whose next part is on the same line */
     json_t *data;  /* structuredContent; owned */
     bool is_ok;
-    unsigned halvings;       /* of how much of each piece is shown */
-    char (*path)[PATH_TEXT]; /* of each stream, where all of it can be read; "" = not known yet */
+    unsigned halvings;       /* times the size of each piece was halved */
+    char (*path)[PATH_TEXT]; /* of each stream, where it can be read in full; "" = not known yet */
 };
 
 /* Bytes up to and including the next line end. */
@@ -65,7 +65,7 @@ static size_t line_length(const char *text, size_t n)
     return end == NULL ? n : (size_t)(end - text) + 1;
 }
 
-/* Whether a line begins as one of ours does. */
+/* Whether a line begins like one of ours. */
 static bool is_like_ours(const char *line, size_t n)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(labels); i++) {
@@ -78,7 +78,7 @@ static bool is_like_ours(const char *line, size_t n)
     return false;
 }
 
-/* Clean text of a program. What looks as if we said it is set in by a blank. */
+/* Append clean text of a program. Lines that look like ours are indented by a blank. */
 static void program_say(struct snp_say *out, const struct snp_buf *buf)
 {
     const char *text = snp_buf_bytes(buf);
@@ -104,7 +104,7 @@ void snp_cell_labelled(struct snp_say *out, const char *label, const json_t *tex
     }
 }
 
-/* On a line of its own. */
+/* Begin a new line. */
 static void line_begin(struct result_builder *m)
 {
     const struct snp_buf *text = &m->text.buf;
@@ -131,7 +131,7 @@ static void put_some(struct result_builder *m, const char *key, json_t *value)
     }
 }
 
-/* Where a stream can be read whole: "output:HANDLE:stdout", or "kept:7"; NULL: nowhere. */
+/* The path of a full stream: "output:HANDLE:stdout", or "kept:7"; NULL: none. */
 static const char *source_of(struct result_builder *m, int i)
 {
     const struct snp_cell_stream *stream = &m->cell->stream[i];
@@ -151,7 +151,7 @@ static const char *source_of(struct result_builder *m, int i)
     return path[0] == '\0' ? NULL : path;
 }
 
-/* One stream into text and data. True if there was something. */
+/* Add a stream to text and data. True if it was not empty. */
 static bool stream_add(struct result_builder *m, int i, const char *label, size_t max)
 {
     snp_autobuf struct snp_buf shown = SNP_BUF(BUILD_MAX);
@@ -196,7 +196,7 @@ static void rest_add(struct result_builder *m)
     }
 }
 
-/* Value and result: what a cell of a notebook shows. True if there was something. */
+/* Add value and result, as in a notebook. True if there was something. */
 static bool values_add(struct result_builder *m)
 {
     static const struct {
@@ -271,7 +271,7 @@ static void error_add(struct result_builder *m, const char *reason)
     const struct snp_buf text = {.data = (char *)(uintptr_t)json_string_value(trace),
                                  .len = json_string_length(trace)};
 
-    /* One frame says what the line above has said already. */
+    /* A single frame only repeats the line above. */
     if (text.len > 0 && frames > 1) {
         line_begin(m);
         snp_say(&m->text, "[traceback]\n");
@@ -280,7 +280,7 @@ static void error_add(struct result_builder *m, const char *reason)
     put(m, "error", data);
 }
 
-/* What else happened ---------------------------------------------------------------------- */
+/* Other events ----------------------------------------------------------------------------- */
 
 /* "[WORD] LABEL: TEXT; HINT" for each line of a summary. New reference: the texts, cleaned. */
 static json_t *lines_add(struct result_builder *m, const json_t *lines, size_t max)
@@ -333,7 +333,7 @@ static void files_add(struct result_builder *m)
 static void denials_add(struct result_builder *m)
 {
     const json_t *head = m->view->head;
-    /* The hint of the error has its line. */
+    /* The hint of the error is printed already. */
     const char *told = snp_hint_of(json_object_get(head, "error"), SNP_HINT_MODEL);
     snp_autojson json_t *lines = snp_summary_denials(head, SNP_HINT_MODEL, told, DENIALS_SHOWN);
 
@@ -354,7 +354,7 @@ static void limit_add(struct result_builder *m)
     }
 }
 
-/* What became of the session: the sentences in text, the facts in data. */
+/* Add the state of the session: sentences to text, facts to data. */
 static void session_data_add(struct result_builder *m)
 {
     const json_t *head = m->view->head;
@@ -418,7 +418,7 @@ static void begin_data(struct result_builder *m)
     }
 }
 
-/* A command says its exit code first; Python is as it always was. */
+/* A command begins with its exit code; Python is unchanged. */
 static void make_text(struct result_builder *m)
 {
     bool is_command = m->view->code == NULL;
@@ -501,7 +501,7 @@ json_t *snp_cell_result(const struct snp_mcp_cell *cell,
     json_t *result = NULL;
 
     make(&m);
-    /* Less of each piece, so that none is cut a second time with the whole. */
+    /* Shorten each piece, so that none is cut again with the whole. */
     for (unsigned i = 1; i < TRIES && is_long(&m); i++) {
         making_done(&m);
         m = begin;

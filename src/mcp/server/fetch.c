@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fetching, a chunk at a time. The first answer that something is not there may mean the session:
- * if it is, an empty cell opens it, and the question is asked once more.
+ * Fetching, a chunk at a time. A first answer "not found" may mean the session: then an empty cell
+ * opens it, and the request is repeated once.
  */
 #include "mcp/server/fetch.h"
 
@@ -45,7 +45,7 @@ static void on_opened(struct snp_task *task, json_t *head)
                   again->next, NULL);
 }
 
-/* There is a session, so the first answer was about what is in it. */
+/* The session exists, so the first answer was about its content. */
 static void on_shown(struct snp_task *task, json_t *head)
 {
     (void)head;
@@ -73,7 +73,7 @@ static void on_missing(struct snp_task *task, const struct snp_err *err)
     }
     task->fetch.was_opened = true;
     task->refusal = *err;
-    /* A cell would wait for the one that runs. */
+    /* A cell would wait for the running one. */
     snp_task_ask(task, SNP_WRITE(snp_sessions_show_request, .session = task->session), on_shown,
                  on_not_shown);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs. One lives as long as the server, not longer. */
+/* Jobs. They do not outlive the server. */
 #include "mcp/server/job.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void job_free(struct snp_mcp_sandboxes *service, struct snp_job *job)
     free(job);
 }
 
-/* The oldest that has ended; and how many have not. */
+/* The oldest ended job, and the number of running ones. */
 static struct snp_job *oldest_ended(const struct snp_mcp_sandboxes *service, size_t *ret_running)
 {
     struct snp_job *oldest = NULL;

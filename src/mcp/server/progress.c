@@ -11,12 +11,12 @@
 
 enum {
     LINE_SHOWN = 160,  /* characters of output in a line of progress */
-    LINE_BYTES = 512,  /* looked at for it */
+    LINE_BYTES = 512,  /* searched for it */
     PART_SHOWN = 4000, /* characters of one stream in one notification */
     PART_BUILD = 8 * (SNP_CELL_STREAM_MAX + 1),
 };
 
-/* The end of the last line but one, or of what a progress bar has written over; NULL: none. */
+/* The end of the last complete line, or of text that a progress bar overwrote; NULL: none. */
 static const char *last_line(const char *text, size_t n)
 {
     while (n > 0 && text[n - 1] != '\n' && text[n - 1] != '\r') {
@@ -57,7 +57,7 @@ static void on_describe(struct snp_mcp_call *call, struct snp_buf *out)
     }
 }
 
-/* Whole lines that were printed since the last time; NULL: none. New reference. */
+/* Whole lines printed since the last call; NULL: none. New reference. */
 static json_t *part_take(struct snp_task *task, int stream)
 {
     const struct snp_buf *text = &task->cell.stream[stream].text;

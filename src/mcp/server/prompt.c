@@ -12,7 +12,7 @@
 enum {
     ARGS_MAX = 2,
     TEXT_MAX = 64 << 10,
-    VALUES_MAX = 100, /* as the protocol says */
+    VALUES_MAX = 100, /* limit of the protocol */
 };
 
 struct prompt {
@@ -88,7 +88,7 @@ void snp_prompts_run_list(struct snp_mcp_call *call)
     snp_mcp_answer(call, json_pack("{s:o}", "prompts", list));
 }
 
-/* The text with arguments in it. `repair` names the session before the command. */
+/* The text with arguments inserted. `repair` puts the session before the command. */
 static int prompt_text(const struct prompt *prompt, const json_t *args, struct snp_buf *out)
 {
     bool is_swapped = strcmp(prompt->name, "repair") == 0;
@@ -176,7 +176,7 @@ static void completion_begin(struct snp_task *task)
     snp_task_ask(task, snp_record_write(&snp_sessions_list_request_form, NULL), on_sessions, NULL);
 }
 
-/* Nothing is known. */
+/* No completions. */
 static void completion_fail(struct snp_task *task, const struct snp_err *err)
 {
     (void)err;
@@ -187,7 +187,7 @@ static const struct snp_arg value_args[] = {
     {.name = "value", .is_required = true},
     {.name = NULL},
 };
-/* Not a tool, but run as one. */
+/* Not a tool, but run like one. */
 static const struct snp_tool completion_work = {.name = "completion/complete",
                                                 .args = value_args,
                                                 .run = completion_begin,

@@ -13,7 +13,7 @@ enum {
     QUOTED_MAX = 400, /* characters of an argument in a call that a text names */
 };
 
-/* value as JSON, plain where that shows all that is in it; new, NULL when out of memory. */
+/* value as JSON, or plain if that is unambiguous; new, NULL when out of memory. */
 static char *quoted(const char *value)
 {
     snp_autojson json_t *text = json_string(value);

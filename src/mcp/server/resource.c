@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resources: what sessions hold, under names that clients can show and fetch without a model. */
+/* Resources: contents of sessions, under names that clients can show and fetch without a model. */
 #include "mcp/server/resource.h"
 
 #include <stdio.h>
@@ -84,7 +84,7 @@ static int query_parse(const char *text, struct snp_mcp_uri *uri)
     return 0;
 }
 
-/* What comes after "ID/files/": a path of n bytes. */
+/* The part after "ID/files/": a path of n bytes. */
 static int file_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
 {
     if (percent_decode(text, n, uri->path, sizeof(uri->path)) < 0) {
@@ -92,7 +92,7 @@ static int file_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
     }
     uri->is_folder = uri->path[0] == '\0' || snp_has_suffix(uri->path, "/");
     if (snp_has_prefix(uri->path, "kept:") || snp_has_prefix(uri->path, "output:")) {
-        return -1; /* these mean something else to who fetches */
+        return -1; /* these have another meaning for the fetcher */
     }
     if (uri->path[0] == '\0') {
         (void)snprintf(uri->path, sizeof(uri->path), "/workspace");
@@ -107,7 +107,7 @@ static int stream_of(const char *name)
                                          : -1;
 }
 
-/* What comes after "ID/cells/": "N/STREAM". */
+/* The part after "ID/cells/": "N/STREAM". */
 static int cell_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
 {
     const char *slash = memchr(text, '/', n);
@@ -124,7 +124,7 @@ static int cell_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
                : -1;
 }
 
-/* What comes after "session/", n bytes. */
+/* The part after "session/", n bytes. */
 static int session_parse(const char *text, size_t n, struct snp_mcp_uri *uri)
 {
     static const struct {
@@ -208,7 +208,7 @@ int snp_mcp_uri_parse(const char *text, struct snp_mcp_uri *ret, struct snp_err 
 
 /* Lists --------------------------------------------------------------------------------------- */
 
-/* A session_id in a URI: letters, digits and what needs no escape stay. */
+/* Encode a session_id for a URI: letters, digits and unreserved characters stay. */
 static void percent_encode(const char *text, char *out, size_t out_len)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -243,7 +243,7 @@ static json_t *session_resource(const struct snp_mcp_sandboxes *service, const j
 
 static const char plain[] = "text/plain";
 
-/* By its bytes. Nothing of a cell is a page: a client that shows one would fetch what it names. */
+/* By its bytes. Cell output is never HTML: a client that renders it would fetch its links. */
 static const char *mime_of(const char *bytes, size_t n)
 {
     const char *mime = snp_image_type(bytes, n);
@@ -284,7 +284,7 @@ static void on_sessions(struct snp_task *task, json_t *head)
                                                     "mimeType", mime_of(item->bytes, item->n),
                                                     "size", (json_int_t)item->n));
     }
-    /* Sessions come and go: nobody may keep this list. */
+    /* Sessions change: this list must not be cached. */
     snp_task_end(
         task, json_pack("{s:o, s:i, s:s}", "resources", list, "ttlMs", 0, "cacheScope", "private"));
 }
@@ -300,7 +300,7 @@ static void list_fail(struct snp_task *task, const struct snp_err *err)
 }
 
 static const struct snp_arg no_args[] = {{.name = NULL}};
-/* Not tools, but run as they are. */
+/* Not tools, but run like them. */
 static const struct snp_tool list_work = {
     .name = "resources/list", .args = no_args, .run = list_begin, .fail = list_fail};
 
@@ -343,7 +343,7 @@ static void read_fail(struct snp_task *task, const struct snp_err *err)
                     json_pack("{s:o}", "uri", snp_json_bytes(uri, strlen(uri))), err->msg);
 }
 
-/* contents: consumed. What a session holds changes: nobody may keep it. */
+/* contents: consumed. Sessions change: they must not be cached. */
 static void contents_end(struct snp_task *task, json_t *contents)
 {
     snp_task_end(task, contents == NULL ? NULL
@@ -380,7 +380,7 @@ static void on_file(struct snp_task *task)
                                                 "blob", blob));
 }
 
-/* The task's URI; false: then the task has ended. */
+/* Parse the task's URI; false: the task has ended. */
 static bool uri_of(struct snp_task *task, struct snp_mcp_uri *ret)
 {
     struct snp_err err;
@@ -395,9 +395,7 @@ static bool uri_of(struct snp_task *task, struct snp_mcp_uri *ret)
     return true;
 }
 
-/*
- * What the journal has of a stream: its beginning and end, with a line between if there was more.
- */
+/* Join a journalled stream: its beginning and end, with a line between if some was cut. */
 static int stream_join(const struct snp_cell_stream *stream, struct snp_buf *out)
 {
     const char *text = stream->text.len == 0 ? "" : snp_buf_bytes(&stream->text);
@@ -432,7 +430,7 @@ static void journal_end(struct snp_task *task, const struct snp_mcp_uri *uri)
     }
 }
 
-/* The daemon keeps whole outputs while it runs; the journal has the ends. */
+/* The daemon keeps full outputs while it runs; the journal has both ends. */
 static void on_no_output(struct snp_task *task, const struct snp_err *err)
 {
     struct snp_mcp_uri uri = {0};

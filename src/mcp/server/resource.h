@@ -18,12 +18,12 @@ enum {
 };
 
 struct snp_mcp_uri {
-    char session[1024];          /* a session_id, "" = none is meant */
-    char path[SNP_URI_PATH_MAX]; /* as snp_fetch_start takes it; of a cell, the stream's name */
-    uint64_t cell;               /* its number; 0 = no cell is meant */
+    char session[1024];          /* a session_id, "" = none */
+    char path[SNP_URI_PATH_MAX]; /* as for snp_fetch_start; of a cell, the stream's name */
+    uint64_t cell;               /* its number; 0 = no cell */
     bool is_folder;
     uint64_t offset;
-    uint64_t length; /* 0 = all there may be */
+    uint64_t length; /* 0 = no limit */
 };
 
 /* Read a URI. SNP_E_INVALID: not one of ours. */

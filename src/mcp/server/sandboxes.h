@@ -2,7 +2,7 @@
 #ifndef SNP_MCP_SERVER_SANDBOXES_H
 #define SNP_MCP_SERVER_SANDBOXES_H
 
-/* The record of our MCP server: what it was given, and what all its parts know. */
+/* The record of our MCP server: its options, and the state shared by its parts. */
 
 #include "client/async.h"
 #include "mcp/caps.h"
@@ -15,14 +15,15 @@ struct snp_agent;
 struct snp_wait;
 
 struct snp_mcp_options {
-    json_t *exec;        /* owned: members of every `exec` (docs/wire.md) but the cell's own */
+    json_t *exec;        /* owned: members of every `exec` (docs/wire.md) except those of the
+                          * cell */
     const char *project; /* borrowed; NULL = none */
     const char *trust;   /* borrowed: the trust level to show */
     const json_t *facts; /* borrowed: for the descriptions of tools; NULL = none */
     const char *tools;   /* borrowed: "all", "core", or a list of toolsets and tools */
     const char *log_dir; /* borrowed: of the records of runs */
     /*
-     * Borrowed, NULL-terminated: a command that runs an agent, less what a call says of it
+     * Borrowed, NULL-terminated: the command that runs an agent, without the arguments of a call
      * (mcp/agent/agent.h), and its environment. NULL: none can be run.
      */
     const char *const *agent_argv;
@@ -40,13 +41,13 @@ struct snp_mcp_sandboxes {
     struct snp_job *jobs;   /* oldest first */
     size_t n_jobs;
     uint64_t last_job; /* its number */
-    json_t *ids;       /* owned: {name of a session: session_id that meant it} */
+    json_t *ids;       /* owned: {name of a session: session_id it stands for} */
     json_t *keys;      /* owned: {name of a session: {key set by set_repl_context: true}} */
     struct snp_mcp_kept kept;
-    struct snp_agent *agents; /* whose processes live */
+    struct snp_agent *agents; /* with live processes */
     size_t n_agents;
     struct snp_lookup *lookups; /* processes that answer from the index */
-    struct snp_wait *waits;     /* calls that wait for the end of one, or for a job */
+    struct snp_wait *waits;     /* calls that wait for an agent or a job */
 };
 
 #endif

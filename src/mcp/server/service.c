@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service: methods, capabilities, and what says who we are. */
+/* The service: methods, capabilities, and server info. */
 #include "mcp/server/service.h"
 
 #include <stdlib.h>
@@ -139,6 +139,6 @@ void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service)
     json_decref(service->tools);
     json_decref(service->ids);
     json_decref(service->keys);
-    (void)uv_run(service->loop, UV_RUN_NOWAIT); /* the handles are ours: let them go */
+    (void)uv_run(service->loop, UV_RUN_NOWAIT); /* our handles: run their close callbacks */
     free(service);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions of callers. Any text may name one; the daemon's names are narrower. */
+/* Sessions of callers. Any text is a valid session_id; the daemon's names are narrower. */
 #include "mcp/server/session.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum {
     MISSING_SHOWN = 250, /* characters */
-    CLEAN_MAX = 40,      /* characters of an odd id that are seen in its name */
+    CLEAN_MAX = 40,      /* characters of an invalid id that are kept in its name */
 };
 
 static const struct snp_mcp_profile profiles[] = {
@@ -71,7 +71,7 @@ const char *snp_mcp_more(const json_t *limit)
                : "; use less at a time";
 }
 
-/* FNV-1a: names for a user's own sessions, no secret. */
+/* FNV-1a: for names of a user's sessions, not for secrets. */
 static uint64_t hash(const char *text)
 {
     uint64_t value = 0xcbf29ce484222325ULL;
@@ -111,7 +111,7 @@ void snp_mcp_session_name(struct snp_mcp_sandboxes *service,
         snp_mcp_default_session(service->options.project, out);
     } else if (snp_session_name_check(id, &ignored) == 0) {
         (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "%s", id);
-        return; /* means itself */
+        return; /* it is its name */
     } else {
         for (; n < CLEAN_MAX && id[n] != '\0'; n++) {
             bool is_first = n == 0 && (id[0] == '.' || id[0] == '-');
@@ -134,7 +134,7 @@ void snp_mcp_remember(json_t *table, const char *key, json_t *value, size_t max)
     if (json_object_get(table, key) == NULL && json_object_size(table) >= max && oldest != NULL) {
         (void)json_object_del(table, json_object_iter_key(oldest));
     }
-    (void)json_object_set_new(table, key, value); /* without memory it is not remembered */
+    (void)json_object_set_new(table, key, value); /* without memory it is not stored */
 }
 
 const char *snp_mcp_session_id(const struct snp_mcp_sandboxes *service, const char *name)

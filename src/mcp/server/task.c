@@ -3,8 +3,8 @@
  * Tasks.
  *
  * Invariants: a task is in the service's list from its start to its end; of those of one session
- * only the oldest runs. A task that nobody waits for still ends as any other, so that its session
- * is not used by the next before the daemon has said that the cell is over.
+ * only the oldest runs. A task without a caller still ends like any other, so that the next one
+ * does not use its session before the daemon reports the end of the cell.
  */
 #include "mcp/server/task.h"
 
@@ -27,18 +27,18 @@ enum {
     WORK_MAX = 16 << 20,
     NOTES_MAX = 8 << 10,
     MESSAGE_TEXT = 1000,
-    DEFAULT_MS = 30000, /* a cell's time where neither call nor configuration says */
+    DEFAULT_MS = 30000, /* a cell's time limit without one from call or configuration */
 };
 
 /* The list ---------------------------------------------------------------------------------- */
 
-/* Of the same session; looks at files and records, which can be done while a job runs in it. */
+/* Of the same session; reads files and records only, so it can run during a job. */
 static bool is_beside(const struct snp_task *task, const struct snp_task *other)
 {
     return (task->tool->flags & SNP_TOOL_BESIDE) != 0 && other->job != NULL;
 }
 
-/* How many of a connection, or (async NULL) of a client run. */
+/* The number of running tasks of a connection, or (async NULL) of a client. */
 static size_t running_count(const struct snp_mcp_sandboxes *service,
                             const struct snp_async *async,
                             const void *client)
@@ -53,7 +53,7 @@ static size_t running_count(const struct snp_mcp_sandboxes *service,
     return n;
 }
 
-/* The first connection with room, so that a client alone needs no second one; NULL: none. */
+/* The first connection with room, so that a single client needs only one; NULL: none. */
 static struct snp_async *connection_with_room(const struct snp_mcp_sandboxes *service)
 {
     for (size_t i = 0; i < SNP_MCP_CONNECTIONS; i++) {
@@ -64,7 +64,7 @@ static struct snp_async *connection_with_room(const struct snp_mcp_sandboxes *se
     return NULL;
 }
 
-/* Behind an earlier one of its session, or too many run. */
+/* Whether an earlier task of its session runs, or too many run. */
 static bool is_blocked(const struct snp_task *task)
 {
     if (task->session[0] == '\0') {
@@ -79,7 +79,7 @@ static bool is_blocked(const struct snp_task *task)
            connection_with_room(task->service) == NULL;
 }
 
-/* The job that this would wait for; NULL: none, or one that was told to stop. */
+/* The job that this task would wait for; NULL: none, or it was told to stop. */
 static const struct snp_job *job_ahead(const struct snp_task *task)
 {
     for (const struct snp_task *other = task->service->tasks;
@@ -92,7 +92,7 @@ static const struct snp_job *job_ahead(const struct snp_task *task)
     return NULL;
 }
 
-/* A job may take longer than its caller waits, so it is told at once, with the ways out. */
+/* A job may outlast its caller's patience, so this is reported immediately, with the remedies. */
 static void say_busy(struct snp_task *task, const struct snp_job *job)
 {
     char name[64];
@@ -108,7 +108,7 @@ static void say_busy(struct snp_task *task, const struct snp_job *job)
 static void task_run(struct snp_task *task)
 {
     task->async = connection_with_room(task->service);
-    if (task->async == NULL) { /* it is about no session */
+    if (task->async == NULL) { /* it has no session */
         task->async = task->service->async[0];
     }
     task->state = SNP_TASK_RUNNING;
@@ -142,14 +142,14 @@ static void task_free(struct snp_task *task)
     for (struct snp_task *next = service->tasks; next != NULL; next = next->later) {
         if (next->state == SNP_TASK_WAITING && !is_blocked(next)) {
             task_run(next);
-            return; /* its end, perhaps at once, looks for the next */
+            return; /* its end, possibly immediate, starts the next one */
         }
     }
 }
 
 /* Calls ------------------------------------------------------------------------------------- */
 
-/* Data beside the text only for who asks: clients that get both show the data, not the text. */
+/* structuredContent only on request: clients that get both show the data, not the text. */
 static void answer(struct snp_mcp_call *call, json_t *result)
 {
     const json_t *meta = json_object_get(call->params, "_meta");
@@ -242,7 +242,7 @@ void snp_task_cancel(struct snp_task *task)
     }
     if (call != NULL && task->job == NULL) {
         call_unbind(task);
-        snp_mcp_answer(call, NULL); /* nobody hears of it */
+        snp_mcp_answer(call, NULL); /* no recipient */
     }
 }
 
@@ -440,7 +440,7 @@ void snp_task_run_cell(struct snp_task *task,
     snp_cell_init(&task->cell);
     memset(task->told, 0, sizeof(task->told));
     task->is_cell = true;
-    /* Always said: else it would be that of the call which happened to open the session. */
+    /* Always sent: else the limit of the call that opened the session would apply. */
     snp_record_read(task->service->options.exec, &snp_exec_request_form, &request);
     r |= json_object_set_new(
         limits, "timeout_ms",
@@ -465,7 +465,7 @@ void snp_task_run_cell(struct snp_task *task,
     if (spec->input_len > 0) {
         r |= snp_buf_add(&raw, spec->input, spec->input_len);
     }
-    if (task->was_retried) { /* the session is there and keeps its own */
+    if (task->was_retried) { /* the session exists and keeps its policy */
         request.project = request.template = request.tier = request.rootfs = NULL;
         request.env = NULL;
     }

@@ -4,30 +4,30 @@
 
 /*
  * One execution of a tool: for a call that waits, or in the background as a job. Tasks of one
- * session run one after the other, in the order they came; others side by side.
+ * session run one after the other, in order of arrival; others run concurrently.
  */
 
 #include "mcp/server/task_record.h"
 
-/* Begin a tool for a call; arguments are checked. Answers the call, now or later. */
+/* Start a tool for a call; arguments are checked. The call is answered now or later. */
 void snp_task_start(struct snp_mcp_sandboxes *service,
                     struct snp_mcp_call *call,
                     const struct snp_tool *tool,
                     json_t *args);
-/* Give up: what runs is interrupted, and nobody is told. */
+/* Cancel: interrupt the cell; the result is discarded. */
 void snp_task_cancel(struct snp_task *task);
-/* The service ends: all tasks are freed without a word to anybody. */
+/* The service exits: free all tasks silently. */
 void snp_tasks_drop(struct snp_mcp_sandboxes *service);
 
-/* The end, with a whole result of tools/call (consumed; NULL = out of memory). Frees the task. */
+/* End with a complete result of tools/call (consumed; NULL = out of memory). Frees the task. */
 void snp_task_end(struct snp_task *task, json_t *result);
 
-/* The end with a text (one that failed: out of memory); then the notes, if there are any. */
+/* End with a text (a failed one: out of memory), followed by the notes, if any. */
 void snp_task_say(struct snp_task *task, bool is_error, const struct snp_say *text);
 void snp_task_sayf(struct snp_task *task, bool is_error, const char *fmt, ...) SNP_PRINTF(3, 4);
-/* The end with an error of the protocol; data: consumed, may be NULL. */
+/* End with a protocol error; data: consumed, may be NULL. */
 void snp_task_refuse(struct snp_task *task, int code, json_t *data, const char *message);
-/* The end as this kind of task fails: a tool with "Error: MESSAGE". */
+/* End with an error in this kind of task's form: a tool with "Error: MESSAGE". */
 void snp_task_fail(struct snp_task *task, const struct snp_err *err);
 #define snp_task_failf(task, code, ...)                 \
     do {                                                \
@@ -36,13 +36,13 @@ void snp_task_fail(struct snp_task *task, const struct snp_err *err);
         snp_task_fail((task), &snp_err_);               \
     } while (0)
 
-/* Answer the call now; the task goes on, as a job. result: consumed. */
+/* Answer the call now; the task continues as a job. result: consumed. */
 void snp_task_detach(struct snp_task *task, json_t *result);
 
 /*
- * Ask the daemon; head consumed, NULL = out of memory. Output that comes as events goes to
- * task->cell, if that has been made (snp_cell_init). failed: NULL = snp_task_fail. If it cannot be
- * asked the task has ended when this returns.
+ * Ask the daemon; head consumed, NULL = out of memory. Output events go to task->cell, if
+ * initialised (snp_cell_init). failed: NULL = snp_task_fail. If the request cannot be sent the task
+ * has ended on return.
  */
 void snp_task_ask(struct snp_task *task, json_t *head, snp_task_next next, snp_task_failed failed);
 /* The same with bytes behind the head. */
@@ -61,7 +61,7 @@ struct snp_cell_spec {
     size_t input_len;
     json_t *argv;          /* of a command; consumed */
     uint64_t wall_ms;      /* 0 = the configuration's */
-    uint64_t memory_bytes; /* asked for explicitly; 0 = the session's */
+    uint64_t memory_bytes; /* requested explicitly; 0 = the session's */
 };
 /* Run it; next: task->cell holds the output, head the result. As snp_task_ask otherwise. */
 void snp_task_run_cell(struct snp_task *task,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting, by a timer of each call. */
+/* Waiting, with a timer for each call. */
 #include "mcp/server/wait.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void on_look(uv_timer_t *timer)
     struct snp_task *task = wait->task;
     bool is_over = task->call != NULL && wait->spec.is_over(task, wait->spec.what);
 
-    if (task->call == NULL) { /* cancelled: nobody wants to know */
+    if (task->call == NULL) { /* cancelled: no recipient */
         wait_free(wait);
         snp_task_end(task, NULL);
     } else if (is_over || snp_now_us() >= wait->until_us) {

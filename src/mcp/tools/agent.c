@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent tools: start a run, ask about it, end it. */
+/* The agent tools: start a run, query it, end it. */
 #include "mcp/agent/agent.h"
 
 #include <signal.h>
@@ -73,7 +73,7 @@ static void say_state(struct snp_task *task, const char *path)
 
 /* The start --------------------------------------------------------------------------------- */
 
-/* What the limits are, above their most their most. False: one is none, and the task has ended. */
+/* Take the limits, capped at their maximum. False: one is invalid, and the task has ended. */
 static bool limits_take(struct snp_task *task, struct snp_agent_spec *spec)
 {
     const json_t *cost = json_object_get(task->args, "cost_limit");
@@ -102,7 +102,7 @@ static bool limits_take(struct snp_task *task, struct snp_agent_spec *spec)
     return true;
 }
 
-/* Why it did not start, in the words of those who call tools. */
+/* Report a failed start, in terms of tools. */
 static void say_failed(struct snp_task *task, const struct snp_err *err)
 {
     snp_autosay struct snp_say text = SNP_SAY((size_t)ERROR_SHOWN * 8);
@@ -137,7 +137,7 @@ static void on_started(void *ctx, const json_t *head, const struct snp_err *err)
         say_failed(task, err);
         return;
     }
-    if (task->call == NULL) { /* cancelled: nobody knows of the run, so it ends */
+    if (task->call == NULL) { /* cancelled: the run's id was not reported, so it ends */
         snp_agent_signal(task->service, snp_json_str(head, "trajectory_id", ""), SIGTERM);
     }
     say_object(task, started_json(task, head), 0);
@@ -163,10 +163,7 @@ void snp_tool_agent_run(struct snp_task *task)
 
 /* Questions --------------------------------------------------------------------------------- */
 
-/*
- * The record of the run that is asked about; the caller frees. False: there is none, and the task
- * has ended.
- */
+/* The record of the requested run; the caller frees. False: none, and the task has ended. */
 static bool record_of(struct snp_task *task, char **ret_path)
 {
     const char *id = snp_task_arg(task, "run_id", "");
@@ -291,7 +288,7 @@ void snp_tool_agent_cancel(struct snp_task *task)
     if (snp_agent_record_is_open(path)) {
         r = snp_agent_record_stop(path, &err);
     }
-    if (r == 0 || r == SNP_E_NOT_FOUND) { /* it may have ended meanwhile */
+    if (r == 0 || r == SNP_E_NOT_FOUND) { /* it may have ended already */
         spec.what = SNP_TAKE_PTR(path);
         r = snp_wait(task, &spec, &err);
     }

@@ -92,8 +92,8 @@ static int arg_check(const struct snp_arg *arg, const json_t *value, struct snp_
 }
 
 /*
- * Models write "5" and "true", and objects where their JSON is wanted: the value meant, new; NULL:
- * none is.
+ * Models write "5" and "true", and objects instead of JSON text: the intended value, new; NULL:
+ * none.
  */
 static json_t *meant_by(const struct snp_arg *arg, const json_t *value)
 {
@@ -132,7 +132,7 @@ int snp_tool_args_check(const struct snp_tool *tool, json_t *args, struct snp_er
             (void)json_object_set_new(args, arg->name, meant);
         }
         if (value == NULL || json_is_null(value)) {
-            /* What is missing each tool says in its own words (they are old). */
+            /* Each tool reports missing arguments in its wording (which clients know). */
             continue;
         }
         r = arg_check(arg, value, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * get_repl_context, set_repl_context and clear_repl_context. The variables are the interpreter's,
- * so these are cells too: a program of ours comes as standard input and gets the session's
- * namespace as g. What it prints is as hostile as any output.
+ * so these run cells too: a program of ours is passed as standard input and gets the session's
+ * namespace as g. Its output is as hostile as any other.
  */
 #include <string.h>
 
@@ -66,7 +66,7 @@ static const char get_program[] =
     "    lines.append('  %s = %s' % (k, text))\n"
     "print('Current REPL context:\\n' + '\\n'.join(lines) if lines else 'Context is empty')\n";
 
-/* After it: a = json.loads(...), [key, text of the value]. */
+/* Followed by: a = json.loads(...), [key, text of the value]. */
 static const char set_program[] =
     "import keyword\n"
     "key, text = a\n"
@@ -102,7 +102,7 @@ static void program_run(struct snp_task *task, const char *program, size_t n, sn
     snp_task_run_cell(task, &spec, done, NULL);
 }
 
-/* Whether the cell was fine; else the task has ended with what it says. */
+/* Whether the cell succeeded; else the task has ended with its error. */
 static bool check(struct snp_task *task, const json_t *head)
 {
     const struct snp_cell_view view = {.head = head, .session_id = task->session_id, .notes = ""};
@@ -116,7 +116,7 @@ static bool check(struct snp_task *task, const json_t *head)
     return true;
 }
 
-/* What the program printed, clean and without its last line end. */
+/* Append the program's output, clean and without its last line end. */
 static void printed_say(struct snp_task *task, struct snp_say *out)
 {
     const struct snp_buf *raw = &task->cell.stream[SNP_CELL_STDOUT].text;

@@ -23,8 +23,8 @@ enum {
 };
 
 /*
- * The path as results of cells name the file, which is how the answer names it, too; fallback:
- * where none is given. NULL: then the task has ended.
+ * The path in the form of results of cells, also used in the answer; fallback: the default. NULL:
+ * the task has ended.
  */
 static const char *path_of(struct snp_task *task, const char *fallback)
 {
@@ -46,7 +46,7 @@ static const char *path_of(struct snp_task *task, const char *fallback)
 
 /* Reading ------------------------------------------------------------------------------------- */
 
-/* How many of n bytes can be shown whole, however much longer they become when they are cleaned. */
+/* How many of n bytes can be shown whole, including the growth by cleaning. */
 static size_t fitting(const char *bytes, size_t n)
 {
     while (n > 1) {
@@ -98,7 +98,7 @@ static void on_read(struct snp_task *task)
                 (unsigned long long)fetch->from + shown, size);
     }
     snp_say_text(&text, bytes, shown, READ_MAX);
-    if (!is_end) { /* the call that reads on */
+    if (!is_end) { /* the call that continues reading */
         snp_say(&text, "\n[next] SniparaSandbox.read_file(");
         snp_mcp_call_arg(&text, "path", path);
         snp_say(&text, ", offset=%llu", (unsigned long long)fetch->from + shown);

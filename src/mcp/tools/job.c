@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tools that ask about jobs. */
+/* Tools for jobs. */
 #include "mcp/server/job.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ enum {
     TEXT_MAX = 1 << 20,
 };
 
-/* NULL: there is none, and the task has ended. */
+/* NULL: none, and the task has ended. */
 static struct snp_job *job_of(struct snp_task *task)
 {
     const char *id = snp_task_arg(task, "job_id", "");
@@ -31,7 +31,7 @@ static struct snp_job *job_of(struct snp_task *task)
     return job;
 }
 
-/* Bytes of a stream up to the end of its last line, or of what a progress bar wrote over. */
+/* Bytes of a stream up to the end of its last line, or of text that a progress bar overwrote. */
 static size_t lines_length(const struct snp_cell_stream *stream)
 {
     const char *bytes = stream->text.len == 0 ? "" : snp_buf_bytes(&stream->text);
@@ -43,7 +43,7 @@ static size_t lines_length(const struct snp_cell_stream *stream)
     return n;
 }
 
-/* It has ended, or printed a whole line since the last look. */
+/* Whether it has ended, or printed a whole line since the last look. */
 static bool has_news(const struct snp_job *job)
 {
     const struct snp_cell_stream *stream = job->task == NULL ? NULL : job->task->cell.stream;
@@ -54,8 +54,8 @@ static bool has_news(const struct snp_job *job)
 }
 
 /*
- * What one stream printed since the last look; then it counts as told. If there are whole lines a
- * line that is not ended is left for the next time. New reference.
+ * Take the output of a stream since the last look, and mark it as reported. If there are whole
+ * lines an unfinished one is left for the next time. New reference.
  */
 static json_t *news_take(struct snp_cell_stream *stream, size_t max, int *ret)
 {

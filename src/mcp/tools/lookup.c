@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the index of the project answers, as tools and as a resource. Each call is a process,
- * `context call`, so that this one links no database; it ends with its call, after a time limit,
- * and with the server.
+ * Queries of the project's index, as tools and as a resource. Each call is a process, `context
+ * call`, so that this one links no database; it ends with its call, after a time limit, and with
+ * the server.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #include "mcp/server/task.h"
 
 enum {
-    TIMEOUT_S = 120, /* the first call of a large project reads it */
+    TIMEOUT_S = 120, /* the first call in a large project builds the index */
     OUTPUT_MAX = 256 << 10,
     READ_BYTES = 16 << 10,
     TEXT_SHOWN = 24000, /* characters */
@@ -30,12 +30,12 @@ enum {
 
 struct snp_lookup {
     struct snp_mcp_sandboxes *service;
-    struct snp_task *task; /* NULL: has been told, or nobody waits */
+    struct snp_task *task; /* NULL: answered, or cancelled */
     struct snp_process process;
     uv_timer_t look;
     bool is_look_closed;
     bool is_json;
-    char *uri; /* owned; NULL: a tool was called */
+    char *uri; /* owned; NULL: a tool call */
     uint64_t until_us;
     struct snp_buf out;
     struct snp_lookup *next;
@@ -65,7 +65,7 @@ static void on_process_closed(void *owner)
     lookup_free_if_closed(owner);
 }
 
-/* Out of the list, and gone with its last handle. Its process has been reaped, or never was. */
+/* Remove from the list, and free with the last handle. Its process is reaped, or never started. */
 static void lookup_close(struct snp_lookup *lookup)
 {
     struct snp_lookup **at = &lookup->service->lookups;
@@ -86,7 +86,7 @@ static struct snp_task *task_take(struct snp_lookup *lookup)
     return task;
 }
 
-/* Data, for who asks for it (mcp/server/task.c); the text is its JSON. */
+/* Data, on request (mcp/server/task.c); the text is its JSON. */
 static void say_data(struct snp_task *task, const char *bytes, size_t n)
 {
     json_t *data = NULL;
@@ -122,7 +122,10 @@ static void say_answer(struct snp_lookup *lookup, struct snp_task *task)
                                  "cacheScope", "private"));
 }
 
-/* The last line of what it said, without the command before it, which nobody typed. */
+/*
+ * Report the last line of its standard error, without the prefix of a command that the user did not
+ * type.
+ */
 static void say_failure(const struct snp_process *process, struct snp_task *task)
 {
     snp_autofree char *said = strndup(process->said, process->n_said);
@@ -146,7 +149,7 @@ static void answer(struct snp_lookup *lookup)
     if (task == NULL) {
         return;
     }
-    if (task->call == NULL) { /* cancelled: nobody wants to know */
+    if (task->call == NULL) { /* cancelled: no recipient */
         snp_task_end(task, NULL);
     } else if (WIFEXITED(process->status) && WEXITSTATUS(process->status) == 0) {
         say_answer(lookup, task);
@@ -190,7 +193,7 @@ static void on_ready(void *owner, int which)
         return;
     }
     if (snp_process_reap(&lookup->process)) {
-        output_read(lookup, SNP_PROCESS_OUT); /* what it said last is there */
+        output_read(lookup, SNP_PROCESS_OUT); /* its last output can be read now */
         output_read(lookup, SNP_PROCESS_ERRORS);
         answer(lookup);
         lookup_close(lookup);
@@ -203,7 +206,7 @@ static void on_look(uv_timer_t *timer)
     struct snp_task *task = lookup->task;
 
     if (task == NULL) {
-        return; /* killed: its end comes */
+        return; /* killed: its end is reported next */
     }
     if (task->call == NULL) { /* cancelled */
         lookup->task = NULL;
@@ -217,7 +220,7 @@ static void on_look(uv_timer_t *timer)
 
 /* The start --------------------------------------------------------------------------------- */
 
-/* Of the tool's rows, what is not there and must be; NULL: all is there. */
+/* The name of a missing required argument of the tool; NULL: none is missing. */
 static const char *missing_of(const struct snp_task *task)
 {
     for (const struct snp_arg *arg = task->tool->args; arg->name != NULL; arg++) {
@@ -228,7 +231,7 @@ static const char *missing_of(const struct snp_task *task)
     return NULL;
 }
 
-/* The arguments that the tool has, as text: unknown ones are not passed on. */
+/* The tool's arguments, as text: unknown ones are not passed on. */
 static char *input_of(const struct snp_task *task)
 {
     snp_autojson json_t *args = json_object();
@@ -258,10 +261,10 @@ static int start(struct snp_lookup *lookup, const char *input, struct snp_err *e
     int r =
         snp_process_start(&lookup->process, lookup->service->loop, &child, "index's process", err);
 
-    /* The rows' limits let no more through than a pipe takes at once. */
+    /* The rows' limits keep the input smaller than a pipe's capacity. */
     if (r == 0 && SNP_RETRY(write(lookup->process.ends[SNP_PROCESS_IN].fd, input, strlen(input))) !=
                       (ssize_t)strlen(input)) {
-        snp_process_kill(&lookup->process, SIGKILL); /* its end is told as an error */
+        snp_process_kill(&lookup->process, SIGKILL); /* its end is reported as an error */
     }
     if (r == 0) {
         snp_process_end_close(&lookup->process, SNP_PROCESS_IN);
@@ -279,7 +282,7 @@ static bool is_full(const struct snp_mcp_sandboxes *service)
     return n >= LOOKUPS_MAX;
 }
 
-/* uri: of the resource that is read instead of a tool's call; NULL: none */
+/* uri: of a resource to read, instead of a tool call; NULL: none */
 static void lookup_begin(struct snp_task *task, const char *uri)
 {
     struct snp_mcp_sandboxes *service = task->service;
@@ -351,7 +354,7 @@ void snp_lookups_drop(struct snp_mcp_sandboxes *service)
 
         lookup->task = NULL; /* freed with all tasks */
         snp_process_kill(&lookup->process, SIGKILL);
-        (void)snp_process_reap(&lookup->process); /* if not yet, whoever adopts it does */
+        (void)snp_process_reap(&lookup->process); /* if not exited yet, its new parent reaps it */
         lookup_close(lookup);
     }
 }

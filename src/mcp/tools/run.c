@@ -28,10 +28,10 @@ static const struct snp_mcp_profile *profile_of(const struct snp_task *task)
 {
     const char *name = snp_task_arg(task, "profile", NULL);
 
-    return name == NULL ? NULL : snp_mcp_profile(name); /* one of ours: it was checked */
+    return name == NULL ? NULL : snp_mcp_profile(name); /* one of ours, already checked */
 }
 
-/* Milliseconds; 0 = what the configuration says. */
+/* Milliseconds; 0 = as configured. */
 static uint64_t timeout_ms(const struct snp_task *task)
 {
     const struct snp_mcp_profile *profile = profile_of(task);
@@ -43,7 +43,7 @@ static uint64_t timeout_ms(const struct snp_task *task)
     return seconds > 0 ? (uint64_t)(seconds * 1000) : profile == NULL ? 0 : profile->timeout_ms;
 }
 
-/* The result of the cell, or why there is none ----------------------------------------------- */
+/* The result of the cell, or the error -------------------------------------------------------- */
 
 /* A line for the model, after the output. */
 static void note(struct snp_task *task, const char *fmt, ...) SNP_PRINTF(2, 3);
@@ -59,7 +59,7 @@ static void note(struct snp_task *task, const char *fmt, ...)
     va_end(args);
 }
 
-/* Settings of this server that the session does not have. */
+/* Note settings of this server that the session does not use. */
 static void note_not_applied(struct snp_task *task, const json_t *head)
 {
     size_t i;
@@ -89,7 +89,7 @@ static void on_result(struct snp_task *task, json_t *head)
 }
 
 /*
- * True: member of the session (tier, template) is not as this server is configured; the task
+ * True: the session's member (tier, template) differs from this server's configuration; the task
  * has ended.
  */
 static bool is_elsewhere(struct snp_task *task, const json_t *head, const char *member)
@@ -107,9 +107,7 @@ static bool is_elsewhere(struct snp_task *task, const json_t *head, const char *
     return true;
 }
 
-/*
- * The session was opened with another policy: its own holds, if that does not give less than asked.
- */
+/* The session has another policy: keep it, unless it gives less than requested. */
 static void on_show(struct snp_task *task, json_t *head)
 {
     const struct snp_mcp_profile *profile = profile_of(task);
@@ -158,7 +156,9 @@ static void on_not_shown(struct snp_task *task, const struct snp_err *err)
 static void on_no_result(struct snp_task *task, const struct snp_err *err)
 {
     if (err->code == SNP_E_INVALID && !task->was_retried && !task->is_cancelled) {
-        /* About the session, or about the request? If there is no such session, the latter. */
+        /*
+         * Is the error about the session, or the request? If there is no such session, the latter.
+         */
         task->refusal = *err;
         snp_task_ask(task, SNP_WRITE(snp_sessions_show_request, .session = task->session), on_show,
                      on_not_shown);
@@ -168,8 +168,8 @@ static void on_no_result(struct snp_task *task, const struct snp_err *err)
 }
 
 /*
- * Models write for bash. A sandbox has this machine's programs; those of a root file system of its
- * own are not known here, but sh is among them.
+ * Models write for bash. A sandbox has this machine's programs; those of a separate root file
+ * system are unknown here, but include sh.
  */
 static const char *shell_of(const struct snp_task *task)
 {

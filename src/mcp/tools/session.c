@@ -32,7 +32,7 @@ static void keys_say(struct snp_say *text, json_t *keys)
     snp_say(text, "]");
 }
 
-/* "  - ID: idle 3s, age 120s", and a line about what it lacks */
+/* "  - ID: idle 3s, age 120s", and a line about missing cells */
 static void row_say(const struct snp_mcp_sandboxes *service,
                     const json_t *session,
                     struct snp_say *text)
@@ -67,7 +67,7 @@ static void on_list(struct snp_task *task, json_t *head)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *session = json_array_get(list, i);
 
-        /* One without a name ends with its call: nobody could name it. */
+        /* Unnamed sessions end with their call, so they are not listed. */
         if (snp_json_str(session, "name", "")[0] != '\0') {
             n++;
             row_say(task->service, session, &rows);

@@ -19,7 +19,7 @@ enum {
     CELLS_MAX = 100,
 };
 
-/* "\n[LABEL] a: reason": what could not be kept or brought back. */
+/* "\n[LABEL] a: reason": variables that could not be saved or restored. */
 static void lost_say(struct snp_say *text, const char *label, const json_t *list)
 {
     size_t n = json_array_size(list);
@@ -59,7 +59,7 @@ static void on_snapshot(struct snp_task *task, json_t *head)
 
 void snp_tool_snapshot(struct snp_task *task)
 {
-    /* On disk before it is said: what comes next may fork from it. */
+    /* On disk before the answer: the next call may fork from it. */
     snp_task_ask(task,
                  SNP_WRITE(snp_snapshot_request, .session = task->session,
                            .name = snp_task_arg(task, "name", NULL), .wait = true),
@@ -150,7 +150,7 @@ static void cell_say(struct snp_say *text, const struct snp_cell_row *cell)
 
     snp_say(text, "\n  %llu %s %s", (unsigned long long)cell->cell, cell->kind, cell->status);
     if (cell->state != NULL && strcmp(cell->state, "kept") != 0) {
-        snp_say(text, ", %.40s", cell->state); /* what it did is not there any more */
+        snp_say(text, ", %.40s", cell->state); /* its effects are gone */
     }
     if (cell->replay_of != 0) {
         snp_say(text, ", replay of %llu", (unsigned long long)cell->replay_of);
