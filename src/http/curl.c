@@ -18,7 +18,7 @@ static const struct {
 /* Debian's two builds have one interface; either will do. */
 static const char *const libraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 
-/* Loaded for good: what a process has loaded is a property of the process. */
+/* Never unloaded: the library belongs to the process. */
 static struct snp_curl loaded;
 static bool is_loaded;
 

@@ -3,8 +3,8 @@
 #define SNP_HTTP_CURL_H
 
 /*
- * libcurl, loaded when the first request is made. With the thirty libraries it brings along it
- * would more than double the start of every command, and most commands ask nobody.
+ * libcurl, loaded for the first request. With its thirty dependencies it would more than double the
+ * start of every command, and most commands make no requests.
  */
 
 #define CURL_DISABLE_TYPECHECK /* its macros would hide the functions' names */
@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 
-/* What is used of it. */
+/* The functions that are used. */
 #define SNP_CURL_FUNCTIONS(X) \
     X(easy_cleanup)           \
     X(easy_getinfo)           \
@@ -45,7 +45,7 @@ struct snp_curl {
     SNP_CURL_FUNCTIONS(SNP_CURL_MEMBER)
 };
 
-/* The library; the same at every call. NULL: it is not there, and *err says what to install. */
+/* The library; the same at every call. NULL: missing, and *err says what to install. */
 const struct snp_curl *snp_curl_load(struct snp_err *err);
 
 #endif

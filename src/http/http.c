@@ -2,9 +2,9 @@
 /*
  * The HTTP client.
  *
- * libcurl says which sockets it waits for and when it wants to be woken; libuv watches them. curl
- * must not be called from inside its own callbacks, and those call users, who may start and
- * cancel: both are then only noted, and carried out when curl has returned.
+ * libcurl names its sockets and its next timeout; libuv watches them. curl must not be called from
+ * its callbacks, and those call users, who may start and cancel requests: both are then deferred
+ * until curl has returned.
  *
  * Invariants: a call is in the list from snp_http_start until its end; `depth` is above 0 exactly
  * while curl is on the stack. A call's memory goes when libuv has closed its timer.
@@ -32,7 +32,7 @@ enum {
 
 struct snp_http_call {
     struct snp_http *http;
-    /* pointers of the caller's are not kept, but for ctx and callbacks */
+    /* pointers of the caller are not kept, except ctx and callbacks */
     struct snp_http_spec spec;
     CURL *easy;
     struct curl_slist *headers;
@@ -49,7 +49,7 @@ struct snp_http_call {
     struct snp_http_call *next;
 };
 
-/* A socket curl waits for. Its end outlasts curl's interest. */
+/* A socket that curl waits for. It may outlive curl's interest. */
 struct watch {
     uv_poll_t poll;
     struct snp_http *http;
@@ -73,7 +73,7 @@ static void on_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-/* Take it from the list and from curl; memory goes on the loop's next turn. */
+/* Take it from the list and from curl; memory is freed on the loop's next turn. */
 static void call_end(struct snp_http_call *call)
 {
     struct snp_http_call **at = &call->http->calls;
@@ -116,7 +116,7 @@ static enum snp_code code_of(CURLcode result)
     }
 }
 
-/* curl is through with a call. */
+/* curl has finished a call. */
 static void call_finished(struct snp_http_call *call, CURLcode result)
 {
     struct snp_err err;
@@ -134,7 +134,7 @@ static void call_finished(struct snp_http_call *call, CURLcode result)
     call_done(call, &err);
 }
 
-/* Give it to curl, which only sets its timer. */
+/* Add it to curl, which only sets its timer. */
 static int call_add(struct snp_http_call *call)
 {
     if (call->http->curl->multi_add_handle(call->http->multi, call->easy) != CURLM_OK) {
@@ -144,7 +144,10 @@ static int call_add(struct snp_http_call *call)
     return 0;
 }
 
-/* What callbacks have asked for while curl was on the stack, and what curl has finished. */
+/*
+ * Handle requests that callbacks deferred while curl was on the stack, and calls that curl
+ * finished.
+ */
 static void settle(struct snp_http *http)
 {
     struct snp_http_call *call = http->calls;
@@ -205,9 +208,9 @@ static void idle_restart(struct snp_http_call *call)
     }
 }
 
-/* What curl calls ------------------------------------------------------------------------- */
+/* Callbacks of curl ------------------------------------------------------------------------ */
 
-/* Status and headers are whole: once. */
+/* Report status and headers, once complete. */
 static void head_tell(struct snp_http_call *call)
 {
     if (!call->is_headed) {
@@ -250,7 +253,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
                        HEADERS_MAX);
         return 0;
     }
-    /* The blank line after the headers of what is no interim reply, nor a proxy's. */
+    /* The blank line after the headers of a final reply, neither interim nor a proxy's. */
     if (!call->is_cancelled && (n == 1 || (n == 2 && bytes[0] == '\r')) &&
         snp_http_status(call) >= HTTP_FINAL) {
         head_tell(call);
@@ -272,7 +275,7 @@ static int on_progress(
     return 0;
 }
 
-/* No socket of ours reaches a child. */
+/* Sockets are not inherited by children. */
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
 {
     (void)arg;
@@ -369,7 +372,7 @@ static bool is_http(const char *url)
            strncasecmp(url, "https://", strlen("https://")) == 0;
 }
 
-/* "Name: " as curl wants it written, else it leaves it out: "Name;". NULL: there is a value. */
+/* Rewrite an empty "Name: " as "Name;", else curl omits it. NULL: it has a value. */
 static char *header_empty(const char *header)
 {
     size_t n = strcspn(header, ":");
@@ -381,14 +384,14 @@ static char *header_empty(const char *header)
 
 static int add_headers(struct snp_http_call *call, const char *const *headers, struct snp_err *err)
 {
-    /* curl would wait for a 100 before it sends a large body */
+    /* else curl waits for a 100 before it sends a large body */
     struct curl_slist *list = call->http->curl->slist_append(NULL, "Expect:");
 
     call->headers = list;
     for (; list != NULL && headers != NULL && *headers != NULL; headers++) {
         snp_autofree char *empty = NULL;
 
-        if (!is_line(*headers)) { /* a key read from a file with more than one line, say */
+        if (!is_line(*headers)) { /* for example a key from a file with several lines */
             return snp_fail(err, SNP_E_INVALID, "a header contains control characters: %.*s",
                             (int)strcspn(*headers, ": "), *headers);
         }
@@ -432,7 +435,7 @@ static CURLcode set_request(struct snp_http_call *call, const struct snp_http_sp
     CURLcode r = CURLE_OK;
 
     SET(CURLOPT_URL, spec->url);
-    if (snp_http_is_loopback(spec->url)) { /* what is meant for this host must not leave it */
+    if (snp_http_is_loopback(spec->url)) { /* requests to this host must not leave it */
         SET(CURLOPT_NOPROXY, "*");
     }
     if (spec->unix_socket != NULL) {
@@ -454,7 +457,7 @@ static CURLcode set_request(struct snp_http_call *call, const struct snp_http_sp
     return r;
 }
 
-/* NULL: *err says why. */
+/* NULL: see *err. */
 static struct snp_http_call *call_new(struct snp_http *http,
                                       const struct snp_http_spec *spec,
                                       struct snp_err *err)
@@ -498,7 +501,7 @@ int snp_http_new(uv_loop_t *loop, struct snp_http **ret, struct snp_err *err)
     return 0;
 }
 
-/* Before the first request: load curl, and tell it who watches its sockets. */
+/* Before the first request: load curl, and set its socket and timer callbacks. */
 static int open_multi(struct snp_http *http, struct snp_err *err)
 {
     const struct snp_curl *curl = snp_curl_load(err);
@@ -610,7 +613,7 @@ bool snp_http_is_loopback(const char *url)
     at = at == NULL ? url : at + strlen("://");
     size_t n = strcspn(at, "/?#");
     if (n == 0 || n >= sizeof(host) || strspn(at, plain) < n) {
-        return false; /* with a user, or something that might be read in two ways */
+        return false; /* with a user, or ambiguous */
     }
     memcpy(host, at, n);
     host[n] = '\0';

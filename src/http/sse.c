@@ -60,7 +60,7 @@ static int dispatch(struct snp_sse *sse, struct snp_err *err)
     return r;
 }
 
-/* A value that fits, or the old one stays. */
+/* Store a value if it fits, else keep the old one. */
 static void take(char *into, size_t room, const char *value, size_t n)
 {
     if (n < room && memchr(value, '\0', n) == NULL) {
@@ -94,10 +94,10 @@ static int field(struct snp_sse *sse, char *line, size_t n, struct snp_err *err)
     } else if (is_field(line, name_len, "id")) {
         take(sse->id, sizeof(sse->id), value, value_len);
     } else if (is_field(line, name_len, "retry")) {
-        /* digits only; else the old one stays */
+        /* digits only; else the old one is kept */
         (void)!snp_parse_u64(value, &sse->retry_ms);
     }
-    return 0; /* fields nobody knows, and comments, mean nothing */
+    return 0; /* unknown fields and comments are ignored */
 }
 
 static int end_line(struct snp_sse *sse, struct snp_err *err)
@@ -113,7 +113,7 @@ static int end_line(struct snp_sse *sse, struct snp_err *err)
     return r;
 }
 
-/* Skip a byte order mark at the very beginning, whatever pieces it comes in. */
+/* Skip a byte order mark at the very start, even in pieces. */
 static int skip_bom(struct snp_sse *sse, const char **at, const char *end, struct snp_err *err)
 {
     while (*at < end && sse->n_bom < BOM_BYTES && **at == bom[sse->n_bom]) {
@@ -121,7 +121,7 @@ static int skip_bom(struct snp_sse *sse, const char **at, const char *end, struc
         (*at)++;
     }
     if (*at < end && sse->n_bom < BOM_BYTES) {
-        int r = snp_buf_add(&sse->line, bom, sse->n_bom); /* it only looked like one */
+        int r = snp_buf_add(&sse->line, bom, sse->n_bom); /* it was not a byte order mark */
         sse->n_bom = BOM_PAST;
         return r < 0 ? too_long(sse, r, err) : 0;
     }

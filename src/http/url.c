@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* URLs, taken apart by curl: the same eyes that will follow them. */
+/* URLs are parsed by curl, which also follows them. */
 #include "http/url.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "http/curl.h"
 #include "http/http.h"
 
-/* A part of the URL, into out; whether there is one. */
+/* Copy a part of the URL into out; false: it has none. */
 static bool part_get(const struct snp_curl *curl, CURLU *parsed, CURLUPart which, char *out)
 {
     char *text = NULL;

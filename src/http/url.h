@@ -2,7 +2,7 @@
 #ifndef SNP_HTTP_URL_H
 #define SNP_HTTP_URL_H
 
-/* Which URLs may be asked, before anything secret is sent to them. */
+/* Check URLs before anything secret is sent to them. */
 
 #include <stdbool.h>
 
@@ -10,14 +10,14 @@
 
 enum {
     SNP_HTTP_URL_MAX = 4096,
-    /* flag: http to other machines too; what is sent can be read on the way */
+    /* flag: allow http to other machines too, without encryption */
     SNP_HTTP_URL_PLAIN = 1,
 };
 
 /*
- * SNP_E_INVALID, and why: it is no http or https URL with a host, has a user or password in it
- * (which end up in logs), control characters, blanks or a fragment, or is http to another machine
- * without the flag.
+ * SNP_E_INVALID with the reason: no http or https URL with a host; a user or password in it (which
+ * end up in logs); control characters, blanks or a fragment; http to another machine without the
+ * flag.
  */
 int snp_http_url_check(const char *url, unsigned flags, struct snp_err *err) SNP_NODISCARD;
 
