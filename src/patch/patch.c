@@ -77,7 +77,7 @@ unsigned snp_patch_mode(const struct snp_patch_side *base, const struct snp_patc
     return is_program(now) ? (base->mode & 0777) | (base->mode & 0444) >> 2 : base->mode & 0666;
 }
 
-/* The whole ---------------------------------------------------------------------------------- */
+/* The patch ---------------------------------------------------------------------------------- */
 
 void snp_patch_done(struct snp_patch *patch)
 {
@@ -177,7 +177,7 @@ json_t *snp_patch_to_json(const struct snp_patch *patch, bool with_contents)
     return json_pack("{s:s, s:o}", "sha256", patch->hash, "files", files);
 }
 
-/* Two names that are one on a file system that ignores case. */
+/* Find names that are equal on a file system that ignores case. */
 static void collisions_find(struct snp_patch *patch)
 {
     for (size_t i = 0; i < patch->n; i++) {

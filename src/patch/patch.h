@@ -3,9 +3,9 @@
 #define SNP_PATCH_PATCH_H
 
 /*
- * What a session would change in its project: for each file what the project has (base) and what it
- * would have (now). The second half comes from inside a sandbox and is only data: paths are judged
- * (place.h) before anything is done with them.
+ * The changes of a session to its project: for each file the project's side (base) and the new side
+ * (now). The second comes from inside a sandbox and is only data: paths are judged (place.h) before
+ * they are used.
  */
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ enum {
 };
 
 enum snp_patch_kind {
-    SNP_PATCH_NONE = 0, /* not there */
+    SNP_PATCH_NONE = 0, /* missing */
     SNP_PATCH_FILE,
     SNP_PATCH_LINK,
     SNP_PATCH_FOLDER,
@@ -37,16 +37,16 @@ struct snp_patch_side {
     char hash[SNP_PATCH_HASH_LEN + 1]; /* of a file's contents */
     char *bytes;  /* owned: the contents and a NUL; NULL = larger than SNP_PATCH_FILE_MAX */
     char *target; /* owned: of a link */
-    double ctime; /* base: unix seconds of its last change of any kind */
+    double ctime; /* base: unix seconds of its last change of any kind (st_ctime) */
 };
 void snp_patch_side_done(struct snp_patch_side *side);
 /* Take bytes (malloc'ed, n and a NUL) as the contents of a file. SNP_E_INTERNAL: no SHA-256. */
 int snp_patch_side_take(struct snp_patch_side *side, char *bytes, size_t n, struct snp_err *err)
     SNP_NODISCARD;
-/* Whether a project has the same of both: kind, contents, target, and whether it is executable. */
+/* Whether both sides are equal for a project: kind, contents, target, and executable bit. */
 bool snp_patch_side_is_same(const struct snp_patch_side *a, const struct snp_patch_side *b);
 /*
- * The mode that a file gets: 0644 or 0755 if it is new, else its own with the bits for running set
+ * The new mode of a file: 0644 or 0755 if it is new, else its old mode with the executable bits set
  * or cleared.
  */
 unsigned snp_patch_mode(const struct snp_patch_side *base, const struct snp_patch_side *now);
@@ -56,36 +56,36 @@ struct snp_patch_file {
     struct snp_patch_side base;
     struct snp_patch_side now;
     const char *refusal; /* static: why it cannot be applied; NULL = it can */
-    const char *caution; /* static: why it has to be named to be applied; NULL = it has not */
+    const char *caution; /* static: why it must be named to be applied; NULL = it need not */
 };
 
 struct snp_patch {
-    struct snp_patch_file *files; /* owned; by path once it is closed */
+    struct snp_patch_file *files; /* owned; sorted by path after closing */
     size_t n;
     size_t room;
     uint64_t bytes;  /* contents of `now` */
-    size_t n_caches; /* files of caches that were left out */
+    size_t n_caches; /* cache files left out */
     char hash[SNP_PATCH_HASH_LEN + 1];
 };
 void snp_patch_done(struct snp_patch *patch);
 #define snp_autopatch snp_cleanup(snp_patch_done)
 
-/* One more; path: copied. *ret is valid until the next one. SNP_E_LIMIT. */
+/* Add a file; path: copied. *ret is valid until the next one. SNP_E_LIMIT. */
 int snp_patch_add(struct snp_patch *patch,
                   const char *path,
                   struct snp_patch_file **ret,
                   struct snp_err *err) SNP_NODISCARD;
 
-/* Sort, judge the places, and name the whole by a hash. */
+/* Sort the files, judge their places, and hash the patch. */
 int snp_patch_close(struct snp_patch *patch, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * {"sha256", "files": [{"path", "base", "now", "refused"?, "must_be_named"?}]}; with_contents: and
- * what is written. New reference.
+ * {"sha256", "files": [{"path", "base", "now", "refused"?, "must_be_named"?}]}; with_contents: plus
+ * the new contents. New reference.
  */
 json_t *snp_patch_to_json(const struct snp_patch *patch, bool with_contents);
 
-/* Lower-case SHA-256. 0, or -1 when there is none. */
+/* Lower-case SHA-256. 0, or -1 if not available. */
 int snp_patch_hash(const void *bytes, size_t n, char out[SNP_PATCH_HASH_LEN + 1]) SNP_NODISCARD;
 
 #endif

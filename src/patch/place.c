@@ -17,7 +17,7 @@ enum {
 /* Folders of version control: their files run commands. */
 static const char *const closed_folders[] = {".git", ".hg", ".svn", ".jj", ".bzr"};
 
-/* Call for each part of a path until one answers true. */
+/* Call is for each part of a path until one returns true. */
 static bool any_part(const char *path, bool (*is)(const char *part))
 {
     char part[PART_MAX + 1];
@@ -83,7 +83,7 @@ bool snp_place_is_path(const char *path)
     }
 }
 
-/* Nothing in it moves a cursor, ends a line or cannot be typed. */
+/* Whether no character moves a cursor, ends a line or cannot be typed. */
 static bool is_plain_text(const char *path)
 {
     for (const char *c = path; *c != '\0'; c++) {

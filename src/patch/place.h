@@ -2,7 +2,10 @@
 #ifndef SNP_PATCH_PLACE_H
 #define SNP_PATCH_PLACE_H
 
-/* What a patch may touch in a project, by path and kind. Pure decisions: nothing is looked at. */
+/*
+ * The places in a project that a patch may change, by path and kind. Pure decisions: no file
+ * access.
+ */
 
 #include "patch/patch.h"
 

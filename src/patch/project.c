@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The project is the user's, but a folder of it may belong to anybody, and somebody may change it
- * meanwhile: no step follows a link, nothing waits for a pipe, and everything that is read has
- * a bound.
+ * The project is the user's, but folders in it may belong to others, who may change them at any
+ * time: no step follows a link, nothing waits for a pipe, and every read is bounded.
  */
 #include "patch/project.h"
 
@@ -21,13 +20,13 @@
 #include "base/str.h"
 
 enum {
-    TRIES = 16, /* of a path that is being renamed meanwhile */
+    TRIES = 16, /* for a path that is being renamed */
     CHUNK = 256 << 10,
     TARGET_MAX = 4096,
     DEPTH_MAX = 64,
 };
 
-#define HASHED_MAX ((uint64_t)1 << 30) /* a larger file is not looked at */
+#define HASHED_MAX ((uint64_t)1 << 30) /* a larger file is not read */
 
 int snp_project_open_at(int project_fd, const char *path, int flags)
 {

@@ -2,7 +2,7 @@
 #ifndef SNP_PATCH_PROJECT_H
 #define SNP_PATCH_PROJECT_H
 
-/* Reading a project's files on the host: beneath its folder, along no link at all. */
+/* Read a project's files on the host: below its folder, never through a link. */
 
 #include "patch/patch.h"
 
@@ -12,13 +12,12 @@
  */
 int snp_project_open(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
-/* Open what is at a path beneath it; -1 with errno (ELOOP: behind a link). */
+/* Open a path beneath it; -1 with errno (ELOOP: behind a link). */
 int snp_project_open_at(int project_fd, const char *path, int flags);
 
 /*
- * What is at path. *ret is the caller's: snp_patch_side_done(). What cannot be read is
- * SNP_PATCH_OTHER. bytes_left: less is left of it afterwards; a file that is larger than that has
- * no contents, only a hash.
+ * Read the file at path. *ret is the caller's: snp_patch_side_done(). An unreadable one is
+ * SNP_PATCH_OTHER. bytes_left is reduced by its size; a larger file has no contents, only a hash.
  */
 int snp_project_look(int project_fd,
                      const char *path,
