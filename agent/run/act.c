@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running the tool calls of an answer, one after the other. That a call begins is on record before
- * it does, with the number of the session's last cell: whoever finds a call without a result asks
- * the daemon's journal what became of the cell after that one. So nothing is run twice.
+ * Run the tool calls of an answer in order. The start of a call is recorded first, with the number
+ * of the session's last cell: for a call without a result, the daemon's journal shows what happened
+ * to the cell after that one. So nothing runs twice.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "run/tool/tool.h"
 
 enum {
-    RECALLS_MAX = 3, /* a daemon that dies each time is not tried for ever */
+    RECALLS_MAX = 3, /* limit of retries if the daemon dies each time */
     POLL_MS = 100,   /* while a cell of an earlier process runs */
     SPARE_MS = 1000,
 };
@@ -38,7 +38,7 @@ static const struct snp_run_tool *tool_now(const struct snp_run *run)
 
 /* Results ----------------------------------------------------------------------------------- */
 
-/* Images are for people who look at the record; the model gets none. */
+/* Images are for viewers of the record; the model gets none. */
 static json_t *images_add(const struct snp_box *box, json_t *members)
 {
     int r = 0;
@@ -145,12 +145,12 @@ static void on_cell(void *ctx, const struct snp_err *err, const json_t *result)
     struct snp_run *run = ctx;
     struct snp_run_outcome outcome = {0};
 
-    snp_run_inside_drop(run); /* it ended without waiting for it */
+    snp_run_inside_drop(run); /* it ended without waiting for its call */
     if (err != NULL && err->code == SNP_E_PEER) {
         recall(run);
         return;
     }
-    /* Interrupted by us before it began: why is what ends the run. */
+    /* Interrupted by us before it began: the reason is the end of the run. */
     run->is_unbegun = err != NULL && err->code == SNP_E_TIMEOUT &&
                       (run->is_cancelled || snp_run_left_ms(run) <= 0);
     if (err != NULL && !run->is_unbegun) {
@@ -165,8 +165,8 @@ static void on_cell(void *ctx, const struct snp_err *err, const json_t *result)
 }
 
 /*
- * The run's own time is kept by its timer, which interrupts the cell; what is left, and a second
- * for that, is only for the case that we are gone by then.
+ * The run's timer enforces the run's time by interrupting the cell; the remaining time plus a
+ * second applies only if this process dies.
  */
 static uint64_t cell_ms(const struct snp_run *run)
 {
@@ -180,9 +180,7 @@ static uint64_t cell_ms(const struct snp_run *run)
     return (uint64_t)left < most ? (uint64_t)left : most;
 }
 
-/*
- * not_kept: why `back` cannot open the session as it is now; NULL = it can, or there is none yet.
- */
+/* not_kept: why `back` cannot restore the current session; NULL = it can, or there is none yet. */
 static int step_record(struct snp_run *run,
                        const struct snp_run_tool *tool,
                        const struct snp_err *not_kept)
@@ -218,10 +216,7 @@ static void on_kept(void *ctx, const struct snp_err *err, const json_t *result)
     }
 }
 
-/*
- * First the session is kept as it is before the step; one that was not opened yet is nothing but
- * the project.
- */
+/* The session is saved before each step; one that was not opened yet equals the project. */
 static enum snp_run_then cell_run(struct snp_run *run, const struct snp_run_tool *tool)
 {
     struct snp_err err;
@@ -264,7 +259,7 @@ static enum snp_run_then cell_begin(struct snp_run *run,
 
 /* Turns ------------------------------------------------------------------------------------- */
 
-/* After this answer there is no turn in which a result could be used. */
+/* Whether no turn follows in which a result could be used. */
 static bool is_last_turn(const struct snp_run_state *state)
 {
     const struct snp_run_budget *budget = &state->budget;
@@ -276,7 +271,7 @@ static bool is_last_turn(const struct snp_run_state *state)
             (budget->max_subcalls > 0 && state->turn_calls >= budget->max_subcalls));
 }
 
-/* The answer ends the run itself, once its other calls have run. */
+/* Whether the answer ends the run, after its other calls. */
 static bool ends_itself(const struct snp_run_state *state)
 {
     const json_t *calls = snp_run_state_calls(state);
@@ -332,8 +327,8 @@ static void on_clean(void *ctx, const struct snp_err *err, const json_t *result)
 }
 
 /*
- * After a verdict the next cell runs in a session of the clean project, so that no attempt is
- * judged by what an earlier one left. Not sooner: until then that one can be applied.
+ * After a verdict the next cell runs in a session of the clean project, so that each attempt is
+ * judged on its changes alone. Not earlier: until then the old session can be applied.
  */
 static enum snp_run_then attempt_begin(struct snp_run *run)
 {
@@ -393,7 +388,7 @@ enum snp_run_then snp_run_act(struct snp_run *run)
     return SNP_RUN_AGAIN;
 }
 
-/* What an earlier process left --------------------------------------------------------------- */
+/* State of an earlier process --------------------------------------------------------------- */
 
 static void on_poll(uv_timer_t *timer)
 {
@@ -427,7 +422,7 @@ static void on_recall(void *ctx, const struct snp_err *err, const json_t *result
     } else if (result != NULL && run->state.tool != NULL) {
         on_cell(run, NULL, result);
         return;
-    } else if (result != NULL) { /* a cell of somebody else */
+    } else if (result != NULL) { /* another client's cell */
         run->seen_cell = snp_json_int(result, "cell", run->seen_cell);
     } else if (run->state.tool != NULL && !run->is_cancelled) {
         if (cell_run(run, tool_now(run)) == SNP_RUN_WAIT) {

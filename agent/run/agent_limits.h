@@ -2,7 +2,7 @@
 #ifndef SNP_RUN_AGENT_LIMITS_H
 #define SNP_RUN_AGENT_LIMITS_H
 
-/* What an agent may do unless it is said, and at most. */
+/* Default and maximum limits of agents. */
 
 enum {
     SNP_AGENT_ITERATIONS = 10,
@@ -10,7 +10,7 @@ enum {
     SNP_AGENT_DEPTH = 3,
     SNP_AGENT_DEPTH_MAX = 5,
     SNP_AGENT_TOKENS = 400000,
-    SNP_AGENT_TOKENS_MAX = 10000000, /* of those that a client starts; people may say more */
+    SNP_AGENT_TOKENS_MAX = 10000000, /* for runs started by a client; people may set more */
     SNP_AGENT_TOOLS = 50,
     SNP_AGENT_TOOLS_MAX = 1000,
 };

@@ -12,7 +12,7 @@ enum {
     CAP_GROWTH = 4, /* after a reply that was all reasoning */
 };
 
-/* The most tokens of one answer that any known model takes; grows where that is not enough. */
+/* Maximum output tokens of any known model; raised if that is not enough. */
 static const uint64_t cap_max = 65536;
 
 static const char *model_name(const struct snp_run *run)
@@ -45,7 +45,7 @@ static json_t *answer_json(const struct snp_model_answer *answer)
                      "duration_ms", (json_int_t)answer->duration_ms);
 }
 
-/* What became of the answer ----------------------------------------------------------------- */
+/* Handling the answer ----------------------------------------------------------------------- */
 
 static int answer_record(struct snp_run *run, json_t *answer)
 {
@@ -54,7 +54,7 @@ static int answer_record(struct snp_run *run, json_t *answer)
                                   json_object_get(run->state.ask, "call_id"), "answer", answer));
 }
 
-/* What ends the present completion: a sub-call alone, or the run. */
+/* End the present completion with a failure: a sub-call alone, or the run. */
 static void completion_fail(struct snp_run *run, const struct snp_err *err)
 {
     if (run->state.nesting > 0) {
@@ -87,7 +87,7 @@ static void failure_judge(struct snp_run *run, const struct snp_model_answer *an
 {
     struct snp_err err = answer->err;
 
-    if (answer->failure == SNP_MODEL_FAILED_TIMEOUT) { /* the deadline is the run's */
+    if (answer->failure == SNP_MODEL_FAILED_TIMEOUT) { /* its deadline is the run's */
         stop_by_time(run, answer->err.msg);
         return;
     }
@@ -170,7 +170,7 @@ void snp_run_next_estimate(const struct snp_run *run,
     ret->output_usd /= 1000000;
 }
 
-/* Before the last turn the model is told; an agent only in its last iteration. */
+/* Whether to announce the last turn to the model; for an agent only in its last iteration. */
 static bool wants_note(const struct snp_run *run)
 {
     const struct snp_run_state *state = &run->state;

@@ -66,7 +66,7 @@ static bool has_files(const json_t *files, const char *member)
     return has;
 }
 
-/* The command is in the text of the call, or its runner is. */
+/* Whether the call's text has the command, or its runner. */
 static bool is_named(const char *text, const char *command)
 {
     static const char *const runners[] = {"pytest", "unittest", "node --test"};

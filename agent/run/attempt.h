@@ -3,9 +3,9 @@
 #define SNP_RUN_ATTEMPT_H
 
 /*
- * What a record says of an attempt at a repair, between two verdicts: how the model explained the
- * bug, and whether it did so, and ran the tests, before it changed a file. A part of the state of a
- * run: made of records alone.
+ * The record of a repair attempt, between two verdicts: the model's explanation of the bug, and
+ * whether it gave it, and ran the tests, before it changed a file. A part of the state of a run:
+ * derived from records only.
  */
 
 #include <stdbool.h>
@@ -19,34 +19,31 @@ struct snp_run_attempt {
     json_t *hypothesis; /* owned: the last line HYPOTHESIS: of the model; NULL = it wrote none */
     json_t *invariant;  /* owned: the same of INVARIANT: */
     bool has_changed;   /* it changed a file, caches aside */
-    bool was_explained; /* both lines came before that */
-    bool was_run;       /* so did a call that names a test command, or its runner */
-    bool is_over;       /* there is a verdict; the next call of a tool begins the next one */
-    bool has_next_hypothesis; /* the line came after the verdict, so it is of the next one */
+    bool was_explained; /* both lines came before the change */
+    bool was_run;       /* a call before it names a test command, or its runner */
+    bool is_over;       /* judged; the next tool call begins the next attempt */
+    bool has_next_hypothesis; /* the line came after the verdict, so it is for the next one */
     bool has_next_invariant;
 };
 
 void snp_run_attempt_done(struct snp_run_attempt *attempt);
 
-/* The model wrote this. */
+/* Add text of the model. */
 void snp_run_attempt_text(struct snp_run_attempt *attempt, const char *text);
 
-/* A call of a tool and the files of its result. repair: of the head. */
+/* Add a tool call and the files of its result. repair: of the head. */
 void snp_run_attempt_call(struct snp_run_attempt *attempt,
                           const json_t *repair,
                           const json_t *call,
                           const json_t *files);
 
-/* There is a verdict, with which the model continues. */
+/* End the attempt with a verdict after which the model continues. */
 void snp_run_attempt_end(struct snp_run_attempt *attempt);
 
-/*
- * The next one begins, where this one is over: with the lines that the model wrote since
- * the verdict.
- */
+/* If this attempt is over, begin the next one with the lines written since the verdict. */
 void snp_run_attempt_next(struct snp_run_attempt *attempt);
 
-/* Members of the evidence. New reference. */
+/* Members for the report. New reference. */
 json_t *snp_run_attempt_json(const struct snp_run_attempt *attempt);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Circles. */
+/* Detect repetition. */
 #include "run/breaker.h"
 
 #include <ctype.h>
@@ -18,8 +18,8 @@ static uint64_t hash_add(uint64_t hash, const char *text, size_t n)
 }
 
 /*
- * Of an error's text; runs of digits, also hexadecimal ones after 0x, read as one "#", blanks as
- * one blank.
+ * Hash an error's text; runs of digits (hexadecimal after 0x too) read as one "#", blanks as one
+ * blank.
  */
 static uint64_t error_hash(const char *text)
 {

@@ -24,12 +24,12 @@ struct snp_breaker {
     unsigned n_errors;
     uint64_t call; /* hash of the last call and its result */
     unsigned n_calls;
-    int64_t answer; /* which the last call was of */
+    int64_t answer; /* number of the answer with the last call */
     uint64_t text;  /* hash of the last answer; 0 = it had tool calls */
     unsigned n_texts;
 };
 
-/* A tool call of the n-th answer has ended. error: its text if it failed, else NULL. */
+/* Add an ended tool call of the n-th answer. error: its text if it failed, else NULL. */
 void snp_breaker_add(struct snp_breaker *breaker,
                      int64_t answer,
                      const char *tool,

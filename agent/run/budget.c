@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Budgets. Each message has the way out behind it. */
+/* Budgets. Each message ends with the remedy. */
 #include "run/budget.h"
 
 #include <math.h>
@@ -13,20 +13,17 @@
 #include "run/agent_limits.h"
 
 enum {
-    UNREAD_MS = 1000,  /* of which a run that is out of time says that it waited */
-    SHOWN_ERROR = 160, /* characters of the error that came again */
+    UNREAD_MS = 1000,  /* a wait for viewers above this is reported by a run out of time */
+    SHOWN_ERROR = 160, /* characters of the repeated error */
     SHOWN_CALL = 70,   /* and of each call that led to it */
     SHOWN_MAX = 4096,  /* bytes of all */
-    ANSWER_MIN = 64,   /* tokens: an answer that is certain to be shorter is not asked for */
-    /* Of a sub-completion, at most. */
+    ANSWER_MIN = 64,   /* tokens: a shorter answer is not requested */
+    /* Limits of a sub-completion. */
     SUB_DEPTH = 2,
     SUB_CALLS = 4,
     SUB_TOOLS = 10,
     SUB_WALL_MS = 60000,
-    /*
-     * What a run that goes on gets at least: so many calls as the next one, tokens of an
-     * answer, seconds.
-     */
+    /* Minimum for a resumed run: calls like the next one, tokens of an answer, seconds. */
     MORE_CALLS = 5,
     MORE_ANSWER = 1000,
     MORE_SECONDS = 60,
@@ -158,14 +155,14 @@ static bool cost_is_over(const struct snp_run_state *state,
     return false;
 }
 
-/* Circles ----------------------------------------------------------------------------------- */
+/* Repetition -------------------------------------------------------------------------------- */
 
 static const json_t *message_at(const struct snp_run_state *state, size_t i)
 {
     return json_array_get(state->messages, i);
 }
 
-/* ": ERROR; tried: TOOL ARGUMENTS, ..." of the last answers, the newest last. */
+/* Append ": ERROR; tried: TOOL ARGUMENTS, ..." from the last answers, newest last. */
 static void tried_say(const struct snp_run_state *state, struct snp_say *out)
 {
     const json_t *answers[SNP_BREAKER_TIMES];
@@ -253,13 +250,13 @@ static bool subs_are_over(const struct snp_run_state *state, struct snp_run_stop
     return false;
 }
 
-/* Of the request and the shortest answer that is worth asking for. */
+/* Of the request and the shortest useful answer. */
 static double cost_of_shortest(const struct snp_run_sub_next *next)
 {
     return next->call.input_usd + ANSWER_MIN * next->call.output_usd;
 }
 
-/* The most it may cost, of what all sub-calls and its parent have left; below 0: no limit. */
+/* The maximum cost, from the rest of all sub-calls and of its parent; below 0: no limit. */
 static bool sub_cost_is_over(const struct snp_run_state *state,
                              const struct snp_run_sub_next *next,
                              double *most,
@@ -369,7 +366,7 @@ bool snp_run_budget_is_last_turn(const struct snp_run_state *state)
            (budget->max_subcalls > 0 && state->turn_calls + 1 >= budget->max_subcalls);
 }
 
-/* Going on ---------------------------------------------------------------------------------- */
+/* Resuming ---------------------------------------------------------------------------------- */
 
 bool snp_run_budget_is_most(const struct snp_run_state *state, const char *limit)
 {
@@ -381,7 +378,7 @@ bool snp_run_budget_is_most(const struct snp_run_state *state, const char *limit
             (strcmp(limit, "cost_limit") == 0 && budget->cost_usd >= SNP_AGENT_COST_USD_MAX));
 }
 
-/* Twice the limit, and so many more than are used. */
+/* Twice the limit, and at least `least` more than used. */
 static int64_t more(int64_t limit, int64_t used, int64_t least)
 {
     int64_t twice = snp_run_sum(limit, limit);
@@ -395,7 +392,7 @@ static void limit_add(json_t *limits, const char *name, int64_t value)
     (void)json_object_set_new(limits, name, json_integer((json_int_t)value));
 }
 
-/* Tokens of an answer, as the run's answers were. */
+/* Estimated tokens of an answer, from the run's answers. */
 static int64_t answer_of(const struct snp_run_state *state)
 {
     int64_t mean = state->calls > 0 ? state->tokens_out / state->calls : 0;

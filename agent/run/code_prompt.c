@@ -28,7 +28,7 @@ bool snp_run_is_open(const struct snp_trajectory_info *info)
            json_object_get(info->head, "exec") != NULL && !snp_run_is_plain(info->head);
 }
 
-/* As of a model that calls the tool with the prompt as its code. */
+/* Record a call of a model that passes the prompt as code. */
 static int call_record(struct snp_run *run, const char *code)
 {
     char call_id[SNP_UUID_LEN + 1] = "";
@@ -84,7 +84,7 @@ int snp_run_plain_new(const struct snp_run_spec *spec,
     return 0;
 }
 
-/* What it printed, and the value of its last expression. NULL when out of memory. */
+/* Its output, and the value of its last expression. NULL when out of memory. */
 static json_t *answer_make(const json_t *result, const struct snp_feedback_output *output)
 {
     const char *value = snp_json_str(result, "value", "");

@@ -2,9 +2,9 @@
 /*
  * Queries: single calls of the model, several at once.
  *
- * Each is checked against the budgets right before it is asked, with what those still open may use
- * counted as used: so a batch cannot pass a limit that its parts keep. Its ask is on record before
- * it goes out, its answer as the event of docs/reference/trajectory.md before anybody gets it.
+ * Each is checked against the budgets before it is sent, with the possible use of open ones counted
+ * as used: so a batch cannot exceed a limit. The ask is recorded before it is sent, the answer as
+ * the event of docs/reference/trajectory.md before it is delivered.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,11 +67,11 @@ static void query_remove(struct snp_run *run, const struct snp_run_query *query)
 
 /* Records ----------------------------------------------------------------------------------- */
 
-/* What an event says of the answer. */
+/* Parts of the answer for an event. */
 struct said {
     const char *response; /* NULL = none */
     const char *error;    /* NULL = none */
-    const char *failure;  /* the same in a word */
+    const char *failure;  /* the same as a word */
     const struct snp_model_usage *usage;
     bool is_priced;
     double usd;
@@ -107,7 +107,7 @@ static json_t *event_make(const struct snp_run *run,
         "failure", said->failure, "stop", said->stop);
 }
 
-/* It counts as what it may have used, and nobody knows what it said. */
+/* It counts as its maximum use; its answer is unknown. */
 static int lost_record(struct snp_run *run,
                        const json_t *ask,
                        json_t *prompt,
@@ -306,7 +306,7 @@ enum snp_run_query_then snp_run_query_ask(struct snp_run *run,
 struct query_batch {
     const json_t *queries;
     size_t parallel;
-    int64_t total_budget; /* tokens; 0 = what there is */
+    int64_t total_budget; /* tokens; 0 = as available */
 };
 
 static int number_take(
@@ -359,7 +359,7 @@ static int batch_take(const json_t *call, struct query_batch *ret, struct snp_er
     return 0;
 }
 
-/* The record of one of its queries in a list of them: the last one. NULL = none. */
+/* The last record of a query of the batch in a list. NULL = none. */
 static const json_t *record_of(const json_t *list, const char *member, size_t index)
 {
     const json_t *found = NULL;
@@ -410,7 +410,7 @@ static int batch_begin(struct snp_run *run, const struct query_batch *batch)
                                   (json_int_t)batch_limit(&run->state, batch->total_budget)));
 }
 
-/* An even part of what the batch has left, for each query that is still to do. */
+/* An even share of the batch's rest, for each remaining query. */
 static int64_t part_of(const struct snp_run *run, size_t n_queries)
 {
     const struct snp_run_state *state = &run->state;
@@ -487,7 +487,7 @@ static json_t *row_of(const struct query_batch *batch,
                      (json_int_t)tokens, "cost", json_object_get(event, "estimated_cost_usd"));
 }
 
-/* refusals: of each query why it was not asked, or null. */
+/* refusals: for each query the reason it was refused, or null. */
 static void batch_end(struct snp_run *run, const struct query_batch *batch, const json_t *refusals)
 {
     struct snp_run_outcome outcome = {.is_error = true};
@@ -510,8 +510,8 @@ static void batch_end(struct snp_run *run, const struct query_batch *batch, cons
 }
 
 /*
- * Ask as many as may be open at once. What is refused while others are open may be possible when
- * these have used less than they might; with none open it is refused for good.
+ * Send as many queries as may be open at once. A query refused while others are open may be
+ * possible after they end; with none open the refusal is final.
  */
 enum snp_run_then snp_run_batch(struct snp_run *run)
 {

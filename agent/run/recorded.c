@@ -12,7 +12,7 @@
 /* One cell, waited for. */
 struct wait {
     bool is_done;
-    const struct snp_run_tool *tool; /* NULL: what comes of it does not matter */
+    const struct snp_run_tool *tool; /* NULL: its outcome does not matter */
     struct snp_box *box;
     struct snp_run_outcome outcome;
     bool has_failed;
@@ -46,7 +46,10 @@ static void turn_until(uv_loop_t *loop, const struct wait *wait)
     }
 }
 
-/* Our advice below an error is not what the code did, and other releases word it otherwise. */
+/*
+ * Drop our hint below an error: it is not the code's output, and its wording changes between
+ * releases.
+ */
 static void hint_drop(json_t *object)
 {
     static const char before[] = "\nhint: ";
@@ -63,8 +66,8 @@ static void hint_drop(json_t *object)
 }
 
 /*
- * The text without what is never the same, and without newer members if `other`, a record of 3.0.0,
- * has none. The caller frees; NULL when out of memory.
+ * The text without variable parts, and without newer members if `other`, a record of 3.0.0, has
+ * none. The caller frees; NULL when out of memory.
  */
 static char *comparable(const char *content, const char *other)
 {
@@ -110,7 +113,7 @@ static int compare(const json_t *call,
     return 0;
 }
 
-/* A recorded result, and the call it is of. */
+/* Run the call of a recorded result, and compare. */
 static int call_again(uv_loop_t *loop,
                       struct snp_box *box,
                       const json_t *call,
@@ -147,7 +150,7 @@ static int call_again(uv_loop_t *loop,
     return r;
 }
 
-/* The call of the answer that this result is of. */
+/* The call of the answer for this result. */
 static const json_t *call_find(const json_t *answer, const json_t *result)
 {
     const json_t *calls = json_object_get(json_object_get(answer, "answer"), "tool_calls");
@@ -164,7 +167,7 @@ static const json_t *call_find(const json_t *answer, const json_t *result)
     return NULL;
 }
 
-/* The answers that calls are of: the present completion's, and below it those that wait for it. */
+/* Current answers: of the present completion, and below it of those that wait for it. */
 struct answers {
     const json_t *of[SNP_RUN_NESTING_MAX + 1]; /* borrowed; NULL = none yet */
     size_t n;

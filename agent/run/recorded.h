@@ -3,8 +3,8 @@
 #define SNP_RUN_RECORDED_H
 
 /*
- * The recorded tool calls of a run once more, in a fresh session without any model, to see whether
- * they still say the same. Times are not compared.
+ * Run the recorded tool calls of a run again, in a new session without any model, and compare the
+ * results. Times are not compared.
  */
 
 #include <uv.h>
@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "client/async.h"
 
-/* What came of it; the caller's: snp_run_again_done(). */
+/* The outcome; the caller's: snp_run_again_done(). */
 struct snp_run_again {
     size_t n_calls; /* that were run */
     /* {"call": number from 1, "name", "arguments", "recorded", "now"}; NULL = none */
@@ -22,9 +22,9 @@ struct snp_run_again {
 void snp_run_again_done(struct snp_run_again *again);
 
 /*
- * Run them until one differs. records: all of the trajectory. exec: members of every exec request;
- * NULL: those on record, which only a record of the user's own may say. loop: of async, turned
- * until the end. SNP_E_INVALID: the record is not one of a run; others: a cell could not be run.
+ * Run them until one differs. records: the whole trajectory. exec: members of every exec request;
+ * NULL: the recorded ones, only for a record of the user's own. loop: of async, run until the end.
+ * SNP_E_INVALID: not the record of a run; others: a cell could not be run.
  */
 int snp_run_again(uv_loop_t *loop,
                   struct snp_async *async,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs: beginning, going on, ending.
+ * Runs: begin, resume, end.
  *
- * Invariants: what is done next follows from the state alone, and the state from the records. A
- * record is on disk before what follows from it is done. run->done is called once; after that
- * nothing is written.
+ * Invariants: the next action follows from the state alone, and the state from the records. A
+ * record is on disk before it is acted on. run->done is called once; after that nothing is written.
  */
 #include "run/run.h"
 
@@ -26,8 +25,8 @@
 
 enum {
     LATE_MS = 5,       /* the loop's clock is coarser than ours */
-    CELL_MS = 30000,   /* of a cell, where nothing is said */
-    OUTPUT_CAP = 4096, /* tokens of one answer: what every model takes */
+    CELL_MS = 30000,   /* of a cell, by default */
+    OUTPUT_CAP = 4096, /* tokens of one answer: supported by every model */
     RUN_ID_LEN = 8,
     SESSION_ID_LEN = 13, /* 48 random bits */
     FORMAT = 2,          /* of trajectories */
@@ -172,7 +171,7 @@ static void on_destroyed(void *ctx, const struct snp_err *err, const json_t *res
     done_call(run);
 }
 
-/* Nothing of it is worth keeping: no file was changed, and there is nothing to go on with. */
+/* Whether the session is not worth keeping: no file was changed, and nothing to resume. */
 static bool is_session_over(const struct snp_run *run)
 {
     const struct snp_run_files *files = &run->state.files;
@@ -250,7 +249,7 @@ void snp_run_fail_memory(struct snp_run *run)
     snp_run_fail(run, &err);
 }
 
-/* What comes next --------------------------------------------------------------------------- */
+/* Next step ----------------------------------------------------------------------------------- */
 
 enum snp_run_then snp_run_event_write(struct snp_run *run)
 {
@@ -302,7 +301,7 @@ static enum snp_run_then turn_begin(struct snp_run *run)
     return snp_run_ask(run);
 }
 
-/* The final answer of an agent is final if what it changed is proven. */
+/* An agent's final answer is accepted if its changes are verified. */
 static enum snp_run_then judge(struct snp_run *run, const json_t *repair)
 {
     const struct snp_run_state *state = &run->state;
@@ -313,7 +312,7 @@ static enum snp_run_then judge(struct snp_run *run, const json_t *repair)
     (void)json_object_set(attempt, "run", json_object_get(state->head, "trajectory_id"));
     if (run->with.judge(run->with.judge_ctx, repair, run->box.session, attempt, &verdict, &err) <
         0) {
-        if (!run->is_cancelled) { /* meanwhile: then `resume` has it judged again */
+        if (!run->is_cancelled) { /* cancelled: then `resume` has it judged again */
             snp_run_fail(run, &err);
         }
         return SNP_RUN_AGAIN;
@@ -351,7 +350,7 @@ static enum snp_run_then next(struct snp_run *run)
         state->final == NULL) {
         if (snp_run_left_ms(run) <= 0 && state->batch == NULL &&
             (state->tool == NULL || run->is_unbegun)) {
-            return snp_run_ask(run); /* which says that the time is over */
+            return snp_run_ask(run); /* which reports that the time is over */
         }
         return snp_run_act(run);
     }
@@ -393,7 +392,7 @@ static void on_deadline(uv_timer_t *timer)
 {
     struct snp_run *run = timer->data;
 
-    /* A model call has the same deadline, and ends by itself. */
+    /* A model call has the same deadline, and ends without help. */
     (void)snp_run_outside_stop(
         run, "The time limit of the run is over, so the tool was stopped. " SNP_USERTOOL_MAYBE);
     snp_box_interrupt(&run->box);
@@ -417,11 +416,11 @@ void snp_run_cancel(struct snp_run *run)
     snp_run_inside_drop(run);
     if (snp_run_outside_stop(
             run, "The run was cancelled, so the tool was stopped. " SNP_USERTOOL_MAYBE)) {
-        /* its end goes on */
+        /* its end continues the run */
     } else if (snp_run_queries_drop(run) && !has_cell) {
         snp_run_advance(run);
     } else {
-        snp_box_interrupt(&run->box); /* its end goes on */
+        snp_box_interrupt(&run->box); /* its end continues the run */
     }
 }
 
@@ -467,7 +466,7 @@ static uv_timer_t *timer_make(struct snp_run *run)
     return timer;
 }
 
-/* NULL: *err says why. */
+/* NULL: see *err. */
 static struct snp_run *run_make(const struct snp_run_with *with,
                                 const struct snp_run_watch *watch,
                                 struct snp_err *err)
@@ -493,7 +492,7 @@ static struct snp_run *run_make(const struct snp_run_with *with,
     return run;
 }
 
-/* To the caller, unless it could not begin. */
+/* Give it to the caller, or free it after a failure. */
 static int run_give(struct snp_run *run, int r, struct snp_run **ret)
 {
     if (r < 0) {
@@ -511,13 +510,13 @@ void snp_run_deadline_set(struct snp_run *run)
     if (left == INT64_MAX) {
         (void)uv_timer_stop(run->deadline);
     } else {
-        uv_update_time(run->with.loop); /* it may be of before a record was synced: too early */
+        uv_update_time(run->with.loop); /* its time may be from before a record was synced */
         (void)uv_timer_start(run->deadline, on_deadline, (left < 0 ? 0 : (uint64_t)left) + LATE_MS,
                              0);
     }
 }
 
-/* Ours, and those that are not. NULL when out of memory. */
+/* Our tools and the user's. NULL when out of memory. */
 static json_t *tools_make(const struct snp_run *run)
 {
     const struct snp_usertools *usertools = run->with.usertools;
@@ -541,7 +540,7 @@ static json_t *tools_make(const struct snp_run *run)
     return tools;
 }
 
-/* The loop does the rest. */
+/* The loop continues from here. */
 static int run_start(struct snp_run *run, struct snp_err *err)
 {
     const json_t *head = run->state.head;
@@ -565,7 +564,7 @@ static int run_start(struct snp_run *run, struct snp_err *err)
     return 0;
 }
 
-/* A cost limit on what costs nobody knows what would be none. */
+/* A cost limit has no effect on unknown prices, so that is refused. */
 static int price_check(const struct snp_run_with *with,
                        const char *model,
                        const struct snp_run_budget *budget,
@@ -675,7 +674,7 @@ int snp_run_new(const struct snp_run_with *with,
     return run_give(run, run == NULL ? (int)err->code : begin(run, spec, err), ret);
 }
 
-/* Going on ---------------------------------------------------------------------------------- */
+/* Resuming ---------------------------------------------------------------------------------- */
 
 static bool is_lost(const json_t *answer)
 {
@@ -743,7 +742,7 @@ static int changes_take(struct snp_run *run,
     return 0;
 }
 
-/* A run uses, and in the end destroys, the session that it has made itself and no other. */
+/* A run uses, and finally destroys, only the session that it created. */
 static int session_check(const json_t *head, struct snp_err *err)
 {
     snp_autofree char *own =
@@ -807,14 +806,14 @@ int snp_run_resume(const struct snp_run_with *with,
     return run_give(run, run == NULL ? (int)err->code : go_on(run, path, changes, err), ret);
 }
 
-/* What is said of it ------------------------------------------------------------------------ */
+/* Results ----------------------------------------------------------------------------------- */
 
 const struct snp_run_state *snp_run_state(const struct snp_run *run)
 {
     return &run->state;
 }
 
-/* The limits with which it can go on; empty: none is in the way. */
+/* Limits that let it resume; empty: none is in the way. */
 static json_t *resume_limits(const struct snp_run *run)
 {
     struct snp_model_request request = {
@@ -837,7 +836,7 @@ const json_t *snp_run_schema(const struct snp_run *run)
     return json_object_get(run->state.head, "schema");
 }
 
-/* Why an answer is not what the run's schema says. New reference, NULL: it is. */
+/* How an answer violates the run's schema. New reference, NULL: it does not. */
 static json_t *schema_error(const json_t *schema, const char *answer)
 {
     snp_autoschema struct snp_schema *rules = NULL;
@@ -851,7 +850,7 @@ static json_t *schema_error(const json_t *schema, const char *answer)
                : NULL;
 }
 
-/* What helps; null: nothing does. */
+/* The remedy; null: none. */
 static json_t *remedy_json(const struct snp_run *run)
 {
     bool is_unpriced = run->has_stop && snp_streq(run->stop.by, "cost_unknown");
@@ -867,7 +866,7 @@ static json_t *remedy_json(const struct snp_run *run)
     return err.remedy.kind == SNP_REMEDY_NONE ? json_null() : snp_json_from_remedy(&err.remedy);
 }
 
-/* What both kinds have behind what was there before ours. */
+/* Add the newer members of both kinds. */
 static json_t *more_add(const struct snp_run *run, json_t *result)
 {
     const struct snp_run_state *state = &run->state;

@@ -2,7 +2,7 @@
 #ifndef SNP_RUN_RUN_PRIV_H
 #define SNP_RUN_RUN_PRIV_H
 
-/* What the parts of a run share. */
+/* Shared declarations of the parts of a run. */
 
 #include "run/budget.h"
 #include "run/spec.h"
@@ -25,16 +25,16 @@ struct snp_run {
     json_t *tools;                 /* owned */
     struct snp_model_call *asked;  /* the open call of the model; NULL = none */
     struct snp_run_query *queries; /* owned: open sub-calls beside it */
-    struct snp_run_inside *inside; /* owned: the open call of the cell that runs; NULL = none */
-    uv_timer_t *deadline;          /* owned, on the heap: closed later than this is freed */
+    struct snp_run_inside *inside; /* owned: the open call of the running cell; NULL = none */
+    uv_timer_t *deadline;          /* owned, on the heap: closed after this is freed */
     uv_timer_t *later;
     uint64_t started_us; /* of this process's part of the run */
-    uint64_t watched_us; /* of it: until those who watch had read */
-    int64_t base_ms;     /* what earlier parts took */
+    uint64_t watched_us; /* of it: until viewers of the output had read */
+    int64_t base_ms;     /* time of earlier parts */
     uint64_t cell_ms;    /* wall clock of a cell, at most */
     uint64_t output_cap; /* tokens of one answer */
-    int64_t seen_cell;   /* the last cell of the session that we know of */
-    unsigned n_recalls;  /* of the present tool */
+    int64_t seen_cell;   /* the last known cell of the session */
+    unsigned n_recalls;  /* of the current tool */
     struct snp_outside_call outside[SNP_USERTOOL_PARALLEL_MAX];
     bool is_cancelled;
     bool is_unbegun; /* the pending call's cell was interrupted before it began */
@@ -46,51 +46,51 @@ struct snp_run {
     bool has_sub_stop;
     struct snp_run_stop sub_stop; /* why the present sub-completion ends early */
     bool has_failed;
-    struct snp_err err; /* if it has */
+    struct snp_err err; /* if has_failed */
 };
 
-/* What came of a tool call. */
+/* Outcome of a tool call. */
 struct snp_run_outcome {
     char *content; /* owned; NULL = out of memory */
     bool is_error;
-    bool is_skipped;      /* nothing was run: counts nowhere */
+    bool is_skipped;      /* nothing ran: not counted */
     const json_t *result; /* borrowed; of the cell; NULL = none ran */
     json_t *error;        /* owned; the error alone, for the breaker; or NULL */
     json_t *final;        /* owned; or NULL */
 };
 
-/* Of a cell that has ended, with its output in the box. */
+/* Make the outcome of an ended cell, with its output in the box. */
 void snp_run_outcome_make(const struct snp_run_tool *tool,
                           const struct snp_box *box,
                           const json_t *result,
                           struct snp_run_outcome *ret);
 
-/* The record begins; provider: NULL = no model is asked (run/code_prompt.h). */
+/* Begin the record; provider: NULL = no model (run/code_prompt.h). */
 int snp_run_head_write(struct snp_run *run,
                        const struct snp_run_spec *spec,
                        const char *provider,
                        struct snp_err *err) SNP_NODISCARD;
-/* And ends: with what has been set of stop, err and final. */
+/* End the record with stop, err and final, if set. */
 int snp_run_end_record(struct snp_run *run) SNP_NODISCARD;
 
 /* What to do after a step. */
 enum snp_run_then {
-    SNP_RUN_AGAIN = 0, /* look what comes next */
-    SNP_RUN_WAIT,      /* a callback goes on */
+    SNP_RUN_AGAIN = 0, /* check for the next step */
+    SNP_RUN_WAIT,      /* a callback continues */
 };
 
-/* Milliseconds that the run has taken. */
+/* Elapsed milliseconds of the run. */
 int64_t snp_run_elapsed_ms(const struct snp_run *run);
-/* JSON Schema that the answer follows, of the head; NULL = none. */
+/* The JSON Schema of the answer, from the head; NULL = none. */
 const json_t *snp_run_schema(const struct snp_run *run);
-/* What is left of its wall clock; INT64_MAX = no limit. */
+/* Remaining wall clock time; INT64_MAX = no limit. */
 int64_t snp_run_left_ms(const struct snp_run *run);
-/* Who watches it had something from then until now. */
+/* Count the time from then until now as waiting for viewers. */
 void snp_run_watched(struct snp_run *run, uint64_t since_us);
 
 /*
- * Write a record (consumed; a step gets the time) and take it in. Negative: it cannot be written;
- * then the run has been ended.
+ * Write a record (consumed; a step gets the time) and apply it. Negative: it cannot be written; the
+ * run has been ended.
  */
 int snp_run_record(struct snp_run *run, json_t *record) SNP_NODISCARD;
 /*
@@ -99,15 +99,15 @@ int snp_run_record(struct snp_run *run, json_t *record) SNP_NODISCARD;
  */
 int snp_run_step(struct snp_run *run, const char *name, json_t *members) SNP_NODISCARD;
 
-/* The event of the turn that is over. */
+/* Write the event of the completed turn. */
 enum snp_run_then snp_run_event_write(struct snp_run *run);
-/* Have the timer end what runs when the present completion's time is over. */
+/* Set the timer that ends running work at the present completion's deadline. */
 void snp_run_deadline_set(struct snp_run *run);
 
-/* Do what comes next, until something has to be waited for. */
+/* Run steps until one has to wait. */
 void snp_run_advance(struct snp_run *run);
 
-/* End the run for a reason that is none of its limits. Keeps the first such reason. */
+/* End the run for a reason other than its limits. Keeps the first such reason. */
 void snp_run_fail(struct snp_run *run, const struct snp_err *err);
 void snp_run_fail_memory(struct snp_run *run);
 /* End it, with run->stop set or not. */
@@ -115,35 +115,35 @@ enum snp_run_then snp_run_end(struct snp_run *run);
 
 /* Ask the model (ask.c). */
 enum snp_run_then snp_run_ask(struct snp_run *run);
-/* What a request would take. */
+/* Estimate the next request. */
 void snp_run_next_estimate(const struct snp_run *run,
                            const struct snp_model_request *request,
                            struct snp_run_next *ret);
-/* An ask of an earlier process without an answer: it counts as its estimate. */
+/* An unanswered ask of an earlier process: it counts as its estimate. */
 enum snp_run_then snp_run_ask_lost(struct snp_run *run, const struct snp_model_usage *lost);
 
 /* Run the next tool call of the answer (act.c). */
 enum snp_run_then snp_run_act(struct snp_run *run);
-/* The tool call that is next, or runs. Borrowed. */
+/* The current or next tool call. Borrowed. */
 json_t *snp_run_call_now(const struct snp_run *run);
-/* Its result (consumed). */
+/* Record its result (consumed). */
 void snp_run_result_record(struct snp_run *run, struct snp_run_outcome *outcome);
-/* Its result is an error that we say ourselves; is_skipped: it counts nowhere. */
+/* Record an error of ours as its result; is_skipped: not counted. */
 enum snp_run_then snp_run_refuse(struct snp_run *run, const char *text, bool is_skipped);
-/* A tool that an earlier process has begun, or whether the session is as we left it. */
+/* Recover a tool call begun by an earlier process, or check that the session is unchanged. */
 enum snp_run_then snp_run_recall(struct snp_run *run);
 
 /* Whether a call is of a tool that is not ours (run/tool/user_calls.c). */
 bool snp_run_outside_has(const struct snp_run *run, const json_t *call);
-/* Run the next call, which is, and those behind it that may run beside it. */
+/* Run the next call, a user tool, and later ones that may run concurrently. */
 enum snp_run_then snp_run_outside_act(struct snp_run *run);
-/* Stop all; their results come, and then snp_run_advance. False: none runs. */
+/* Stop all; their results arrive, then snp_run_advance. False: none runs. */
 bool snp_run_outside_stop(struct snp_run *run, const char *why);
-/* Stop all without a word; for the end. */
+/* Stop all silently; at the end. */
 void snp_run_outside_drop(struct snp_run *run);
-/* Of calls that an earlier process has begun the model is told that nobody knows. */
+/* Tell the model that the outcome of calls begun by an earlier process is unknown. */
 void snp_run_outside_lost(struct snp_run *run);
-/* SNP_E_DENIED: the tools are others than those that the run began with. */
+/* SNP_E_DENIED: the tools differ from those at the start of the run. */
 int snp_run_outside_compare(const struct snp_run *run, struct snp_err *err) SNP_NODISCARD;
 
 /* "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx"; 0 or -1. */

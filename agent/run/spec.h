@@ -2,7 +2,7 @@
 #ifndef SNP_RUN_SPEC_H
 #define SNP_RUN_SPEC_H
 
-/* What a run consists of, who looks on, and what it works with. */
+/* Definition, viewers and resources of a run. */
 
 #include <uv.h>
 
@@ -17,32 +17,32 @@
 
 struct snp_run;
 
-/* What a run consists of. All borrowed during snp_run_new. */
+/* Definition of a run. All borrowed during snp_run_new. */
 struct snp_run_spec {
     enum snp_run_kind kind;
     const char *prompt;
     const char *system; /* NULL = none */
-    /* what an agent begins with of its project, as it is told; NULL = nothing */
+    /* an agent's initial context on its project; NULL = none */
     const char *context;
     const char *model;    /* NULL = the configured one */
-    const json_t *schema; /* JSON Schema that the answer follows; NULL = text */
+    const json_t *schema; /* JSON Schema of the answer; NULL = text */
     struct snp_run_budget budget;
     struct snp_trajectory_place log;
     const char *environment; /* for the record */
     const json_t *exec;      /* members of every exec request */
     uint64_t cell_ms;        /* wall clock of a cell, at most; 0 = 30 s */
-    const json_t *repair; /* what the work of an agent is judged by, for `judge`; NULL = nothing */
+    const json_t *repair;    /* for `judge` of an agent's work; NULL = none */
 };
 
-/* Who looks on. ctx and callbacks are borrowed until the run is freed. */
+/* Viewers. ctx and callbacks are borrowed until the run is freed. */
 struct snp_run_watch {
-    /* A record, as it was written. NULL = ignore. */
+    /* A written record. NULL = ignore. */
     void (*record)(void *ctx, const json_t *record, const struct snp_run_state *state);
-    /* Something of the model, as it comes. NULL = ignore. */
+    /* Streamed output of the model. NULL = ignore. */
     void (*model)(void *ctx, const struct snp_model_event *event);
     /*
-     * The end, once, never before snp_run_new or snp_run_resume has returned; everything is on
-     * record. err: NULL, or the run could not go on for a reason that is none of its limits.
+     * The end, once, never before snp_run_new or snp_run_resume has returned; everything is
+     * recorded. err: NULL, or the run could not continue for a reason other than its limits.
      */
     void (*done)(void *ctx, const struct snp_err *err);
     void *ctx;
@@ -52,16 +52,13 @@ struct snp_run_with {
     uv_loop_t *loop;
     struct snp_models *models;
     struct snp_async *async;
-    /*
-     * Tools besides ours, borrowed until the run is freed; nothing is added meanwhile. NULL = none.
-     */
+    /* Tools besides ours, borrowed until the run is freed and not extended before. NULL = none. */
     struct snp_usertools *usertools;
-    unsigned parallel; /* calls of these that may run at once; 0 = 1 */
+    unsigned parallel; /* concurrent calls of these; 0 = 1 */
     /*
-     * An agent has given its final answer, and `repair` is on record: the verdict on it,
-     * {"verdict", "reasons", "feedback": what the model is told to go on, or null}. attempt: more
-     * for the evidence. *ret is the caller's. Blocks; when it is interrupted it fails, and has
-     * called snp_run_cancel.
+     * Judge an agent's final answer; `repair` is recorded: {"verdict", "reasons", "feedback": the
+     * message with which the model continues, or null}. attempt: more for the report. *ret is the
+     * caller's. Blocks; if interrupted it fails, and has called snp_run_cancel.
      */
     int (*judge)(void *ctx,
                  const json_t *repair,
@@ -70,7 +67,7 @@ struct snp_run_with {
                  json_t **ret,
                  struct snp_err *err);
     void *judge_ctx;
-    /* SNP_CHAIN_KEY bytes that the record is authenticated with, borrowed during new and resume. */
+    /* SNP_CHAIN_KEY bytes that authenticate the record, borrowed during new and resume. */
     const unsigned char *key;
 };
 

@@ -12,13 +12,16 @@
 enum {
     PREVIEW_CHARS = 200,
     PATHS_MAX = 10000,          /* of one set of files */
-    CALL_USD_MAX = 1000000000,  /* what a record says of one call beyond that is not known */
-    LIMIT_USD_MAX = 1000000000, /* a limit above that is that */
+    CALL_USD_MAX = 1000000000,  /* a record's larger cost of a call is treated as unknown */
+    LIMIT_USD_MAX = 1000000000, /* a higher limit is clamped to this */
 };
 
 /* Sums -------------------------------------------------------------------------------------- */
 
-/* Of a record: 0 to snp_run_sum_max, but a negative limit stays one: it lets nothing through. */
+/*
+ * A number of a record: 0 to snp_run_sum_max, but a negative limit stays negative: it allows
+ * nothing.
+ */
 static int64_t bounded(const json_t *object, const char *member, int64_t least, int64_t fallback)
 {
     int64_t value = snp_json_int(object, member, fallback);
@@ -89,7 +92,7 @@ void snp_run_budget_from_json(const json_t *object, struct snp_run_budget *ret)
     };
 }
 
-/* Life -------------------------------------------------------------------------------------- */
+/* Init and done ----------------------------------------------------------------------------- */
 
 static int level_init(struct snp_run_level *level)
 {
@@ -167,7 +170,7 @@ int64_t snp_run_state_depth(const struct snp_run_state *state)
     return state->base_depth + state->turn - 1;
 }
 
-/* Put a new value (a new reference or NULL) in the place of an old one. */
+/* Replace a value (with a new reference or NULL). */
 static void put(json_t **place, json_t *value)
 {
     json_decref(*place);
@@ -265,7 +268,7 @@ static int apply_iteration(struct snp_run_state *state, const json_t *record)
 }
 
 /*
- * Calls of the last answer that nobody ran, because the answer was final: providers want a result
+ * Add results for calls that were not run because the answer was final: providers require a result
  * of each.
  */
 static int results_fill(struct snp_run_state *state)
@@ -288,7 +291,7 @@ static int results_fill(struct snp_run_state *state)
     return r;
 }
 
-/* What tests prove of the final answer; with feedback it was not final. */
+/* A verdict on the final answer; with feedback it was not final. */
 static int apply_verdict(struct snp_run_state *state, const json_t *record)
 {
     const json_t *feedback = json_object_get(record, "feedback");
@@ -338,7 +341,7 @@ static int apply_ask(struct snp_run_state *state, const json_t *record)
     return 0;
 }
 
-/* What a call of the model has used, as its record says; cost: a number, or unknown. */
+/* Add the use of a model call, from its record; cost: a number, or unknown. */
 static void use_add(
     struct snp_run_state *state, int64_t in, int64_t out, const json_t *cost, bool is_sub)
 {
@@ -381,7 +384,7 @@ static int apply_answer(struct snp_run_state *state, const json_t *record)
     state->turn_calls++;
     usage_add(state, answer);
     if (!snp_json_bool(answer, "ok", false)) {
-        return 0; /* unknown, or failed: nothing was said */
+        return 0; /* unknown, or failed: no text */
     }
     state->turn++;
     state->turn_subs = 0;
@@ -450,7 +453,7 @@ static int files_add(struct snp_run_state *state, const json_t *files)
     {
         const char *name = json_string_value(path);
 
-        /* What the run itself has made is as if it had never been. */
+        /* A file that the run created and deleted leaves no trace. */
         if (name != NULL && json_object_del(sets->created, name) < 0) {
             (void)json_object_del(sets->modified, name);
             r = r < 0 || json_object_set_new(sets->deleted, name, json_true()) < 0 ? SNP_E_NOMEM
@@ -460,7 +463,7 @@ static int files_add(struct snp_run_state *state, const json_t *files)
     return r;
 }
 
-/* Back from a sub-call to what has called it. */
+/* Return from a sub-call to its caller. */
 static int level_leave(struct snp_run_state *state)
 {
     if (state->nesting == 0 || state->answer != NULL || state->ask != NULL) {
@@ -534,7 +537,7 @@ static int apply_tool_result(struct snp_run_state *state, const json_t *record)
     return r < 0 ? r : result_take(state, record);
 }
 
-/* The place of what has this call_id; the array's size if nothing has. */
+/* The index of the item with this call_id; the array's size if none. */
 static size_t place_of(const json_t *list, const json_t *record)
 {
     const char *id = snp_json_str(record, "call_id", "");
@@ -550,7 +553,7 @@ static size_t place_of(const json_t *list, const json_t *record)
     return i;
 }
 
-/* The answer of a sub-call without turns, which may be one of many at once. */
+/* The answer of a sub-call without turns, possibly one of several open ones. */
 static int apply_sub_event(struct snp_run_state *state, const json_t *record)
 {
     size_t at = place_of(state->sub_open, record);
@@ -595,10 +598,7 @@ static int apply_sub_ask(struct snp_run_state *state, const json_t *record)
     return json_array_append(state->sub_open, (json_t *)(uintptr_t)record) < 0 ? SNP_E_NOMEM : 0;
 }
 
-/*
- * A sub-call with turns of its own begins: its completion stands above the present one until
- * it ends.
- */
+/* A sub-call with turns begins: its completion is above the present one until it ends. */
 static int apply_sub(struct snp_run_state *state, const json_t *record)
 {
     struct snp_run_level below = state->level;
@@ -686,9 +686,9 @@ int snp_run_state_apply(struct snp_run_state *state, const json_t *record, struc
     return r < 0 ? snp_fail(err, r, "out of memory") : 0;
 }
 
-/* What is said of it ------------------------------------------------------------------------ */
+/* Results ----------------------------------------------------------------------------------- */
 
-/* An event of a sub-call says so. */
+/* Mark an event of a sub-call. */
 static json_t *sub_mark(const struct snp_run_state *state, json_t *event)
 {
     if (state->nesting > 0 && event != NULL &&

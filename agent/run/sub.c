@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sub-completions. That one begins is on record with its budget, its end is the tool result of the
- * call that asked for it; in between the run works on its level as it does on its own.
+ * Sub-completions. The start is recorded with its budget, the end is the tool result of the
+ * requesting call; in between the run works on this level as usual.
  */
 #include "run/sub.h"
 
@@ -39,7 +39,7 @@ void snp_run_sub_fail(struct snp_run *run, const struct snp_err *err)
 struct sub_request {
     const char *query;
     const char *system; /* or NULL */
-    int64_t max_tokens; /* 0 = what there is */
+    int64_t max_tokens; /* 0 = as available */
 };
 
 static int request_take(const json_t *call, struct sub_request *ret, struct snp_err *err)
@@ -119,7 +119,7 @@ enum snp_run_then snp_run_sub_begin(struct snp_run *run)
 
 /* The end ----------------------------------------------------------------------------------- */
 
-/* What was said, without secrets and control characters, bounded. */
+/* The model's text, without secrets and control characters, bounded. */
 static json_t *said(const struct snp_run_state *state)
 {
     snp_autojson json_t *text = state->final != NULL
@@ -158,7 +158,7 @@ enum snp_run_then snp_run_sub_end(struct snp_run *run)
     snp_autofree char *content = NULL;
     int64_t ms = snp_run_elapsed_ms(run) - run->state.base_ms;
 
-    if (run->state.answer != NULL) { /* its turn is over, too */
+    if (run->state.answer != NULL) { /* its turn is over too */
         return snp_run_event_write(run);
     }
     content = content_make(run);

@@ -3,26 +3,25 @@
 #define SNP_RUN_SUB_H
 
 /*
- * Sub-calls of a run. A sub-completion (snipara_sub_complete) is a completion of its own, with the
- * same tools and session, that stands above the one that called it (struct snp_run_level). A query
- * is a single call of the model without tools, of which several may be open at once: those of a
- * batch (snipara_batch_complete), and those that code in the sandbox makes. All are on record in
- * the run's file, and all they use counts in the run.
+ * Sub-calls of a run. A sub-completion (snipara_sub_complete) is a completion with the same tools
+ * and session, above its caller (struct snp_run_level). A query is a single call of the model
+ * without tools; several may be open at once: those of a batch (snipara_batch_complete), and those
+ * made by code in the sandbox. All are recorded in the run's file and count towards its limits.
  */
 
 #include "run/run_priv.h"
 
-/* Why a sub-completion cannot go on; its caller is told. Only above the run's own level. */
+/* Stop a sub-completion with a reason for its caller. Only above the run's own level. */
 void snp_run_sub_stop(struct snp_run *run, const struct snp_run_stop *stop);
 /* The same for a failure. */
 void snp_run_sub_fail(struct snp_run *run, const struct snp_err *err);
 
 /* snipara_sub_complete: begin. */
 enum snp_run_then snp_run_sub_begin(struct snp_run *run);
-/* The present sub-completion is over: its result goes to its caller. */
+/* End the present sub-completion: its result goes to its caller. */
 enum snp_run_then snp_run_sub_end(struct snp_run *run);
 
-/* snipara_batch_complete: begin, or go on. */
+/* snipara_batch_complete: begin, or continue. */
 enum snp_run_then snp_run_batch(struct snp_run *run);
 
 /* A query. */
@@ -31,12 +30,12 @@ struct snp_run_query_spec {
     size_t index;     /* of the tool call's queries */
     const char *prompt;
     const char *system;    /* NULL = none */
-    int64_t wanted_tokens; /* 0 = what there is */
-    bool is_again;         /* one that was lost is asked once more: it does not count again */
+    int64_t wanted_tokens; /* 0 = as available */
+    bool is_again;         /* repeats a lost one: not counted again */
 
     /*
-     * Its end, once, after it is on record: never before snp_run_query_ask has returned, never
-     * when dropped.
+     * Its end, once, after it is recorded: never before snp_run_query_ask has returned, never when
+     * dropped.
      */
     void (*done)(struct snp_run *run, uint64_t tag, const struct snp_model_answer *answer);
     uint64_t tag;
@@ -44,11 +43,11 @@ struct snp_run_query_spec {
 
 enum snp_run_query_then {
     SNP_RUN_QUERY_ASKED = 0,
-    SNP_RUN_QUERY_REFUSED, /* *ret_stop says why; with others open it may be possible later */
+    SNP_RUN_QUERY_REFUSED, /* *ret_stop has the reason; with others open it may be possible later */
     SNP_RUN_QUERY_FAILED,  /* the run has failed */
 };
 
-/* spec: copied but for prompt and system, which are not needed afterwards. */
+/* spec: copied, except prompt and system, which are only used during the call. */
 enum snp_run_query_then snp_run_query_ask(struct snp_run *run,
                                           const struct snp_run_query_spec *spec,
                                           struct snp_run_stop *ret_stop);
@@ -57,7 +56,7 @@ enum snp_run_query_then snp_run_query_ask(struct snp_run *run,
 bool snp_run_queries_drop(struct snp_run *run);
 /* Free them without a record. */
 void snp_run_queries_free(struct snp_run *run);
-/* Asks of an earlier process without an answer: they count as their estimates. */
+/* Unanswered asks of an earlier process: they count as their estimates. */
 void snp_run_queries_lost(struct snp_run *run);
 
 /* A call of code in the sandbox (snp_box.call; ctx: the run). */
@@ -67,7 +66,7 @@ void snp_run_inside_call(void *ctx, uint32_t number, const char *raw, size_t raw
  * SNP_E_INVALID.
  */
 int snp_run_inside_read(const char *raw, size_t raw_len, json_t **ret) SNP_NODISCARD;
-/* Its cell has ended, or is ending: nobody waits for it any more. */
+/* Its cell has ended, or is ending: discard the call. */
 void snp_run_inside_drop(struct snp_run *run);
 
 /* The conversation of a query. New reference, NULL when out of memory. */

@@ -72,7 +72,7 @@ static void image_keep(struct snp_box *box, const char *bytes, size_t n)
     box->image_bytes += n;
 }
 
-/* What the bytes are counts, not what the code calls them. */
+/* The type is detected from the bytes, not taken from the code. */
 static void on_display(struct snp_box *box, const json_t *head, const char *raw, size_t raw_len)
 {
     const json_t *parts = json_object_get(head, "mime");
@@ -147,7 +147,7 @@ static void begin(struct snp_box *box,
     snp_buf_clear(&box->err_out);
 }
 
-/* Ask; on failure nothing was begun. */
+/* Send a request; on failure nothing was begun. */
 static int ask(struct snp_box *box, const struct snp_async_call *call, struct snp_err *err)
 {
     int r = call->head == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
@@ -205,7 +205,7 @@ int snp_box_run(struct snp_box *box,
     return ask(box, &call, err);
 }
 
-/* Whether it came in time the cell shows. */
+/* The cell shows whether it arrived in time. */
 static void on_answered(
     void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
 {
@@ -283,7 +283,7 @@ int snp_box_destroy(struct snp_box *box,
 
 /* The journal ------------------------------------------------------------------------------- */
 
-/* What cell.show says. Its result, if there is one, came as docs/result.md has it. */
+/* Handle cell.show. Its result, if any, has the form of docs/result.md. */
 static void on_show(
     void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
 {

@@ -3,8 +3,8 @@
 #define SNP_RUN_TOOL_BOX_H
 
 /*
- * The session of a run, one cell after the other. The result of a cell that has begun is never lost
- * to us: if the daemon went away, or we did, its journal is asked what became of it.
+ * The session of a run, one cell after another. The result of a begun cell is never lost: after a
+ * failure of the daemon, or of this process, the journal is asked for its outcome.
  */
 
 #include <stdbool.h>
@@ -29,17 +29,17 @@ struct snp_box {
     struct snp_async *async; /* borrowed */
     char session[80];
     json_t *exec;        /* owned: members of every exec request */
-    uint32_t open_id;    /* 0 = nothing asked */
+    uint32_t open_id;    /* 0 = no open request */
     bool is_interrupted; /* the running cell was asked to end */
 
     /* Of the last cell, until the next. */
     struct snp_buf out;
     struct snp_buf err_out;
-    struct snp_text_gap out_gap; /* what the daemon left out of them */
+    struct snp_text_gap out_gap; /* parts that the daemon cut */
     struct snp_text_gap err_gap;
-    json_t *images;         /* owned: [{"type", "data": base64}] of what it showed */
+    json_t *images;         /* owned: [{"type", "data": base64}] of its displays */
     size_t image_bytes;     /* of these */
-    int64_t images_omitted; /* beyond what is kept */
+    int64_t images_omitted; /* beyond the limits */
     json_t *shown;          /* owned: the journal's record of a cell */
     int64_t after;          /* of a recall */
 
@@ -47,8 +47,8 @@ struct snp_box {
     void *ctx;
 
     /*
-     * A call of the code that runs: bytes of its making; answered by snp_box_answer. NULL: cells
-     * make none.
+     * A call by the running code: bytes it chose; answered by snp_box_answer. NULL: cells make
+     * none.
      */
     void (*call)(void *ctx, uint32_t number, const char *raw, size_t raw_len);
     void *call_ctx;
@@ -63,7 +63,7 @@ void snp_box_done(struct snp_box *box);
 
 /*
  * Run a cell. done: exactly once, later; err != NULL: it could not be run, or (SNP_E_PEER) the
- * daemon went away while it ran; else result as docs/result.md says, without output, which is in
+ * daemon disconnected while it ran; else result as in docs/result.md, without output, which is in
  * the box.
  */
 int snp_box_run(struct snp_box *box,
@@ -73,8 +73,8 @@ int snp_box_run(struct snp_box *box,
                 struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What became of the cell after cell number `after`. done: result as above; NULL without err: none
- * has begun, so it may be run. A cell whose end nobody knows has the status "unknown" and no more.
+ * Get the outcome of the cell after cell number `after`. done: result as above; NULL without err:
+ * none has begun, so it may be run. A cell with an unknown end has the status "unknown" only.
  */
 int snp_box_recall(struct snp_box *box,
                    int64_t after,
@@ -89,8 +89,8 @@ void snp_box_answer(struct snp_box *box, uint32_t number, bool is_ok, json_t *an
 void snp_box_interrupt(struct snp_box *box);
 
 /*
- * Keep the session as it is before a step of a run, for `back`. done: once, later; err: it is not
- * kept, and why.
+ * Save the session before a step of a run, for `back`. done: once, later; err: why it was not
+ * saved.
  */
 int snp_box_keep(struct snp_box *box,
                  int64_t step,
@@ -98,10 +98,7 @@ int snp_box_keep(struct snp_box *box,
                  void *ctx,
                  struct snp_err *err) SNP_NODISCARD;
 
-/*
- * End the session, but for what was kept of steps. done: once, later, whatever comes of it; err
- * as above.
- */
+/* End the session, except the saved steps. done: once, later, in every case; err as above. */
 int snp_box_destroy(struct snp_box *box,
                     void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
                     void *ctx,

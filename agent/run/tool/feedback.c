@@ -87,7 +87,7 @@ static int line_add(struct snp_buf *out, const char *before, const json_t *text)
                    : snp_buf_add(out, json_string_value(text), json_string_length(text));
 }
 
-/* What helps a model with the exception, or the limit that stopped it; NULL = nothing is known. */
+/* The hint for a model on the exception, or the limit that stopped the cell; NULL = none. */
 static const char *hint_of(const json_t *result)
 {
     const char *hint = snp_hint_of(json_object_get(result, "error"), SNP_HINT_MODEL);
@@ -96,7 +96,7 @@ static const char *hint_of(const json_t *result)
     return hint == NULL && limit != NULL ? snp_hint(limit, SNP_HINT_MODEL) : hint;
 }
 
-/* What stopped it, "KeyError: 'rate' (line 3)", a hint, as far as there is any of it. */
+/* The error, as "KeyError: 'rate' (line 3)", and a hint, as far as known. */
 static json_t *error_text(const json_t *result)
 {
     const json_t *error = json_object_get(result, "error");
@@ -127,8 +127,8 @@ static json_t *error_text(const json_t *result)
 }
 
 /*
- * Of the traceback what the model can change: its own frames, and what was raised. "" if there
- * is none.
+ * The part of the traceback that the model can change: its own frames, and the exception. "" if
+ * none.
  */
 static json_t *traceback_text(const json_t *result)
 {
@@ -145,7 +145,7 @@ static json_t *traceback_text(const json_t *result)
 
 /* Cells ------------------------------------------------------------------------------------- */
 
-/* Takes text; NULL = out of memory, and no line. */
+/* Consumes text; NULL = out of memory, and no line. */
 static void line_append(json_t *list, char *text)
 {
     if (text != NULL) {
@@ -154,7 +154,7 @@ static void line_append(json_t *list, char *text)
     free(text);
 }
 
-/* ["LABEL: TEXT; HINT"] of the lines of a summary, which it takes. */
+/* ["LABEL: TEXT; HINT"] of the lines of a summary, which are consumed. */
 static json_t *lines_list(json_t *lines)
 {
     json_t *list = json_array();
@@ -188,7 +188,7 @@ static int member_add(json_t *object, const char *name, json_t *value)
     return json_object_set_new(object, name, value);
 }
 
-/* Cleaned, and redacted as a whole: a secret may begin before the gap and end behind it. */
+/* Cleaned, and redacted as a whole: a secret may span the gap. */
 static int output_safe(const struct snp_buf *buf, struct snp_text_gap *gap, struct snp_buf *safe)
 {
     static const char here[] = "\n\x1d\n"; /* clean text has no such character */
@@ -208,7 +208,7 @@ static int output_safe(const struct snp_buf *buf, struct snp_text_gap *gap, stru
     }
     r = snp_redact(safe, snp_buf_bytes(&clean), clean.len, NULL);
     at = r < 0 || safe->len == 0 ? NULL : memmem(snp_buf_bytes(safe), safe->len, here, 3);
-    if (at == NULL) { /* none, or inside a secret */
+    if (at == NULL) { /* missing, or inside a secret */
         gap->chars = 0;
         return r;
     }
@@ -265,7 +265,7 @@ char *snp_feedback_cell(const json_t *result,
 
 /* Tools ------------------------------------------------------------------------------------- */
 
-/* A copy in which every string is safe, keys too: what writes them may not be tools.py any more. */
+/* A copy in which every string is safe, keys too: the writer may not be tools.py any more. */
 static json_t *safe_copy(json_t *value, unsigned depth)
 {
     json_t *copy;

@@ -3,9 +3,9 @@
 #define SNP_RUN_TOOL_FEEDBACK_H
 
 /*
- * What goes back to the model: JSON objects in which everything that comes from the sandbox is a
- * string, so that no output can pretend to be more; without terminal sequences, without secrets,
- * bounded, and labelled as untrusted.
+ * Feedback for the model: JSON objects in which everything from the sandbox is a string, so that no
+ * output can imitate other parts; without terminal sequences and secrets, bounded, and labelled as
+ * untrusted.
  */
 
 #include "base/buf.h"
@@ -18,14 +18,14 @@
  * New reference, NULL when out of memory.
  */
 json_t *snp_feedback_text(const char *bytes, size_t n, size_t max);
-/* The same of an answer that the sandbox gave: redacted and otherwise whole. */
+/* The same for a sandbox answer: redacted but not cut. */
 json_t *snp_feedback_answer(const char *bytes, size_t n);
 
-/* What a cell has printed. */
+/* Output of a cell. */
 struct snp_feedback_output {
     const struct snp_buf *out; /* standard output */
     const struct snp_buf *err;
-    struct snp_text_gap out_gap; /* what the daemon left out of them */
+    struct snp_text_gap out_gap; /* parts that the daemon cut */
     struct snp_text_gap err_gap;
 };
 
@@ -37,16 +37,16 @@ char *snp_feedback_cell(const json_t *result,
                         const struct snp_feedback_output *output,
                         json_t **ret_error);
 
-/* The text for a file tool's result, as tools.py wrote it; *ret_is_error: it says an error. */
+/* The text for a file tool's result, written by tools.py; *ret_is_error: it reports an error. */
 char *snp_feedback_tool(const char *text, size_t n, bool *ret_is_error);
 
 /*
- * The text for what a tool outside the sandbox has answered; *ret_error (may stay NULL): the error
- * in it, the caller's. NULL when out of memory.
+ * The text for the answer of a tool outside the sandbox; *ret_error (may stay NULL): the error in
+ * it, the caller's. NULL when out of memory.
  */
 char *snp_feedback_outside(const struct snp_usercall_end *end, json_t **ret_error);
 
-/* {"error": text}: what we say ourselves. */
+/* {"error": text}: a message of ours. */
 char *snp_feedback_error(const char *text);
 
 #endif

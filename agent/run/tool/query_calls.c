@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that code in the sandbox makes: llm_query and llm_query_batched. What comes is hostile: it
- * is read as JSON of a fixed form, with bounds, and what it asks for is a query under the same
- * budgets as any other sub-call. One call is open at a time; the supervisor sees to that, and a
- * second one is refused here as well.
+ * Calls by code in the sandbox: llm_query and llm_query_batched. They are hostile: JSON of a fixed
+ * form, bounded, and each becomes a query under the same budgets as any sub-call. One call is open
+ * at a time, enforced by the supervisor and here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +22,9 @@ enum {
 struct snp_run_inside {
     uint32_t number;
     json_t *request; /* owned */
-    json_t *rows;    /* owned: what there is to say to each prompt, or null */
+    json_t *rows;    /* owned: the result of each prompt, or null */
     size_t first;    /* number of its first query among those of the tool call */
-    size_t next;     /* the first prompt that was not asked yet */
+    size_t next;     /* the first prompt not sent yet */
     size_t n_open;
 };
 
@@ -97,7 +96,7 @@ int snp_run_inside_read(const char *raw, size_t raw_len, json_t **ret)
     return 0;
 }
 
-/* A secret that stays when it is printed leaves by no prompt either. */
+/* Redact prompts: a secret that is redacted in output must not leave in a prompt either. */
 static int safe_make(json_t *request)
 {
     json_t *prompts = json_object_get(request, "prompts");
@@ -197,9 +196,7 @@ static enum snp_run_query_then prompt_ask(struct snp_run *run, struct snp_run_st
     return snp_run_query_ask(run, &spec, stop);
 }
 
-/*
- * Ask as many as may be open; what is refused with others open may be possible when these are done.
- */
+/* Send as many as may be open; those refused may be possible after the others end. */
 static void go_on(struct snp_run *run)
 {
     struct snp_run_inside *inside = run->inside;
@@ -219,7 +216,7 @@ static void go_on(struct snp_run *run)
         inside->n_open += then == SNP_RUN_QUERY_ASKED ? 1 : 0;
         inside->next++;
     }
-    if (run->has_failed) { /* the record cannot be written: the cell's end ends the run */
+    if (run->has_failed) { /* the record cannot be written: the end of the cell ends the run */
         snp_run_inside_drop(run);
         snp_box_interrupt(&run->box);
     } else if (inside->n_open == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Redaction. The rules are read once, from the text that is built in; one that cannot be read is
- * our bug. At each place of a text the first rule that matches there wins.
+ * Redaction. The rules are read once, from the embedded text; an invalid one is our bug. At each
+ * position of a text the first matching rule wins.
  */
 #include "run/tool/redact.h"
 
@@ -18,13 +18,13 @@
 enum {
     RULES_MAX = 96,
     FIELDS_MAX = 24,
-    LINE_MAX_LEN = 4096, /* of a PEM header, or a name that is assigned to */
+    LINE_MAX_LEN = 4096, /* of a PEM header, or an assigned name */
     SPACES_MAX = 8,      /* around "=" */
     QUOTED_MIN = 6,
     PLAIN_MIN = 8,   /* of letters and digits */
-    NAMED_MIN = 6,   /* behind a name that says secret */
-    SPACE_BACK = 64, /* looked at in front of a name */
-    PAIR_SPACES = 6, /* between the two of a pair */
+    NAMED_MIN = 6,   /* after a name for secrets */
+    SPACE_BACK = 64, /* searched before a name */
+    PAIR_SPACES = 6, /* between the halves of a pair */
     VALUE_MAX = 4096,
     BYTES = 256,
 };
@@ -42,7 +42,7 @@ struct redact_rule {
 
 static struct redact_rule rules[RULES_MAX];
 static size_t n_rules;
-/* What the rules point into; kept as long as the program runs. */
+/* The rules point into this text; kept until the program exits. */
 static char *rules_text __attribute__((__used__));
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -91,7 +91,7 @@ static unsigned chars_named(const char *name)
             return i;
         }
     }
-    SNP_ASSERT(false); /* a class of characters that is none */
+    SNP_ASSERT(false); /* unknown class of characters */
     return 0;
 }
 
@@ -150,7 +150,7 @@ static void rules_read(void)
 
 /* Matching ---------------------------------------------------------------------------------- */
 
-/* A part of the text that is to go: bytes to keep before it, then bytes of it; gone 0 = none. */
+/* A part of the text to remove: bytes to keep before it, and its length; gone 0 = none. */
 struct match {
     size_t kept;
     size_t gone;
@@ -169,10 +169,7 @@ static struct match token_match(const struct redact_rule *rule, const char *at, 
     return (struct match){.gone = len - rule->prefix_len >= rule->min ? len : 0};
 }
 
-/*
- * A token, and a second one of the same characters behind it if there is one: an account and
- * its key.
- */
+/* A token, and a following one of the same characters: an account and its key. */
 static struct match pair_match(const struct redact_rule *rule, const char *at, size_t n)
 {
     struct match match = token_match(rule, at, n);
@@ -258,23 +255,23 @@ static bool is_listed(const char *kind, const char *word, size_t n)
     return false;
 }
 
-/* What stands behind "=" or ":" of a name, and how. */
+/* The value after "=" or ":" of a name, and its form. */
 struct value {
     const char *text;
     size_t n;
     char quote; /* around it, or '\0' */
     char sign;  /* '=' or ':' */
     bool is_spaced;
-    bool is_first; /* of its line, but for blanks, quotes and what makes a list or exports */
+    bool is_first; /* of its line, except blanks, quotes and list or export markers */
     bool is_indented;
     bool is_last; /* of its line */
-    char next;    /* the character behind it, '\0' = none */
+    char next;    /* the character after it, '\0' = none */
     bool has_letter;
     bool has_digit;
-    bool has_mark; /* what no identifier has */
+    bool has_mark; /* has a character that no identifier has */
 };
 
-/* What the value is; false: it is not there, or its quote is not closed. */
+/* Read the value; false: missing, or its quote is not closed. */
 static bool value_read(const char *at, size_t n, struct value *ret)
 {
     size_t end;
@@ -302,7 +299,7 @@ static bool value_read(const char *at, size_t n, struct value *ret)
     return ret->quote == '\0' || ret->next == ret->quote;
 }
 
-/* Where in its line a name begins. */
+/* Find the start of a name in its line. */
 static void place_read(const char *text, size_t at, struct value *ret)
 {
     static const char export[] = "export ";
@@ -321,10 +318,7 @@ static void place_read(const char *text, size_t at, struct value *ret)
     ret->is_first = at == 0 || text[at - 1] == '\n' || strchr("?&", text[at - 1]) != NULL;
 }
 
-/*
- * Part of a program, a place to put a secret into, a path or an address: what names a secret and
- * is none.
- */
+/* Part of a program, a placeholder, a path or an address: refers to a secret but is none. */
 static bool is_no_secret(const struct value *value)
 {
     static const char *const begins[] = {"$", "<", "*", "{", "%", "=", "/", "./", "~/", "--"};
@@ -342,16 +336,15 @@ static bool is_no_secret(const struct value *value)
            is_listed("not", value->text, value->n);
 }
 
-/* "self.password", "user_password": the value is a name of a program, and that says secret, too. */
+/* "self.password", "user_password": the value is an identifier that also names a secret. */
 static bool is_reference(const struct redact_rule *rule, const struct value *value)
 {
     return memchr(value->text, '.', value->n) != NULL || name_ends(rule, value->text, value->n);
 }
 
 /*
- * A value without quotes whose name ends with a word for secrets. Marks make it no name of a
- * program; a word of letters alone is one in "f(password=given)", and a secret where a line is
- * a setting.
+ * An unquoted value whose name ends with a word for secrets. Marks show it is no identifier; a word
+ * of letters alone is one in "f(password=given)", and a secret in a line that is a setting.
  */
 static bool is_named_secret(const struct redact_rule *rule, const struct value *value)
 {
@@ -384,7 +377,7 @@ static bool is_secret(const struct redact_rule *rule, const struct value *value,
     return is_ending && is_named_secret(rule, value);
 }
 
-/* What stands before the secret of an Authorization header. */
+/* Words before the secret of an Authorization header. */
 static const char *const schemes[] = {"bearer ", "basic ", "token ", "digest "};
 
 /* The length of such a word. */
@@ -554,7 +547,7 @@ static struct match rule_match(const struct redact_rule *rule, const char *text,
                                                    : (struct match){0};
         }
         return before == '?' || before == '&' ? param_match(rule, at, n - i) : (struct match){0};
-    case 'n': /* not: words that are no secrets */
+    case 'n': /* not: words that are not secrets */
         return (struct match){0};
     case 'b':
         return *at == rule->words[0][0] ? block_match(rule, at, n - i) : (struct match){0};
@@ -564,7 +557,7 @@ static struct match rule_match(const struct redact_rule *rule, const char *text,
     case 'u':
         return i >= 3 && memcmp(at - 3, "://", 3) == 0 ? url_match(at, n - i) : (struct match){0};
     default:
-        /* Not at "=", or each place of a run of these would look through all of it. */
+        /* Not at "=", or each position in a run of these would scan all of it. */
         return is_of(BASE64, *at) && *at != '=' &&
                        (before == '=' || (!is_of(BASE64, before) && before != '_' && before != '-'))
                    ? entropy_match(rule, at, n - i)
@@ -572,7 +565,7 @@ static struct match rule_match(const struct redact_rule *rule, const char *text,
     }
 }
 
-/* Whether any rule can begin here: most places of a text are the middle of a word. */
+/* Whether any rule can begin here: most positions are inside a word. */
 static bool is_place(const char *text, size_t i)
 {
     char before = i == 0 ? ' ' : text[i - 1];

@@ -4,22 +4,22 @@
 
 /*
  * Secrets in text: keys, tokens, private key blocks, passwords and what looks random, by the rules
- * of agent/run/tool/redaction.rules. It is a net, not a wall: a secret that is spelled backwards
- * passes. Time is linear in the text, whatever the text is.
+ * of agent/run/tool/redaction.rules. It is best effort: a secret that is spelled backwards passes.
+ * Time is linear in the text, whatever the text is.
  */
 
 #include <stddef.h>
 
 #include "base/buf.h"
 
-/* What redaction makes of a byte, at most: "://a:b@" is the shortest secret. */
+/* Maximum growth per byte: "://a:b@" is the shortest secret. */
 enum {
     SNP_REDACT_GROWTH = 8
 };
 
 /*
- * Append text with every secret replaced by "[redacted:NAME]"; *ret_n (may be NULL) is how many. To
- * be done before a text is cut, or half a secret passes. SNP_E_LIMIT or SNP_E_NOMEM of the buffer.
+ * Append text with every secret replaced by "[redacted:NAME]"; *ret_n (may be NULL): their number.
+ * Redact before a text is cut, or half a secret passes. SNP_E_LIMIT or SNP_E_NOMEM of the buffer.
  */
 int snp_redact(struct snp_buf *out, const char *text, size_t n, size_t *ret_n) SNP_NODISCARD;
 

@@ -70,7 +70,7 @@ static const struct snp_run_tool tools[] = {
     {"snipara_batch_complete", SNP_RUN_TOOL_BATCH, "queries", batch_text, batch_parameters},
 };
 
-/* Names that scripts and prompts may still have. */
+/* Former names that scripts and prompts may still use. */
 static const struct {
     const char *alias;
     const char *name;
@@ -141,7 +141,7 @@ json_t *snp_run_tools(bool has_subs)
 
 /* Cells ------------------------------------------------------------------------------------- */
 
-/* An identifier, of ASCII letters: what is pasted into code is nothing else. */
+/* Whether text is an ASCII identifier: only those are pasted into code. */
 static bool is_name(const char *text)
 {
     if (!isalpha((unsigned char)text[0]) && text[0] != '_') {
@@ -155,7 +155,7 @@ static bool is_name(const char *text)
     return true;
 }
 
-/* Leaves no name behind in the session. */
+/* Leaves no variable in the session. */
 static char *variable_code(const char *name)
 {
     return snp_format("if '%s' not in globals():\n"
@@ -165,7 +165,7 @@ static char *variable_code(const char *name)
                       name, name, name);
 }
 
-/* What the model was told of the arguments holds. */
+/* Check the arguments against the schema given to the model. */
 static int schema_check(const struct snp_run_tool *tool,
                         const json_t *arguments,
                         struct snp_err *err)

@@ -3,9 +3,8 @@
 
     python3 -I -c THIS TOOL <ARGUMENTS >RESULT
 
-ARGUMENTS and RESULT are JSON objects; a result with "error" is a failure. It runs in a process of its
-own, so that nothing that the session's code has changed in its interpreter matters. All paths lie
-in the root: the folder it is started in.
+ARGUMENTS and RESULT are JSON objects; a result with "error" is a failure. It runs in a separate process, so that
+changes of the session's code to its interpreter have no effect. All paths are in the root: the working directory.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ WALK_MAX = 200000  # entries
 
 
 class Failure(Exception):
-    """What the model is told."""
+    """A failure reported to the model."""
 
 
 def clamp(value: object, low: int, high: int, default: int) -> int:
@@ -45,7 +44,7 @@ def clamp(value: object, low: int, high: int, default: int) -> int:
 
 
 def inside(path: object) -> str:
-    """The real path; it must lie in the root."""
+    """The real path, which must be in the root."""
     if not isinstance(path, str) or "\0" in path:
         raise Failure("path must be a text without NUL")
     full = os.path.realpath(os.path.join(ROOT, path))
@@ -100,7 +99,7 @@ def file_read(args: Members) -> Members:
 
 
 def walk(top: str) -> Iterator[str]:
-    """All files below top that nobody generates, sorted."""
+    """All files below top except generated ones, sorted."""
     left = WALK_MAX
     for folder, folders, files in os.walk(top):
         folders[:] = sorted(name for name in folders if name not in IGNORED)
@@ -220,7 +219,7 @@ def parse_unified(lines: List[str]) -> List[File]:
                 i += 1
                 continue
             if mark not in " +-":
-                left_old = left_new = 0  # the counts were wrong: what is there counts
+                left_old = left_new = 0  # the counts were wrong: use the actual lines
                 continue
             if mark in " -":
                 hunk.old.append(rest)
@@ -285,7 +284,7 @@ def parse_marked(lines: List[str]) -> List[File]:
 
 
 def place(lines: List[str], hunk: Hunk, start: int) -> int:
-    """Where the hunk's old lines stand: nearest to where they should, exactly, else by ends of lines."""
+    """The position of the hunk's old lines: nearest to the expected line; exact, else without trailing blanks."""
     n = len(hunk.old)
     if n == 0:
         return len(lines) if hunk.at is None else min(max(hunk.at, 0), len(lines))
@@ -355,7 +354,7 @@ def apply_patch(args: Members) -> Members:
             writes[source] = None
         done.append({"path": name, "change": "added" if old is None else "deleted" if new is None
                      else "updated" if source == target else "moved"})
-    # All fit: only now anything is written.
+    # All hunks fit: write only now.
     for full, made in writes.items():
         if made is None:
             os.unlink(full)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tool calls that run outside the sandbox. Like those inside, each begins on record first and ends
- * on record, in the order of the answer's calls; with more than one at once those that end early
- * wait for the ones before them. One that began and has no result on record is never begun again:
- * nobody can say what it has done.
+ * Tool calls that run outside the sandbox. As inside, start and end of each are recorded, in the
+ * order of the answer's calls; with several at once those that end early wait for earlier ones. A
+ * call that began and has no recorded result is never repeated: its effects are unknown.
  */
 #include "run/tool/user_calls.h"
 
@@ -72,7 +71,7 @@ static struct snp_outside_call *slot_find(struct snp_run *run, size_t index)
     return NULL;
 }
 
-/* Everything that has ended and is next in the order. */
+/* Record all ended calls that are next in order. */
 static void ended_record(struct snp_run *run)
 {
     struct snp_outside_call *slot = slot_find(run, run->state.next_call);
@@ -104,7 +103,7 @@ static void on_end(void *ctx, const struct snp_usercall_end *end)
     slot->duration_ms = (int64_t)((snp_now_us() - slot->started_us) / 1000);
     slot->content = snp_feedback_outside(end, &slot->error);
     ended_record(run);
-    /* A run that is stopped ends with all results on record. */
+    /* A stopped run ends with all results recorded. */
     if (!is_any_running(run) || !run->is_cancelled) {
         snp_run_advance(run);
     }
@@ -135,7 +134,7 @@ static struct snp_outside_call *slot_take(struct snp_run *run, size_t index)
     return NULL;
 }
 
-/* Put on record that a call begins, and begin it. Negative: the run is over. */
+/* Record the start of a call, and begin it. Negative: the run is over. */
 static int call_begin(struct snp_run *run, size_t index)
 {
     const json_t *call = call_at(run, index);
@@ -150,7 +149,7 @@ static int call_begin(struct snp_run *run, size_t index)
         return SNP_E_SYS;
     }
     slot = slot_take(run, index);
-    SNP_ASSERT(slot != NULL); /* who calls has looked */
+    SNP_ASSERT(slot != NULL); /* the caller has checked */
     if (snp_usercall_begin(run->with.usertools, name_of(call), json_object_get(call, "arguments"),
                            on_end, slot, &slot->call) < 0) {
         slot_clear(slot);
@@ -171,7 +170,7 @@ static size_t n_used(const struct snp_run *run)
     return n;
 }
 
-/* May the call at index begin while those before it run? All between is begun. */
+/* Whether the call at index may begin while earlier ones run; all between have begun. */
 static bool may_begin(const struct snp_run *run, size_t index)
 {
     const struct snp_run_state *state = &run->state;
@@ -244,7 +243,7 @@ void snp_run_outside_lost(struct snp_run *run)
     }
 }
 
-/* Going on ------------------------------------------------------------------------------------ */
+/* Resuming ------------------------------------------------------------------------------------ */
 
 static const json_t *definition_find(const json_t *list, const char *name)
 {

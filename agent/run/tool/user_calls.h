@@ -2,18 +2,18 @@
 #ifndef SNP_RUN_TOOL_USER_CALLS_H
 #define SNP_RUN_TOOL_USER_CALLS_H
 
-/* The tool calls of a run that go to tools which are not ours (run/tool/usertool.h). */
+/* Tool calls of a run for user tools (run/tool/usertool.h). */
 
 #include "run/tool/usertool.h"
 
 struct snp_run;
 
-/* A call that has begun, until its result is on record. */
+/* A begun call, until its result is recorded. */
 struct snp_outside_call {
     struct snp_run *run;
     bool is_used;
     size_t index;              /* of the answer's calls */
-    struct snp_usercall *call; /* NULL: it has ended, and the rest is there */
+    struct snp_usercall *call; /* NULL: it has ended, and the rest is set */
     uint64_t started_us;
     int64_t duration_ms;
     bool is_error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tools that are not ours, and calls of them. A call is open (the tool has it), then answered; its
- * end is told by its timer, so never from within begin. The timer is also its deadline.
+ * User tools, and their calls. A call is open (owned by the tool), then answered; its timer reports
+ * the end, so never from within begin. The timer is also its deadline.
  */
 #include "run/tool/usertool.h"
 
@@ -87,7 +87,7 @@ void snp_usertools_free(struct snp_usertools *tools)
 }
 
 static const char ours[] = "snipara_";
-static const char old[] = "rlm_"; /* the same tools in scripts and prompts that were there before */
+static const char old[] = "rlm_"; /* former names of the same tools in scripts and prompts */
 
 static const struct registered_tool *tool_find(const struct snp_usertools *tools, const char *name)
 {
@@ -129,7 +129,7 @@ static int name_check(const struct snp_usertools *tools,
                : snp_fail(err, SNP_E_INVALID, "two tools are named %s", name);
 }
 
-/* What the model is told of it. */
+/* Add its entry for the model. */
 static int entry_add(struct snp_usertools *tools,
                      const struct snp_usertool *given,
                      struct snp_err *err)
