@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/show/result.h"
+#include "text/summary.h"
 #include "unit/harness.h"
 
 static int send_event(struct snp_view *view, const char *head, const char *raw, size_t raw_len)
@@ -163,9 +164,44 @@ TEST(base64_is_that_of_the_rfc)
     }
 }
 
+/* People read a phrase after the status, models a sentence; an error of the cell says it better. */
+TEST(the_end_of_a_cell_is_said_once)
+{
+    static const char error[] = "{\"type\": \"Killed\"}";
+    static const struct {
+        const char *status;
+        const char *signal;
+        const char *error;
+        const char *people;
+        const char *models;
+    } rows[] = {
+        {"ok", NULL, "null", NULL, NULL},
+        {"error", NULL, error, NULL, NULL},
+        {"timeout", "SIGKILL", error, "the wall clock ran out (SIGKILL)",
+         "Execution timed out after 1.5 seconds"},
+        {"oom", "SIGKILL", error, "the memory ran out (SIGKILL)", "Out of memory"},
+        {"limit", NULL, error, "a limit was reached", "A limit was reached"},
+        {"killed", "SIGKILL", error, "ended by a signal (SIGKILL)", NULL},
+        {"killed", "SIGKILL", "null", "ended by a signal (SIGKILL)", "Ended by a signal (SIGKILL)"},
+        {"killed", NULL, error, NULL, NULL},
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        snp_autojson json_t *result = json_pack(
+            "{s:s, s:s?, s:o, s:{s:i}}", "status", rows[i].status, "signal", rows[i].signal,
+            "error", json_loads(rows[i].error, JSON_DECODE_ANY, NULL), "limit", "value", 1500);
+        snp_autofree char *people = snp_summary_end(result, SNP_HINT_PERSON);
+        snp_autofree char *models = snp_summary_end(result, SNP_HINT_MODEL);
+
+        assert_true(snp_streq(people, rows[i].people) || people == rows[i].people);
+        assert_true(snp_streq(models, rows[i].models) || models == rows[i].models);
+    }
+}
+
 RUN(UNIT(output_and_displays_are_put_together),
     UNIT(events_that_are_not_are_refused),
     UNIT(displays_are_saved_byte_for_byte),
     UNIT(what_is_told_of_an_error_steers_no_terminal),
     UNIT(exit_statuses_follow_the_result),
+    UNIT(the_end_of_a_cell_is_said_once),
     UNIT(base64_is_that_of_the_rfc))

@@ -52,6 +52,7 @@ char *snp_summary_end(const json_t *result, enum snp_hint_reader reader)
     };
     const bool is_model = reader == SNP_HINT_MODEL;
     const char *status = snp_json_str(result, "status", "");
+    const bool is_killed = strcmp(status, "killed") == 0;
     const char *name = snp_json_str(result, "signal", NULL);
     const int64_t ms = snp_json_int(json_object_get(result, "limit"), "value", 0);
     const char *text = NULL;
@@ -61,16 +62,17 @@ char *snp_summary_end(const json_t *result, enum snp_hint_reader reader)
             text = is_model ? rows[i].models : rows[i].people;
         }
     }
-    if (strcmp(status, "killed") == 0 &&
+    if (is_killed &&
         (name == NULL || (is_model && json_is_object(json_object_get(result, "error"))))) {
         return NULL; /* the error explains it */
     }
     if (text != NULL && is_model && strcmp(status, "timeout") == 0 && ms > 0) {
         return snp_format("%s after %g seconds", text, (double)ms / 1000);
     }
-    return text == NULL   ? NULL
-           : name == NULL ? snp_format("%s", text)
-                          : snp_format("%s (%s)", text, name);
+    if (name == NULL || (is_model && !is_killed)) {
+        return text == NULL ? NULL : snp_format("%s", text);
+    }
+    return text == NULL ? NULL : snp_format("%s (%s)", text, name);
 }
 
 char *snp_summary_limit(const json_t *result, enum snp_hint_reader reader)
