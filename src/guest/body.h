@@ -3,8 +3,8 @@
 #define SNP_GUEST_BODY_H
 
 /*
- * Requests of the init protocol, and their raw bytes. Every read is checked; a short one sets bad
- * and gives 0 or "".
+ * Requests of the init protocol, and their raw bytes. Every read is checked; a read past the end
+ * sets bad and returns 0 or "".
  */
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ static inline uint64_t snp_body_take(struct snp_body *b, size_t n)
         b->bad = true;
         return 0;
     }
-    memcpy(&value, b->at, n); /* little-endian hosts only, as the wire is */
+    memcpy(&value, b->at, n); /* little-endian hosts only, as in the protocol */
     b->at += n;
     return value;
 }
@@ -54,15 +54,12 @@ struct snp_guest_request {
     uint8_t type;
     uint32_t id;
     int fd;            /* passed with it, or -1 */
-    const char *frame; /* as it came */
+    const char *frame; /* as received */
     size_t frame_len;
     struct snp_body body;
 };
 
-/*
- * The request that in begins with; false: it is not whole yet. One that is too long ends
- * the process.
- */
+/* Take the first request of in; false: it is incomplete. An oversized one ends the process. */
 static inline bool snp_request_take(const struct snp_buf *in, struct snp_guest_request *ret)
 {
     struct snp_body b = {.at = snp_buf_bytes(in), .end = snp_buf_bytes(in) + in->len};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One epoll instance watches all descriptors, so that it can be waited for, or be watched by
- * another loop. A descriptor is in it only while something is wanted of it: one that has ended
- * would otherwise always be ready.
+ * One epoll instance watches all descriptors, so that one descriptor can be waited for or added to
+ * another loop. It has a channel's descriptor only while events are wanted: a closed one would
+ * always be ready.
  *
- * The other end is not trusted: sizes and windows are checked, channels it does not know ignored.
- * Only the outer end makes channels, with numbers that only grow.
+ * The other end is not trusted: sizes and windows are checked, unknown channels ignored. Only the
+ * outer end creates channels, with increasing numbers.
  */
 #include "guest/channels.h"
 
@@ -23,17 +23,17 @@
 
 enum frame_type {
     FRAME_DATA = 0,
-    FRAME_PASS,  /* u32 channel, u8 kind, u32 pair: comes with the next bytes of this channel */
-    FRAME_TAKEN, /* u32: so many bytes were written */
-    FRAME_CLOSE, /* nothing more comes, and nothing is taken */
+    FRAME_PASS,  /* u32 channel, u8 kind, u32 pair: sent with the next bytes of this channel */
+    FRAME_TAKEN, /* u32: bytes written */
+    FRAME_CLOSE, /* no more data in either direction */
 };
 
 enum passed_kind {
     PASSED_SOCKET = 0,
     PASSED_READER, /* the read end of a pipe: bytes go in */
     PASSED_WRITER,
-    PASSED_HALF,  /* of a pair that stays inside */
-    PASSED_AGAIN, /* a read end that was passed before: somebody has read a part */
+    PASSED_HALF,  /* one end of a pair that stays inside */
+    PASSED_AGAIN, /* a read end passed before, and partly read */
     PASSED_N
 };
 
@@ -44,31 +44,31 @@ enum {
     READERS_MAX = 4,
     EVENTS_MAX = 32,
     PASS_LEN = 9,
-    TRUNK_MAX = 64 << 20, /* far more than all windows */
-    TRUNK_FULL = 4 << 20, /* then channels wait */
+    TRUNK_MAX = 64 << 20, /* well above the sum of windows */
+    TRUNK_FULL = 4 << 20, /* above it, channels wait */
 };
 
 struct channel {
     struct channel *next;
     uint32_t id;
-    uint32_t over; /* a pipe out of the sandbox: passed over that channel; else 0 */
-    int fd;        /* owned; -1 = closed, and to be forgotten */
+    uint32_t over; /* the channel over which this pipe out of the sandbox was passed; else 0 */
+    int fd;        /* owned; -1 = closed, to be freed */
     unsigned ways;
-    unsigned events;    /* that epoll watches for; 0 = it does not have fd */
-    size_t credit;      /* bytes that the other end takes */
-    bool is_closing;    /* nothing comes any more: close when all is written */
-    int pass_fd;        /* owned; goes with the first byte of out; -1 = none */
-    size_t pass_after;  /* bytes of out before that */
-    struct snp_buf out; /* to be written to fd */
+    unsigned events;    /* watched by epoll; 0 = fd is not in it */
+    size_t credit;      /* bytes that the other end accepts */
+    bool is_closing;    /* the other end has closed: close when all is written */
+    int pass_fd;        /* owned; sent with the first byte of out; -1 = none */
+    size_t pass_after;  /* bytes of out before it */
+    struct snp_buf out; /* pending for fd */
 };
 
 struct socket_pair {
     uint32_t id; /* 0 = free */
     ino_t ends[2];
-    int half_fd; /* owned, inside: the one nobody has asked for yet; -1 = none */
+    int half_fd; /* owned, inside: the end not passed yet; -1 = none */
 };
 
-/* A read end that was passed, which may be passed again. */
+/* A read end that was passed, and may be passed again. */
 struct passed_reader {
     uint32_t id; /* of its channel; 0 = free */
     ino_t inode; /* outside */
@@ -88,13 +88,13 @@ struct snp_channels {
     unsigned in_events; /* of in_fd and out_fd; one entry if they are the same */
     unsigned out_events;
     struct snp_buf in;  /* of frames */
-    struct snp_buf raw; /* what of an attached stream is not taken apart yet */
+    struct snp_buf raw; /* unparsed bytes of an attached stream */
     struct snp_buf out;
     bool has_ended;
-    bool has_spoken; /* attached: something of standard output has come */
+    bool has_spoken; /* attached: the first byte of standard output arrived */
 };
 
-/* What epoll tells of the shared stream, for which there is no channel. */
+/* Epoll data for the shared stream, which has no channel. */
 static struct channel trunk_in;
 static struct channel trunk_out;
 
@@ -116,15 +116,15 @@ static bool is_output(uint32_t id)
 }
 
 /*
- * Is what was written to a pipe to be there before what comes over c next? Output always; else if c
- * passed it.
+ * Must data already written to pipe precede later data of c? Output always; other pipes if c passed
+ * them.
  */
 static bool goes_before(const struct channel *pipe, const struct channel *c)
 {
     return is_output(pipe->id) || (pipe->over != 0 && pipe->over == c->id);
 }
 
-/* Inside: a pipe that goes before waits for the other end to take some. */
+/* Inside: does a preceding pipe wait for credit? */
 static bool is_stuck(const struct snp_channels *cs, const struct channel *c)
 {
     for (const struct channel *at = cs->spec.is_inner ? cs->list : NULL; at != NULL;
@@ -185,7 +185,7 @@ static void close_channel(struct snp_channels *cs, struct channel *c)
     snp_buf_done(&c->out);
 }
 
-/* Here it has ended; the other end is told. */
+/* Our end is closed: tell the other end. */
 static void end_channel(struct snp_channels *cs, struct channel *c)
 {
     if (!c->is_closing) {
@@ -263,14 +263,14 @@ static uint32_t pair_of(const struct snp_channels *cs, int fd)
 }
 
 /*
- * Inside: the half of that number; -1: out of descriptors. Pid 1 hears from the kernel who speaks
- * at the other half, from the first byte on, whichever is asked for first.
+ * Inside: an end of the pair of that number; -1: out of descriptors. SO_PASSCRED is set on pid 1's
+ * end from the first byte on, whichever end is requested first.
  */
 static int take_half(struct snp_channels *cs, uint32_t id, bool is_of_init)
 {
     const int on = 1;
     struct socket_pair *pair;
-    int ends[2]; /* kept, given */
+    int ends[2]; /* kept, returned */
 
     for (size_t i = 0; i < PAIRS_MAX; i++) {
         if (cs->pairs[i].id == id && cs->pairs[i].half_fd >= 0) {
@@ -288,7 +288,7 @@ static int take_half(struct snp_channels *cs, uint32_t id, bool is_of_init)
     return ends[1];
 }
 
-/* Read ends that are passed again ---------------------------------------------------------- */
+/* Read ends passed again ---------------------------------------------------------- */
 
 static void remember_reader(struct snp_channels *cs, uint32_t id, ino_t inode, int fd)
 {
@@ -298,7 +298,7 @@ static void remember_reader(struct snp_channels *cs, uint32_t id, ino_t inode, i
     *reader = (struct passed_reader){.id = id, .inode = inode, .fd = fd};
 }
 
-/* The channel of a pipe that was passed before; 0 = it was not. */
+/* The channel of a pipe passed before; 0 = none. */
 static uint32_t reader_of(const struct snp_channels *cs, int fd)
 {
     const ino_t inode = inode_of(fd);
@@ -340,7 +340,7 @@ static enum passed_kind kind_of(int fd)
     return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY ? PASSED_WRITER : PASSED_READER;
 }
 
-/* What somebody passes to the other end; fd is owned. */
+/* Pass a received descriptor to the other end; fd is owned. */
 static void pass_on(struct snp_channels *cs, const struct channel *over, int fd)
 {
     uint32_t again = reader_of(cs, fd);
@@ -365,7 +365,7 @@ static void pass_on(struct snp_channels *cs, const struct channel *over, int fd)
     }
 }
 
-/* recvmsg of a socket that may carry descriptors, read of all else. */
+/* recvmsg for a socket that may carry descriptors, else read. */
 static ssize_t read_some(struct snp_channels *cs, struct channel *c, char *bytes, size_t n)
 {
     int fds[SNP_FDS_MAX];
@@ -377,7 +377,7 @@ static ssize_t read_some(struct snp_channels *cs, struct channel *c, char *bytes
     }
     for (size_t i = 0; i < n_fds; i++) {
         if (cs->spec.is_inner) {
-            (void)close(fds[i]); /* nobody inside passes any out */
+            (void)close(fds[i]); /* descriptors are never passed out */
         } else {
             pass_on(cs, c, fds[i]);
         }
@@ -385,7 +385,7 @@ static ssize_t read_some(struct snp_channels *cs, struct channel *c, char *bytes
     return got;
 }
 
-/* Whether there may be more. */
+/* Returns true if more may be available. */
 static bool read_channel(struct snp_channels *cs, struct channel *c)
 {
     static char bytes[SNP_CHANNEL_BYTES_MAX];
@@ -403,9 +403,7 @@ static bool read_channel(struct snp_channels *cs, struct channel *c)
     return false;
 }
 
-/*
- * Inside: what was written before what comes over c next is to go before it. False: it cannot yet.
- */
+/* Inside: send data that must precede later data of c. False: not possible yet. */
 static bool read_before(struct snp_channels *cs, const struct channel *c)
 {
     for (struct channel *at = cs->spec.is_inner ? cs->list : NULL; at != NULL; at = at->next) {
@@ -417,7 +415,7 @@ static bool read_before(struct snp_channels *cs, const struct channel *c)
 
 /* From the shared stream to our descriptors ------------------------------------------------ */
 
-/* Write once. As write(2). */
+/* Write once, like write(2). */
 static ssize_t write_some(struct channel *c)
 {
     char *bytes = snp_buf_bytes(&c->out);
@@ -463,13 +461,13 @@ static void write_channel(struct snp_channels *cs, struct channel *c)
     }
 }
 
-/* Inside: make what is passed; our end becomes a channel. -1: out of descriptors. */
+/* Inside: create the passed object; our end becomes a channel. -1: out of descriptors. */
 static int make_passed(struct snp_channels *cs,
                        const struct channel *over,
                        uint32_t id,
                        enum passed_kind kind)
 {
-    int ends[2]; /* ours, theirs */
+    int ends[2]; /* ours, passed */
 
     if (kind == PASSED_SOCKET) {
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
@@ -483,7 +481,7 @@ static int make_passed(struct snp_channels *cs,
         ends[0] = pipe_fd[kind == PASSED_READER ? 1 : 0];
         ends[1] = pipe_fd[kind == PASSED_READER ? 0 : 1];
     }
-    /* The other way round than where it was passed. */
+    /* The reverse of the outer end's direction. */
     unsigned ways = kind == PASSED_READER   ? SNP_CHANNEL_WRITE
                     : kind == PASSED_WRITER ? SNP_CHANNEL_READ
                                             : SNP_CHANNEL_READ | SNP_CHANNEL_WRITE;
@@ -516,7 +514,7 @@ static int on_pass(struct snp_channels *cs, struct channel *c, const char *raw, 
     return c->pass_fd < 0 ? -1 : 0;
 }
 
-/* What was passed before is written before another can come. -1: the other end is broken. */
+/* A passed descriptor is sent before the next is accepted. -1: protocol error of the other end. */
 static int take_frame(
     struct snp_channels *cs, uint32_t id, uint32_t type, const char *raw, size_t n)
 {
@@ -524,7 +522,7 @@ static int take_frame(
     uint32_t taken;
 
     if (c == NULL || c->is_closing) {
-        return 0; /* it has just ended here */
+        return 0; /* it was closed here just now */
     }
     switch (type) {
     case FRAME_DATA:
@@ -556,9 +554,8 @@ static int take_frame(
 }
 
 /*
- * A descriptor that waits for its first byte to be written goes before the next; and whoever reads
- * that a cell is done finds all of its output in the pipes, as who reads that it is saved
- * finds that.
+ * A descriptor that waits for its first byte precedes the next one. All of a cell's output must be
+ * in the pipes before its result is readable, and all of a save's before its answer.
  */
 static bool is_held_up(const struct snp_channels *cs, uint32_t id, uint32_t type)
 {
@@ -602,7 +599,7 @@ static int take_frames(struct snp_channels *cs)
 
 /* The shared stream ------------------------------------------------------------------------ */
 
-/* Take apart what is attached. */
+/* Parse an attached stream. */
 static int split_attached(struct snp_channels *cs)
 {
     while (cs->raw.len > ATTACHED_HEADER_LEN) {
@@ -684,7 +681,7 @@ int snp_channels_step(struct snp_channels *cs, int timeout_ms)
         struct channel *c = events[i].data.ptr;
 
         if (c == &trunk_out) {
-            continue; /* below */
+            continue; /* handled below */
         }
         if (c == &trunk_in) {
             r = (events[i].events & ~(unsigned)EPOLLOUT) == 0 ? 0 : read_trunk(cs);
@@ -703,7 +700,9 @@ int snp_channels_step(struct snp_channels *cs, int timeout_ms)
     return 0;
 }
 
-/* The whole ---------------------------------------------------------------------------------- */
+/*
+ * All channels ----------------------------------------------------------------------------------
+ */
 
 struct snp_channels *snp_channels_new(const struct snp_channels_spec *spec)
 {

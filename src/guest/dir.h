@@ -2,14 +2,14 @@
 #ifndef SNP_GUEST_DIR_H
 #define SNP_GUEST_DIR_H
 
-/* Names in folders, one after the other. */
+/* Iteration over names in folders. */
 
 #include <dirent.h>
 #include <string.h>
 
 #include "base/macro.h"
 
-/* fd is consumed, -1 is passed on. NULL with errno. */
+/* fd is consumed; -1 keeps its errno. NULL with errno. */
 static inline DIR *snp_dir_of(int fd)
 {
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -20,7 +20,7 @@ static inline DIR *snp_dir_of(int fd)
     return dir;
 }
 
-/* The next name but "." and ".."; borrowed until the next call, NULL = no more. dir may be NULL. */
+/* The next name except "." and ".."; borrowed until the next call, NULL = end. dir may be NULL. */
 static inline const char *snp_dir_next(DIR *dir)
 {
     struct dirent *entry;

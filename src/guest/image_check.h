@@ -3,8 +3,9 @@
 #define SNP_GUEST_IMAGE_CHECK_H
 
 /*
- * Whether the tables of a template's image can be acted on. The supervisor asks before it keeps
- * one, guest/thaw before it uses one; that has no C library, so all is inline and calls nothing.
+ * Are the tables of a template's image valid? Checked by the supervisor before it stores an image,
+ * and by guest/thaw before it uses one; guest/thaw has no C library, so all is inline and calls no
+ * function.
  */
 
 #include <stdbool.h>
@@ -13,8 +14,9 @@
 
 #include "guest/image.h"
 
-#define SNP_TEMPLATE_IMAGE_PAGE       4096U
-#define SNP_TEMPLATE_IMAGE_END        UINT64_C(0x7ffffffff000) /* of what a process may map */
+#define SNP_TEMPLATE_IMAGE_PAGE 4096U
+/* end of a process's address space */
+#define SNP_TEMPLATE_IMAGE_END        UINT64_C(0x7ffffffff000)
 #define SNP_TEMPLATE_IMAGE_BYTES_MAX  (UINT64_C(1) << 30U)
 #define SNP_TEMPLATE_IMAGE_KERNEL_MAX (UINT64_C(16) * SNP_TEMPLATE_IMAGE_PAGE)
 
@@ -27,7 +29,7 @@ struct snp_template_image_tables {
     const char *text;
 };
 
-/* Whether the tables fit where they are read to. */
+/* Do the tables fit into their buffers? */
 static inline bool snp_template_image_fits(const struct snp_template_image *image)
 {
     return image->magic == SNP_TEMPLATE_IMAGE_MAGIC &&
@@ -40,7 +42,7 @@ static inline bool snp_template_image_fits(const struct snp_template_image *imag
            image->memory.auxv_size <= sizeof(image->vector);
 }
 
-/* Of an image that fits. */
+/* Length of an image that fits. */
 static inline uint64_t snp_template_image_len(const struct snp_template_image *image)
 {
     return sizeof(*image) + image->n_maps * sizeof(struct snp_template_image_map) +
@@ -56,7 +58,7 @@ static inline bool snp_template_image_range_fits(uint64_t start, uint64_t len)
            len <= SNP_TEMPLATE_IMAGE_END && start <= SNP_TEMPLATE_IMAGE_END - len;
 }
 
-/* In order, apart, each of a kind that there is; the kernel's together. */
+/* Sorted, disjoint, of a known kind; the kernel's are adjacent. */
 static inline bool snp_template_image_maps_fit(const struct snp_template_image_tables *t)
 {
     uint64_t first = 0;
@@ -85,7 +87,7 @@ static inline bool snp_template_image_maps_fit(const struct snp_template_image_t
     return first != 0 && last - first <= SNP_TEMPLATE_IMAGE_KERNEL_MAX;
 }
 
-/* In order, apart, each in mappings that are written to. */
+/* Sorted, disjoint, within writable mappings. */
 static inline bool snp_template_image_runs_fit(const struct snp_template_image_tables *t)
 {
     uint64_t map = 0;
@@ -114,7 +116,7 @@ static inline bool snp_template_image_runs_fit(const struct snp_template_image_t
     return bytes == t->image->bytes;
 }
 
-/* Names end, also the last one. */
+/* Names are terminated, including the last. */
 static inline bool snp_template_image_files_fit(const struct snp_template_image_tables *t)
 {
     const uint64_t len = t->image->text_len;

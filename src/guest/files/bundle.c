@@ -24,7 +24,7 @@ static const char *const kinds[] = {
     [SNP_BUNDLE_KINDS] = NULL,
 };
 
-/* What heads hold; members that are not named here are passed over. */
+/* Members of heads; others are ignored. */
 /* clang-format off */
 #define META_FIELDS(F, S) \
     F(S, NUM,  mode,     OPT,  07777, 0, "") \
@@ -55,7 +55,7 @@ HEADS(SNP_RECORD_DEFINE)
 
 /* Paths ------------------------------------------------------------------------------------- */
 
-/* Bytes of the character at text; 0 if there is none. */
+/* Length of the character at text; 0 if invalid. */
 static size_t char_len(const char *text, size_t n)
 {
     unsigned char first = (unsigned char)text[0];
@@ -64,7 +64,7 @@ static size_t char_len(const char *text, size_t n)
     return len <= n && snp_utf8_valid(text, len) ? len : 0;
 }
 
-/* U+EF80 to U+EFFF, which stand for bytes: EE BE 80 to EE BF BF. */
+/* U+EF80 to U+EFFF, which represent bytes: EE BE 80 to EE BF BF. */
 static bool is_escape(const char *text, size_t len)
 {
     return len == 3 && (unsigned char)text[0] == 0xee && ((unsigned char)text[1] & 0xfeU) == 0xbe;
@@ -204,7 +204,7 @@ static void put_frame(
     }
 }
 
-/* head: what it says; taken. NULL = out of memory. */
+/* head: taken. NULL = out of memory. */
 static void put_headed(
     struct snp_bundle_out *out, uint8_t type, json_t *head, const void *bytes, size_t n)
 {

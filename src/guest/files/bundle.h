@@ -3,9 +3,9 @@
 #define SNP_GUEST_FILES_BUNDLE_H
 
 /*
- * The bundle, the stream of a checkpoint (docs/wire.md): frames of items, as pid 1 writes and
- * reads its part "files". What is read may come from an archive that somebody made to do harm:
- * every head, name and size is checked before anything is done with it.
+ * The bundle, the stream of a checkpoint (docs/wire.md): frames of items. Pid 1 writes and reads
+ * its part "files". The input may come from a malicious archive: every head, name and size is
+ * checked before use.
  */
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@ enum {
     SNP_BUNDLE_END = 82,
     SNP_BUNDLE_HEAD_MAX = 64 << 10,
     SNP_BUNDLE_RAW_MAX = 1 << 20,
-    SNP_BUNDLE_ITEMS = 200000, /* most of one part */
+    SNP_BUNDLE_ITEMS = 200000, /* limit of one part */
     SNP_BUNDLE_PATH_LEN = 4096,
     SNP_BUNDLE_NAME_LEN = 3 * SNP_BUNDLE_PATH_LEN,
     SNP_BUNDLE_KEY_LEN = 64,
@@ -37,34 +37,33 @@ enum snp_bundle_kind {
     SNP_BUNDLE_KINDS,
 };
 
-/* Texts are borrowed and never NULL (but linked, which a writer need not say); "" = absent. */
+/* Texts are borrowed and never NULL (except linked, which a writer may omit); "" = absent. */
 struct snp_bundle_item {
     enum snp_bundle_kind kind;
-    const char *name;   /* as it is sent */
-    const char *key;    /* 32 hex digits of XXH3-128, or whatever the writer of vars uses */
-    const char *target; /* of a link, as it is sent */
-    const char *linked; /* of a file that has several names: the first of them */
-    const char *type;   /* of what is lost; only written */
-    const char *reason; /* likewise */
+    const char *name;   /* encoded */
+    const char *key;    /* 32 hex digits of XXH3-128, or any key of the writer of vars */
+    const char *target; /* of a link, encoded */
+    const char *linked; /* of a file with several names: its first name */
+    const char *type;   /* of a lost entry; only written */
+    const char *reason; /* of a lost entry; only written */
     uint64_t size;      /* bytes of data */
-    uint64_t length;    /* of a file with holes: how long it is */
+    uint64_t length;    /* of a file with holes: its length */
     int64_t mtime_ns;
     uint32_t mode;
-    bool is_same; /* no data follows: the reader has it */
+    bool is_same; /* no data follows: the reader has them */
     bool is_opaque;
-    bool is_sparse; /* its data are runs, each behind its offset and length */
+    bool is_sparse; /* its data are runs, each after its offset and length */
 };
 
 /*
- * Paths as text. Bytes that are not UTF-8 become U+EF80 to U+EFFF, one for each of 0x80 to
- * 0xff; a character of that range is treated as such bytes itself. So each path has one text
- * and each text one path. from_path: -1 if it does not fit. to_path: -1 too if the text is not
- * one that from_path makes.
+ * Paths as text. Bytes that are not UTF-8 become U+EF80 to U+EFFF, one for each of 0x80 to 0xff;
+ * characters of that range are encoded as such bytes, too. So paths and texts correspond one to
+ * one. from_path: -1 if it does not fit. to_path: -1 also if from_path cannot make the text.
  */
 int snp_bundle_from_path(const char *path, char text[SNP_BUNDLE_NAME_LEN]) SNP_NODISCARD;
 int snp_bundle_to_path(const char *text, char path[SNP_BUNDLE_PATH_LEN]) SNP_NODISCARD;
 
-/* May it be the path of a file below a folder: no "..", nothing empty, nothing too long or deep? */
+/* Is it a valid path of a file below a folder: no "..", no empty part, not too long or deep? */
 bool snp_bundle_is_path(const char *path);
 
 /* 32 digits and a NUL. */
@@ -73,21 +72,21 @@ void snp_bundle_key(const uint64_t key[2], char text[33]);
 /* Writing --------------------------------------------------------------------------------- */
 
 struct snp_bundle_out {
-    int fd; /* borrowed; blocks, or is waited for */
+    int fd; /* borrowed; blocking, or polled */
     struct snp_buf buf;
     uint64_t items;
-    int eno; /* of the first failure; nothing is written after it */
+    int eno; /* the first failure; later writes are skipped */
 };
 
 void snp_bundle_out_init(struct snp_bundle_out *out, int fd);
 void snp_bundle_out_done(struct snp_bundle_out *out);
-/* Head of an item, with n bytes of its data (at most SNP_BUNDLE_RAW_MAX). */
+/* Write an item's head, with n bytes of its data (at most SNP_BUNDLE_RAW_MAX). */
 void snp_bundle_put(struct snp_bundle_out *out,
                     const struct snp_bundle_item *item,
                     const void *bytes,
                     size_t n);
 void snp_bundle_put_data(struct snp_bundle_out *out, const void *bytes, size_t n);
-/* The end of the part, and everything that is still in memory. 0 or errno. */
+/* Write the end of the part, and buffered bytes. 0 or errno. */
 int snp_bundle_finish(struct snp_bundle_out *out, const char *part);
 
 /* Reading --------------------------------------------------------------------------------- */
@@ -95,15 +94,15 @@ int snp_bundle_finish(struct snp_bundle_out *out, const char *part);
 struct snp_bundle_in {
     int fd;        /* borrowed */
     char *body;    /* owned */
-    json_t *head;  /* owned; of the last frame, NULL = it has none */
-    uint64_t left; /* bytes of the current item still to come */
+    json_t *head;  /* owned; of the last frame, NULL = none */
+    uint64_t left; /* unread bytes of the current item */
     uint64_t items;
     bool is_at_end;
 };
 
 struct snp_bundle_frame {
     uint8_t type;                /* SNP_BUNDLE_ITEM, _DATA, or _END */
-    struct snp_bundle_item item; /* of ITEM */
+    struct snp_bundle_item item; /* for ITEM */
     const char *bytes;           /* n of them */
     size_t n;
 };
@@ -111,8 +110,8 @@ struct snp_bundle_frame {
 int snp_bundle_in_init(struct snp_bundle_in *in, int fd) SNP_NODISCARD;
 void snp_bundle_in_done(struct snp_bundle_in *in);
 /*
- * The next frame of the part named part; borrowed until the next call. Exactly its bytes are
- * read. 0 or errno: EBADMSG what breaks a rule, or an end before END.
+ * Read the next frame of the part; borrowed until the next call. Reads no bytes beyond it. 0 or
+ * errno: EBADMSG if a rule is broken, or the stream ends before END.
  */
 int snp_bundle_next(struct snp_bundle_in *in,
                     const char *part,

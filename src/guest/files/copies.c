@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a file changed since it was copied is told by its inode, size and times, and only
- * where they can tell: a time that was "now" when the copy was made may hide a later write (the
- * kernel's clock for files is coarse), and so may a writer or a mapping that was there already.
- * In doubt the contents are compared. Mapping a file sets its time of access, as the workspace
- * is mounted; where it does not, in memory, contents are always compared.
+ * A file counts as unchanged if its inode, size and times are, but only where these are reliable: a
+ * time equal to "now" when the copy was made may hide a later write (the kernel's clock for files
+ * is coarse), and so may a writer or a mapping that existed already. In doubt the contents are
+ * compared. Mapping a file sets its access time, given the mount options of the workspace; where it
+ * does not, in memory, contents are always compared.
  */
 #include "guest/files/copies.h"
 
@@ -38,13 +38,13 @@ struct snp_copies {
     struct snp_workspace place;
     struct copy copy[COPIES_MAX];
     size_t n;
-    struct snp_tree last;       /* the workspace when it was last looked at */
-    struct snp_content *doomed; /* owned; to be removed when nobody reads them */
+    struct snp_tree last;       /* the workspace at the last walk */
+    struct snp_content *doomed; /* owned; to remove when no reader is left */
     uint64_t bytes;             /* of all copies */
     size_t n_contents;
     uint32_t next_content;
     bool is_read;
-    bool tells_mapping; /* files' times of access tell that they were mapped */
+    bool tells_mapping; /* access times of files reveal mappings */
 };
 
 static char chunk_a[SNP_RUN_MAX]; /* one thread */
@@ -110,7 +110,7 @@ void snp_copies_forget(struct snp_copies *s)
     tree_done(s, &s->last);
 }
 
-/* from again, its copies counted once more. 0 or -1. */
+/* Copy a list, with references to its contents. 0 or -1. */
 static int tree_copy(const struct snp_tree *from, struct snp_tree *ret)
 {
     for (size_t i = 0; i < from->n; i++) {
@@ -130,7 +130,7 @@ static int tree_copy(const struct snp_tree *from, struct snp_tree *ret)
     return 0;
 }
 
-/* Of the times of files, to which the kernel gives no finer ones. */
+/* The coarse clock of file times. */
 static uint64_t coarse_now(void)
 {
     struct timespec ts;
@@ -141,7 +141,7 @@ static uint64_t coarse_now(void)
 
 /* Copying ------------------------------------------------------------------------------- */
 
-/* What fd holds, content->size bytes of it, into to. 0 or errno: EFBIG past most. */
+/* Copy content->size bytes of fd into to. 0 or errno: EFBIG beyond most. */
 static int content_bytes(int fd, int to, uint64_t most, struct snp_content *content)
 {
     struct snp_sum sum;
@@ -207,18 +207,18 @@ bool snp_files_are_equal(int a, int b, uint64_t size)
     return x.eno == 0 && y.eno == 0;
 }
 
-/* Keeping ------------------------------------------------------------------------------- */
+/* Taking copies ------------------------------------------------------------------------------- */
 
 struct copy_pass {
     struct snp_copies *s;
-    uint64_t new_left; /* bytes that may still be copied */
+    uint64_t new_left; /* bytes that may be copied */
     struct snp_copied *kept;
     const char *path; /* of the folder dir_fd is, below the layer */
     size_t path_len;
     int dir_fd; /* of the layer; -1 = none yet */
 };
 
-/* The folder of the node; names come sorted, so it is often the last one's. */
+/* Open the folder of the node; names are sorted, so it is often the previous one. */
 static int open_folder(struct copy_pass *k, const char *path, const char **ret_name)
 {
     const char *slash = strrchr(path, '/');
@@ -235,7 +235,7 @@ static int open_folder(struct copy_pass *k, const char *path, const char **ret_n
     return k->dir_fd;
 }
 
-/* Has anybody this file open for writing, or mapped so? In doubt yes. */
+/* Is this file open for writing, or mapped writable? In doubt yes. */
 static bool has_writer(int fd)
 {
     if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0) {
@@ -251,14 +251,14 @@ static bool is_same_file(const struct snp_node *a, const struct snp_node *b)
            a->ctime_ns == b->ctime_ns;
 }
 
-/* Nothing can have been written to it since then. */
+/* It cannot have been written to since then. */
 static bool is_as_known(const struct snp_node *known, const struct snp_node *node)
 {
     return known->content != NULL && known->is_sure && is_same_file(known, node) &&
            known->atime_ns == node->atime_ns;
 }
 
-/* Another copy, if there is room for one. 0 or errno. */
+/* Copy the contents, if there is room. 0 or errno. */
 static int content_new(struct copy_pass *k, int fd, struct snp_node *node)
 {
     struct snp_copies *s = k->s;
@@ -272,13 +272,13 @@ static int content_new(struct copy_pass *k, int fd, struct snp_node *node)
     if (node->stored > room || s->n_contents >= SNP_COPIES_FILES_MAX) {
         return ENOSPC;
     }
-    /* It may be more than the file system said, if that compresses. */
+    /* It may exceed the allocated size, if the file system compresses. */
     r = content_make(s, fd, node, room < k->new_left ? room : k->new_left, &node->content);
     k->new_left -= r == 0 ? node->content->stored : 0;
     return r;
 }
 
-/* The copy of a file that has to be opened. 0 or errno. */
+/* Copy a file that must be opened. 0 or errno. */
 static int content_look(struct copy_pass *k, struct snp_node *node, const struct snp_node *known)
 {
     struct snp_copies *s = k->s;
@@ -301,7 +301,7 @@ static int content_look(struct copy_pass *k, struct snp_node *node, const struct
     node->size = (uint64_t)st.st_size;
     node->stored = snp_stored_bytes(&st);
     node->is_sure = s->tells_mapping && node->ctime_ns < now && node->atime_ns < now;
-    /* In the local tier leases are refused, so it cannot be told. */
+    /* The local tier refuses leases, so writers are unknown. */
     if (s->place.is_local || has_writer(fd)) {
         node->is_sure = false;
         k->kept->flags |= SNP_KEEP_OPEN;
@@ -328,7 +328,7 @@ static int take_file(struct copy_pass *k, struct snp_node *node)
         node->is_sure = true;
         return 0;
     }
-    /* Touched and yet equal is common (a mode, a time); changed and of one size is not. */
+    /* Often only a mode or a time has changed; changed contents of the same size are rare. */
     return content_look(k, node, known);
 }
 
@@ -364,7 +364,7 @@ const struct snp_tree *snp_copies_find(const struct snp_copies *s, uint32_t numb
     return copy == NULL ? NULL : &copy->tree;
 }
 
-/* Put tree (taken) in its place; last becomes the same. 0 or errno. */
+/* Store tree (taken) as the copy; last becomes the same. 0 or errno. */
 static int enter(struct snp_copies *s, uint32_t number, struct snp_tree *tree)
 {
     struct copy *copy = find(s, number);
@@ -394,7 +394,7 @@ int snp_copies_take(struct snp_copies *s,
                     const struct snp_copy_most *most,
                     struct snp_copied *ret)
 {
-    /* Folders are not counted by who asks, but there is an end to them. */
+    /* The caller does not count folders, but they are limited. */
     const struct snp_tree_most walk_most = {.nodes = (size_t)most->files * 3 + 64,
                                             .bytes = most->bytes};
     struct copy_pass k = {.s = s, .new_left = most->new_bytes, .kept = ret, .dir_fd = -1};
@@ -403,7 +403,7 @@ int snp_copies_take(struct snp_copies *s,
 
     *ret = (struct snp_copied){0};
     if (s->place.is_layer && s->place.base_fd < 0) {
-        return EOPNOTSUPP; /* what the project has could not be put back */
+        return EOPNOTSUPP; /* a file of the project could not be restored */
     }
     r = snp_tree_walk(s->place.layer_fd, s->place.view_fd, s->place.is_layer, &walk_most, &tree);
     if (r == 0 && (tree.is_cut || tree.n_files > most->files)) {
@@ -440,7 +440,7 @@ int snp_copies_drop(struct snp_copies *s, uint32_t number)
 
 /* Restoring ----------------------------------------------------------------------------- */
 
-/* After a restore the layer's files hold what want has; the next look is to know. */
+/* After a restore the layer's files hold want's contents; record this for the next walk. */
 static void learn(struct snp_copies *s, const struct snp_tree *want)
 {
     const struct snp_tree_most most = {.nodes = SNP_TREE_NODES_MAX, .bytes = UINT64_MAX};
@@ -458,7 +458,7 @@ static void learn(struct snp_copies *s, const struct snp_tree *want)
         const struct snp_node *same =
             node->kind == SNP_NODE_FILE ? snp_tree_find(want, node->path) : NULL;
         if (same != NULL && same->content != NULL && same->content->size == node->size) {
-            /* Sure of it only as before: a sleeping copy of the interpreter may hold it open. */
+            /* As reliable as before: a sleeping copy of the interpreter may hold it open. */
             const struct snp_node *known = snp_tree_find(&s->last, node->path);
             node->content = same->content;
             node->content->refs++;

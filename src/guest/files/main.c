@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of the workspace and bundles, for pid 1 (guest/pid1/helper.c), in a process of its own.
+ * Copies of the workspace and bundles, for pid 1 (guest/pid1/helper.c), in a separate process.
  *
- * What the code has made is hostile: trees, names, contents. Whoever takes it apart holds neither
- * the supervisor's stream nor the mark of pid 1's signals. It is as confined as the code, and as
- * closed to it as pid 1: its program cannot be read, so it cannot be traced, and signals of the
- * code spare it. One request at a time, in the order of pid 1; it ends with its stream, and pid 1
- * ends when it asks one that is gone.
+ * The code's data is hostile: trees, names, contents. The process that parses it has neither the
+ * supervisor's stream nor the mark of pid 1's signals. It is confined like the code, and protected
+ * from it like pid 1: its program is unreadable, so it cannot be traced, and the code cannot signal
+ * it. It handles one request at a time, in pid 1's order; it ends with its stream, and pid 1 ends
+ * if it has ended.
  *
  * usage: snp-files [FOLDER]   (descriptors as in guest/spec.h)
  */
@@ -42,12 +42,12 @@ enum {
 struct files {
     struct snp_copies *copies;
     bool has_worker; /* until pid 1 has reaped it */
-    bool is_writing; /* and it writes the workspace */
+    bool is_writing; /* it writes to the workspace */
     struct snp_buf in;
-    struct snp_buf out; /* a whole frame */
+    struct snp_buf out; /* a complete frame */
 };
 
-/* What cannot be begun while the workspace is being written. */
+/* EBUSY while the workspace is being written. */
 static int check_idle(const struct files *f)
 {
     return f->is_writing ? EBUSY : 0;
@@ -86,14 +86,14 @@ static int on_drop(struct files *f, struct snp_guest_request *rq)
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
     if (!rq->body.bad) {
-        (void)snp_copies_drop(f->copies, number); /* there may be none */
+        (void)snp_copies_drop(f->copies, number); /* it may not exist */
     }
     return 0;
 }
 
 /*
- * Go on as a child of pid 1, whose number is told: what returns is another process, whose parent
- * has ended.
+ * Continue as a child of pid 1, which is sent the pid: returns in another process, whose parent has
+ * ended.
  */
 static void be_adopted(int told_fd)
 {
@@ -109,8 +109,8 @@ static void be_adopted(int told_fd)
 }
 
 /*
- * Fork, as a child of pid 1 and not of ours. gVisor does not look at CLONE_PARENT: there what is
- * forked is left to pid 1 by one in between, which we wait for.
+ * Fork a child of pid 1, not of ours. gVisor ignores CLONE_PARENT: there an intermediate process,
+ * which we wait for, leaves its child to pid 1.
  */
 static pid_t fork_beside(void)
 {
@@ -136,9 +136,9 @@ static pid_t fork_beside(void)
 }
 
 /*
- * A copy of this process that reads or writes a bundle, so that requests go on being answered. It
- * holds the workspace, the copies and, in the place of our stream, its pipe; nothing else of ours.
- * Pid 1 reaps it as any other and answers for it; and it ends with pid 1.
+ * Fork a worker that reads or writes a bundle, so that this process keeps answering requests. It
+ * has the workspace, the copies and, in place of our stream, its pipe; no other descriptors. Pid 1
+ * reaps it and answers for it; it ends with pid 1.
  */
 static pid_t fork_worker(int pipe_fd)
 {
@@ -177,7 +177,7 @@ static int pack(const struct files *f, struct snp_guest_request *rq)
     return number != SNP_PACK_LIVE && pack.tree == NULL ? ENOENT : snp_pack(&pack);
 }
 
-/* Done by a worker. Pid 1, whose child that is, gets its number and answers when it has ended. */
+/* Done by a worker. Pid 1, its parent, gets its pid and answers at its end. */
 static int on_bundle(struct files *f, struct snp_guest_request *rq)
 {
     const bool is_writing = rq->type == SNP_INIT_UNPACK;
@@ -258,7 +258,7 @@ static void dispatch(struct files *f, struct snp_guest_request *rq)
     _exit(1); /* pid 1 is of the same build */
 }
 
-/* Run every whole request of what was read. At most one that has a descriptor is under way. */
+/* Run every complete request. At most one with a descriptor is active. */
 static void run_requests(struct files *f, int *fd)
 {
     struct snp_guest_request rq;
@@ -312,7 +312,7 @@ static struct snp_copies *open_copies(const char *folder)
     place.view_fd = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     place.is_layer =
         folder == NULL && fstatfs(place.view_fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
-    /* Below the numbers that a worker closes: pid 1 has left SNP_INIT_PRISTINE_FD free. */
+    /* Below the numbers that a worker closes: pid 1 leaves SNP_INIT_PRISTINE_FD free. */
     return place.view_fd < 0 || place.view_fd >= SNP_INIT_FILES_FD ? NULL : snp_copies_new(&place);
 }
 

@@ -17,9 +17,9 @@ enum {
 
 struct packed_entry {
     const struct snp_node *node;
-    char *name;                 /* owned; as it is sent */
-    struct packed_entry *first; /* of the names of its file; NULL = it has one name */
-    char key[KEY_LEN + 1];      /* of what was sent of it */
+    char *name;                 /* owned; encoded */
+    struct packed_entry *first; /* the first name of its file; NULL = it has one name */
+    char key[KEY_LEN + 1];      /* of the sent contents */
 };
 
 struct packing {
@@ -43,7 +43,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Names of one file side by side, the first of them first. */
+/* Sort names of one file together, in order. */
 static int by_inode(const void *a, const void *b)
 {
     const struct packed_entry *x = *(struct packed_entry *const *)a;
@@ -53,7 +53,7 @@ static int by_inode(const void *a, const void *b)
     return inode != 0 ? inode : (x > y) - (x < y);
 }
 
-/* Of other keys than ours (of variables) nothing is kept. */
+/* Skip keys of other kinds (of variables). */
 static int take_known(struct packing *p)
 {
     const char *at = p->pack->known;
@@ -92,7 +92,7 @@ static void send_run(struct packing *p, const struct snp_extent *run, bool is_sp
     snp_bundle_put_data(&p->out, run->bytes, run->n);
 }
 
-/* Read the file, and send it if item is not NULL. 0 or errno. */
+/* Read the file, and send it unless item is NULL. 0 or errno. */
 static int read_through(struct packing *p,
                         int fd,
                         uint64_t length,
@@ -113,7 +113,7 @@ static int read_through(struct packing *p,
     return runs.eno != 0 ? runs.eno : p->out.eno;
 }
 
-/* The file behind a node, to read. -1 with errno. */
+/* Open the file of a node. -1 with errno. */
 static int open_node(struct packing *p, const struct snp_node *node)
 {
     const struct snp_workspace *place = p->pack->place;
@@ -223,7 +223,7 @@ static int put_entry(struct packing *p, struct packed_entry *e)
     return 0;
 }
 
-/* All but the top, by their names as they are sent. */
+/* List all nodes but the top, by their encoded names. */
 static int list(const struct snp_tree *tree, struct packed_entry **ret, size_t *ret_n)
 {
     struct packed_entry *entries = calloc(tree->n + 1, sizeof(*entries));
@@ -249,7 +249,7 @@ static int list(const struct snp_tree *tree, struct packed_entry **ret, size_t *
     return r;
 }
 
-/* Which of them are names of one file. */
+/* Find names of the same file. */
 static int find_links(struct packed_entry *entries, size_t n)
 {
     snp_autofree struct packed_entry **files = calloc(n + 1, sizeof(struct packed_entry *));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making the workspace what a list says, through its merged view.
+ * Restores the workspace to a list, through its merged view.
  *
- * Three passes: take away, write, set modes and times. In an overlay what the project has
- * cannot be uncovered again once something lies over it, so it is written there once more from
- * the base. Of the layer only what differs is touched; a file that may keep its inode does,
- * because a sleeping copy of the interpreter may hold it open.
+ * Three passes: remove, write, set modes and times. In an overlay a covered file of the project
+ * cannot be uncovered, so it is written again from the base. Only differing files of the layer are
+ * changed; a file keeps its inode if possible, because a sleeping copy of the interpreter may hold
+ * it open.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,12 +23,12 @@ struct restore {
     const struct snp_workspace *place;
     const struct snp_tree *want;
     const struct snp_tree *known;
-    struct snp_tree now;     /* the layer before */
-    struct snp_tree reverts; /* to be as the base has them; with all below */
-    /* folders whose base hides behind a newer one: bring what is missing */
+    struct snp_tree now;     /* the current layer */
+    struct snp_tree reverts; /* to revert to the base, with everything below */
+    /* folders whose base is hidden by a newer one: restore missing entries */
     struct snp_tree refills;
-    struct snp_tree folders;        /* of the base, whose mode and time are to be set */
-    char folder[SNP_TREE_PATH_LEN]; /* the one that was opened last ... */
+    struct snp_tree folders;        /* of the base, whose mode and time must be set */
+    char folder[SNP_TREE_PATH_LEN]; /* the last opened folder ... */
     int folder_fd;                  /* ... owned; -1 = none */
     int eno;
 };
@@ -38,7 +38,7 @@ static void fail(struct restore *r, int eno)
     r->eno = r->eno == 0 && eno != 0 ? eno : r->eno;
 }
 
-/* A path for later, in the order of the notes. */
+/* Remember a path for later, in order. */
 static void note(struct restore *r, struct snp_tree *paths, const char *path)
 {
     const struct snp_node node = {.path = strdup(path)};
@@ -62,7 +62,7 @@ static int open_again(struct restore *r, const char *path, const char **ret_name
         return fd;
     }
     snp_closep(&fd);
-    /* From the top down each one is opened up; the last pass sets the modes that are wanted. */
+    /* Open up each folder from the top; the last pass sets the final modes. */
     for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         const char *name;
         memcpy(part, path, (size_t)(slash - path));
@@ -77,15 +77,15 @@ static int open_again(struct restore *r, const char *path, const char **ret_name
     return snp_tree_open_parent(r->place->view_fd, path, ret_name);
 }
 
-/* A folder was taken away or made: what was opened may be another one now. */
+/* A folder was removed or made: the open one may be outdated. */
 static void forget_folder(struct restore *r)
 {
     snp_closep(&r->folder_fd);
 }
 
 /*
- * The folder of path in the view, opened whatever its mode is; borrowed until the next call.
- * -1 with errno.
+ * Open the folder of path in the view, whatever its mode; borrowed until the next call. -1 with
+ * errno.
  */
 static int open_view(struct restore *r, const char *path, const char **ret_name)
 {
@@ -104,7 +104,7 @@ static int open_view(struct restore *r, const char *path, const char **ret_name)
     return r->folder_fd;
 }
 
-/* What the base shows at path when nothing of want covers it; false if nothing. */
+/* The entry of the base at path, unless want covers it; false if there is none. */
 static bool base_stat(const struct restore *r, const char *path, struct stat *ret)
 {
     char part[SNP_TREE_PATH_LEN];
@@ -141,7 +141,7 @@ static void take_away(struct restore *r, const char *path)
     }
 }
 
-/* Give back the bytes of a file that is going to be written anew. */
+/* Free the bytes of a file that will be rewritten. */
 static void make_room(struct restore *r, const struct snp_node *want, const struct snp_node *now)
 {
     const struct snp_node *known = snp_tree_find(r->known, now->path);
@@ -151,7 +151,7 @@ static void make_room(struct restore *r, const struct snp_node *want, const stru
 
     if (want->size == now->size && now->stored <= want->stored &&
         (!is_known || known->content == want->content)) {
-        return; /* it may be the same */
+        return; /* it may be unchanged */
     }
     int dir = open_view(r, now->path, &name);
     snp_autoclose int fd =
@@ -164,7 +164,7 @@ static void make_room(struct restore *r, const struct snp_node *want, const stru
     }
 }
 
-/* The path of a name in a folder; false if it is too long. */
+/* Join a folder and a name; false if the path is too long. */
 static bool join(char path[SNP_TREE_PATH_LEN], const char *folder, const char *name)
 {
     int n = folder[0] == '\0' ? snprintf(path, SNP_TREE_PATH_LEN, "%s", name)
@@ -173,7 +173,7 @@ static bool join(char path[SNP_TREE_PATH_LEN], const char *folder, const char *n
     return n > 0 && n < SNP_TREE_PATH_LEN;
 }
 
-/* All of the folder that want does not have; its base is not to show. */
+/* Remove the folder's entries that want lacks, and hide their base. */
 static void purge(struct restore *r, const char *folder)
 {
     const char *name;
@@ -188,9 +188,9 @@ static void purge(struct restore *r, const char *folder)
     }
 }
 
-/* Taking away ---------------------------------------------------------------------------- */
+/* Removing ---------------------------------------------------------------------------- */
 
-/* The layer has what want does not. True if nothing below it need be looked at. */
+/* The layer has an entry that want lacks. True if nothing below it needs a check. */
 static bool clear_extra(struct restore *r, const struct snp_node *now)
 {
     struct stat st;
@@ -220,7 +220,7 @@ static bool is_same_link(const struct snp_node *a, const struct snp_node *b)
     return a->target != NULL && b->target != NULL && strcmp(a->target, b->target) == 0;
 }
 
-/* Does the tree show nothing of the base in this folder: is it, or one above it, opaque? */
+/* Is the base hidden in this folder: is it, or a parent, opaque? */
 static bool is_covered(const struct snp_tree *tree, const char *path)
 {
     char part[SNP_TREE_PATH_LEN];
@@ -240,13 +240,13 @@ static bool is_covered(const struct snp_tree *tree, const char *path)
     }
 }
 
-/* Both have it. True if nothing below it need be looked at. */
+/* Both have it. True if nothing below it needs a check. */
 static bool clear_known(struct restore *r, const struct snp_node *want, const struct snp_node *now)
 {
     struct stat st;
 
     if (want->kind == SNP_NODE_LOST) {
-        return true; /* never kept, so not touched */
+        return true; /* never copied, so never changed */
     }
     if (want->kind != now->kind || (want->kind == SNP_NODE_LINK && !is_same_link(want, now))) {
         if (now->kind != SNP_NODE_WHITEOUT) {
@@ -257,7 +257,7 @@ static bool clear_known(struct restore *r, const struct snp_node *want, const st
     if (want->kind == SNP_NODE_FILE) {
         make_room(r, want, now);
     } else if (want->kind == SNP_NODE_DIR) {
-        if (now->is_cut) { /* too deep to be looked into; want has nothing there */
+        if (now->is_cut) { /* too deep to check; want has nothing there */
             purge(r, now->path);
         }
         if (is_covered(&r->now, now->path) && !want->is_opaque && base_stat(r, now->path, &st)) {
@@ -280,7 +280,7 @@ static void clear_layer(struct restore *r)
         bool is_done = want == NULL ? clear_extra(r, now) : clear_known(r, want, now);
         skip = is_done ? now->path : skip;
     }
-    /* What is to hide the project's, where nothing of the layer does. */
+    /* Hide entries of the project that the layer does not hide. */
     for (size_t i = 0; i < r->want->n && r->eno == 0; i++) {
         const struct snp_node *want = &r->want->node[i];
         if (want->kind == SNP_NODE_WHITEOUT) {
@@ -293,7 +293,7 @@ static void clear_layer(struct restore *r)
 
 /* Writing -------------------------------------------------------------------------------- */
 
-/* The file of this name to write to, its inode kept where that may be. -1 with errno. */
+/* Open or make the file of this name for writing, keeping its inode if possible. -1 with errno. */
 static int open_to_write(int dir_fd, const char *name, uint32_t mode, bool *ret_is_new)
 {
     const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -339,7 +339,7 @@ static int write_content(int dir_fd, const char *name, const struct content *c)
         return errno;
     }
     if (!S_ISREG(st.st_mode)) {
-        return EEXIST; /* of another kind by now: somebody is racing us */
+        return EEXIST; /* of another kind now: a race with the code */
     }
     if (!is_new && (uint64_t)st.st_size == c->size && snp_files_are_equal(c->fd, fd, c->size)) {
         return 0;
@@ -353,7 +353,7 @@ static int write_file(int dir_fd, const char *name, const struct content *c)
     int r = write_content(dir_fd, name, c);
 
     r = r == 0 ? snp_tree_stamp(dir_fd, name, c->mode, c->mtime_ns) : r;
-    /* Where nobody may set it, a mode can be had by making the file anew. */
+    /* If its mode cannot be set, make the file again with the right mode. */
     if (r != 0 && fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
         (st.st_mode & 0777) != (c->mode & 0777) && snp_tree_remove(dir_fd, name) == 0) {
         r = write_content(dir_fd, name, c);
@@ -362,7 +362,7 @@ static int write_file(int dir_fd, const char *name, const struct content *c)
     return r;
 }
 
-/* Is the layer's file what want has, and is that sure without a look at it? */
+/* Is the layer's file certainly equal to want's, without a comparison? */
 static bool is_untouched(const struct restore *r, const struct snp_node *want)
 {
     const struct snp_node *now = snp_tree_find(&r->now, want->path);
@@ -405,7 +405,8 @@ static int put_link(int dir_fd, const char *name, const char *target, uint64_t m
 }
 
 /*
- * A folder of this name, open to us till the last pass; *ret_is_new if there was none. 0 or errno.
+ * Make a folder of this name, accessible to us until the last pass; *ret_is_new if it did not
+ * exist. 0 or errno.
  */
 static int put_dir(int dir_fd, const char *name, uint32_t mode, bool *ret_is_new)
 {
@@ -460,7 +461,7 @@ static void put_node(struct restore *r, const struct snp_node *want)
 
 static void revert(struct restore *r, const char *path);
 
-/* What the base has in the folder, and want does not name, is brought back. */
+/* Restore entries of the folder's base that want does not name. */
 static void refill(struct restore *r, const char *folder)
 {
     const char *name;
@@ -518,7 +519,7 @@ static void revert(struct restore *r, const char *path)
     }
 }
 
-/* Modes and times, last and from below, because each change below sets the time again. */
+/* Modes and times last, bottom-up, because each change below sets a folder's time. */
 static void stamp(struct restore *r, const char *path, uint32_t mode, uint64_t mtime_ns)
 {
     const char *name;

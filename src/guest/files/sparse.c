@@ -23,12 +23,12 @@ static size_t block_len(const struct snp_runs *runs)
     return left < SNP_RUN_BLOCK ? left : SNP_RUN_BLOCK;
 }
 
-/* Where the next bytes are that the file system has, as a block; size if there are none. */
+/* Offset of the next data, rounded to a block; size if there is none. */
 static uint64_t find_data(const struct snp_runs *runs)
 {
     off_t at = lseek(runs->fd, (off_t)runs->at, SEEK_DATA);
 
-    if (at < 0) { /* a file system that knows no holes has data everywhere */
+    if (at < 0) { /* without support for holes, all is data */
         return errno == ENXIO ? runs->size : runs->at;
     }
     at -= at % SNP_RUN_BLOCK;
@@ -155,6 +155,6 @@ uint64_t snp_stored_bytes(const struct stat *st)
     uint64_t size = (uint64_t)st->st_size;
     uint64_t stored = (uint64_t)st->st_blocks * SECTOR;
 
-    /* Small files may lie in the inode, without a block. */
+    /* Small files may be stored in the inode, without a block. */
     return size <= SNP_RUN_BLOCK || stored > size ? size : stored;
 }

@@ -3,9 +3,9 @@
 #define SNP_GUEST_FILES_SPARSE_H
 
 /*
- * The contents of a file as runs of bytes between holes. A hole is one or more whole blocks of
- * zeros, whether the file system has them or not: so equal contents have equal runs, wherever
- * they lie. What the file system does not have is never read. docs/wire.md has how runs travel.
+ * The contents of a file as runs of bytes between holes. A hole is one or more blocks of zeros,
+ * allocated or not: so equal contents have equal runs on any file system. Unallocated blocks are
+ * not read. docs/wire.md describes the encoding of runs.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 
 enum {
     SNP_RUN_BLOCK = 4096,
-    SNP_RUN_MAX = 128 << 10, /* a run ends at its multiples */
+    SNP_RUN_MAX = 128 << 10, /* runs end at multiples of this */
     SNP_RUN_HEAD = 16,       /* u64 offset, u64 length */
 };
 
@@ -30,19 +30,19 @@ struct snp_extent {
 
 struct snp_runs {
     int fd;        /* borrowed */
-    uint64_t size; /* of the file, as it was looked at */
+    uint64_t size; /* of the file, when it was opened */
     char *chunk;   /* borrowed; SNP_RUN_MAX bytes */
-    uint64_t base; /* where the chunk lies in the file */
+    uint64_t base; /* offset of the chunk in the file */
     size_t n;
     size_t used;
     uint64_t at;
-    int eno; /* EAGAIN: the file has become shorter */
+    int eno; /* EAGAIN: the file was truncated */
 };
 
-/* False at the end, or after a failure (eno). */
+/* Read the next run. False at the end, or after a failure (eno). */
 bool snp_runs_next(struct snp_runs *runs, struct snp_extent *ret);
 
-/* Which contents: of a file without holes XXH3-128 of its bytes. */
+/* The key of contents: XXH3-128 of the bytes, for a file without holes. */
 struct snp_sum {
     XXH3_state_t data;
     XXH3_state_t map;
@@ -51,21 +51,21 @@ struct snp_sum {
 };
 
 void snp_sum_init(struct snp_sum *sum);
-/* The head of a run, then its bytes, in pieces if need be. */
+/* Add the head of a run, then its bytes, in one or more pieces. */
 void snp_sum_run(struct snp_sum *sum, uint64_t offset, uint64_t n);
 void snp_sum_data(struct snp_sum *sum, const char *bytes, size_t n);
 /* The key of a file of this size. */
 void snp_sum_key(const struct snp_sum *sum, uint64_t size, uint64_t ret[2]);
-/* Bytes of it on their way: the runs with their heads if it has holes, else its size. */
+/* Encoded length: the runs with their heads if there are holes, else the size. */
 uint64_t snp_sum_packed(const struct snp_sum *sum, uint64_t size);
 
 /*
- * The same bytes into another file, which is empty; holes stay holes. sum: begun, is told of them;
- * or NULL. 0 or errno: EFBIG when sum has more than most bytes, EAGAIN as above.
+ * Copy the contents to an empty file, preserving holes. sum: initialized, is updated; or NULL. 0 or
+ * errno: EFBIG if sum exceeds most bytes, EAGAIN as above.
  */
 int snp_runs_copy(int from, int to, uint64_t size, uint64_t most, struct snp_sum *sum);
 
-/* What a file system gives for the file, and never more than the file has. */
+/* Allocated bytes, at most the file's size. */
 uint64_t snp_stored_bytes(const struct stat *st);
 
 #endif

@@ -127,7 +127,7 @@ struct tree_walk {
     const struct snp_tree_most *most;
     int view_fd;
     bool is_layer;
-    int eno; /* why it ended early */
+    int eno; /* the reason for an early end */
     char path[SNP_TREE_PATH_LEN];
 };
 
@@ -196,7 +196,7 @@ static struct snp_node describe(const struct stat *st, enum snp_node_kind kind)
     };
 }
 
-/* One more in the list; its number there, or SIZE_MAX with w->eno. */
+/* Append to the list; returns the index, or SIZE_MAX with w->eno. */
 static size_t list(struct tree_walk *w, struct snp_node *node)
 {
     struct snp_tree *tree = w->tree;
@@ -237,7 +237,7 @@ static void enter(struct tree_walk *w, int parent_fd, const char *name, size_t l
     w->path[len] = '\0';
 }
 
-/* One name of the folder parent_fd; w->path holds it, len bytes with it. */
+/* Visit a name of the folder parent_fd; w->path holds it, len bytes in total. */
 static void visit(struct tree_walk *w, int parent_fd, const char *name, size_t len, unsigned depth)
 {
     struct stat st;
@@ -256,7 +256,7 @@ static void visit(struct tree_walk *w, int parent_fd, const char *name, size_t l
     }
 }
 
-/* What is in the folder fd (consumed), whose path has len bytes with its slash. */
+/* Walk the folder fd (consumed), whose path has len bytes with its slash. */
 static void walk_folder(struct tree_walk *w, int fd, size_t len, unsigned depth)
 {
     snp_autodir DIR *dir = snp_dir_of(fd);
@@ -312,14 +312,14 @@ int snp_tree_walk(
 /* Removing ------------------------------------------------------------------------------ */
 
 struct tree_removal {
-    int top_fd; /* where what lies too deep is moved to */
+    int top_fd; /* deeply nested folders are moved here */
     unsigned moved;
     unsigned rounds;
 };
 
 static void empty(struct tree_removal *r, int fd, unsigned depth);
 
-/* A folder that is to be emptied, whatever its mode. */
+/* Open a folder to empty it, whatever its mode. */
 static int open_to_empty(int parent_fd, const char *name)
 {
     int fd = snp_tree_open_dir(parent_fd, name);
@@ -357,7 +357,7 @@ static void remove_one(struct tree_removal *r, int parent_fd, const char *name, 
     }
 }
 
-/* What is in the folder fd (consumed). */
+/* Empty the folder fd (consumed). */
 static void empty(struct tree_removal *r, int fd, unsigned depth)
 {
     snp_autodir DIR *dir = snp_dir_of(fd);
@@ -379,7 +379,7 @@ int snp_tree_empty(int fd)
 {
     struct tree_removal r = {.top_fd = fd};
 
-    /* What was moved up has its turn in the next pass. */
+    /* Folders moved up are removed in the next pass. */
     for (unsigned pass = 0; pass < ROUNDS_MAX; pass++) {
         unsigned moved = r.moved;
         int own = snp_tree_open_dir(fd, ".");
@@ -426,7 +426,7 @@ int snp_tree_remove(int parent_fd, const char *name)
 
 int snp_tree_stamp(int parent_fd, const char *name, uint32_t mode, uint64_t mtime_ns)
 {
-    int64_t ns = (int64_t)mtime_ns; /* before 1970 it is less than nothing */
+    int64_t ns = (int64_t)mtime_ns; /* negative before 1970 */
     int64_t part = ((ns % 1000000000) + 1000000000) % 1000000000;
     const struct timespec times[2] = {
         {.tv_nsec = UTIME_OMIT},
@@ -438,7 +438,7 @@ int snp_tree_stamp(int parent_fd, const char *name, uint32_t mode, uint64_t mtim
         return errno;
     }
     if (S_ISDIR(st.st_mode) && st.st_uid != geteuid()) {
-        return 0; /* the top where an engine knows no owner of it: nobody inside can change this */
+        return 0; /* the top, if an engine has set no owner: no process inside can change it */
     }
     if (!S_ISLNK(st.st_mode) && (st.st_mode & MODE_BITS) != mode &&
         fchmodat(parent_fd, name, mode, 0) < 0) {

@@ -3,10 +3,9 @@
 #define SNP_GUEST_FILES_TREE_H
 
 /*
- * A file tree as a sorted list, and the steps by which pid 1 walks and changes one. Whoever
- * made the tree may have made it to mislead: names are opened one component at a time, never
- * through a link; depth and number are bounded; what is no file, folder or link is named and
- * left alone.
+ * A file tree as a sorted list, and the steps by which pid 1 walks and changes one. The tree may be
+ * malicious: names are opened one component at a time, never through a link; depth and number are
+ * bounded; anything but files, folders and links is listed and left alone.
  */
 
 #include <stdbool.h>
@@ -18,7 +17,7 @@
 
 enum {
     SNP_TREE_PATH_LEN = 4096, /* with its NUL */
-    SNP_TREE_DEPTH_MAX = 64,  /* folders below each other, and descriptors held for them */
+    SNP_TREE_DEPTH_MAX = 64,  /* nested folders, and open descriptors for them */
     SNP_TREE_NODES_MAX = 1 << 20,
 };
 
@@ -26,40 +25,40 @@ enum snp_node_kind {
     SNP_NODE_FILE = 0,
     SNP_NODE_DIR,
     SNP_NODE_LINK,
-    SNP_NODE_WHITEOUT, /* of an overlay's layer: what the project has here is deleted */
-    SNP_NODE_LOST,     /* socket, FIFO, device, or what cannot be read */
+    SNP_NODE_WHITEOUT, /* in an overlay's layer: a deleted entry of the project */
+    SNP_NODE_LOST,     /* socket, FIFO, device, or unreadable */
 };
 
 struct snp_content; /* an immutable copy of a file; of copies.c */
 
 struct snp_node {
-    char *path;                  /* owned; below the top, without a leading slash; "" = the top */
+    char *path;                  /* owned; relative to the top; "" = the top */
     char *target;                /* owned; of a link, else NULL */
-    struct snp_content *content; /* counted; of a file, NULL = not known */
+    struct snp_content *content; /* counted; of a file, NULL = unknown */
     uint64_t size;
-    uint64_t stored; /* of a file: without its holes */
+    uint64_t stored; /* of a file: without holes */
     uint64_t ino;
     uint64_t mtime_ns;
     uint64_t ctime_ns;
     uint64_t atime_ns;
     uint32_t mode; /* permission bits */
     uint8_t kind;
-    bool is_opaque; /* folder of a layer that shows nothing of the project's */
+    bool is_opaque; /* folder of a layer that hides the project's */
     bool is_cut;    /* folder that was not entered: too deep */
-    bool is_sure;   /* copy is what these times stand for */
-    bool is_lent;   /* its mode is not what it was: see snp_tree_return */
+    bool is_sure;   /* these times identify copy's contents */
+    bool is_lent;   /* its mode is changed temporarily: see snp_tree_return */
 };
 
 struct snp_tree {
     struct snp_node *node; /* owned, sorted by path (bytes) */
     size_t n;
     size_t cap;
-    uint64_t bytes; /* of files, without their holes */
-    size_t n_files; /* all but folders */
-    bool is_cut;    /* something was too deep, too long or too much to be in it */
+    uint64_t bytes; /* of files, without holes */
+    size_t n_files; /* all except folders */
+    bool is_cut;    /* an entry was too deep, too long or too many */
 };
 
-/* What a walk stops at. */
+/* Limits of a walk. */
 struct snp_tree_most {
     size_t nodes;
     uint64_t bytes;
@@ -67,25 +66,25 @@ struct snp_tree_most {
 
 void snp_tree_done(struct snp_tree *tree);
 
-/* Append a node and take what it owns; -1 when out of memory (then nothing is taken). */
+/* Append a node and take its members; -1 when out of memory (then nothing is taken). */
 int snp_tree_add(struct snp_tree *tree, const struct snp_node *node) SNP_NODISCARD;
 struct snp_node *snp_tree_find(const struct snp_tree *tree, const char *path);
 
 /*
- * List what is below the folder at top_fd (borrowed), itself included. view_fd: the same folder
- * where it may be changed: folders whose owner may not enter them are opened up until
- * snp_tree_return; -1 = it may not be. is_layer: of an overlay. Without the copies. 0 or errno;
- * E2BIG past most. The caller frees it in any case.
+ * List everything below the folder at top_fd (borrowed), with the folder. view_fd: the same folder
+ * for changes: inaccessible folders are opened up until snp_tree_return; -1 = no changes allowed.
+ * is_layer: of an overlay. Contents are not copied. 0 or errno; E2BIG beyond most. The caller frees
+ * it in any case.
  */
 int snp_tree_walk(
     int top_fd, int view_fd, bool is_layer, const struct snp_tree_most *most, struct snp_tree *ret);
 
-/* Folders that were opened up for the walk get their modes back. */
+/* Restore the modes of folders opened up for the walk. */
 void snp_tree_return(int view_fd, const struct snp_tree *tree);
 
 /*
- * Open the file name of the folder dir_fd to read, quietly: its times stay. If its owner took
- * himself the right to, it is lent, through the view. -1 with errno.
+ * Open a file of the folder dir_fd for reading, without changing its times. If it is unreadable for
+ * its owner, its mode is changed temporarily, through the view. -1 with errno.
  */
 int snp_tree_open_file(int dir_fd, const char *name, int view_fd, const struct snp_node *node);
 
@@ -98,15 +97,15 @@ int snp_tree_open_parent(int top_fd, const char *path, const char **ret_name);
 /* Is path below folder (or is folder the top)? */
 bool snp_tree_is_below(const char *path, const char *folder);
 
-/* Take away what has this name, whole trees too. 0 or errno; 0 if there is nothing. */
+/* Remove an entry, with everything below. 0 or errno; 0 if there is none. */
 int snp_tree_remove(int parent_fd, const char *name);
 
-/* The same of all that is in the folder fd (borrowed). */
+/* Remove everything in the folder fd (borrowed). */
 int snp_tree_empty(int fd);
 
 /*
- * Mode and time of modification of what has this name; a link's time only. 0 or errno; where
- * the kernel refuses both (the local tier of ordinary users) EPERM.
+ * Set the mode and modification time of an entry; of a link only the time. 0 or errno; EPERM if the
+ * kernel refuses both (the local tier of ordinary users).
  */
 int snp_tree_stamp(int parent_fd, const char *name, uint32_t mode, uint64_t mtime_ns);
 

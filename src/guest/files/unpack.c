@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading part "files" into the workspace. Code may run meanwhile, if only what variables did
- * when they were restored: folders are opened one by one and never through a link, files are made
- * anew, and what cannot be so ends the reading.
+ * Reads part "files" into the workspace. Restored variables may run code at the same time: folders
+ * are opened one by one and never through a link, files are newly created, and any conflict ends
+ * the reading.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,33 +15,33 @@
 #include "guest/files/pack.h"
 #include "guest/files/sparse.h"
 
-/* A file that more names are to come for. */
+/* A file with further names to come. */
 struct known_file {
-    char *name; /* owned; as it was sent */
+    char *name; /* owned; encoded */
     char key[33];
 };
 
 struct unpacking {
     const struct snp_workspace *place;
-    struct known_file *known; /* owned, n_known of them, in the order of names */
+    struct known_file *known; /* owned, n_known of them, sorted by name */
     size_t n_known;
-    struct snp_tree folders; /* with the modes and times they are to get */
+    struct snp_tree folders; /* with the modes and times to set */
     char last[SNP_BUNDLE_NAME_LEN];
-    /* Of the file that is being written: */
+    /* The current file: */
     int fd; /* -1 = none */
     char path[SNP_BUNDLE_PATH_LEN];
     char key[33];
     uint32_t mode;
     int64_t mtime_ns;
-    uint64_t left;   /* bytes of data to come */
+    uint64_t left;   /* bytes of data still to come */
     uint64_t length; /* of the file */
-    uint64_t at;     /* where the next byte goes */
+    uint64_t at;     /* offset of the next byte */
     uint64_t run_left;
     unsigned char head[SNP_RUN_HEAD]; /* of a run */
     size_t n_head;
     bool is_sparse;
-    bool is_link;    /* another name of a file that is there: its data are only checked */
-    bool has_others; /* more names are to come for it */
+    bool is_link;    /* another name of an existing file: its data are only checked */
+    bool has_others; /* further names follow */
     struct snp_sum sum;
 };
 
@@ -61,7 +61,10 @@ static int write_bytes(struct unpacking *u, const char *bytes, size_t n)
     return 0;
 }
 
-/* Bytes of the head of a run; behind the last it has begun. Runs come in order, inside the file. */
+/*
+ * Collect bytes of a run's head; when complete, the run begins. Runs are in order and within the
+ * file.
+ */
 static int take_head(struct unpacking *u, const char *bytes, size_t n, size_t *ret_n)
 {
     size_t step = SNP_RUN_HEAD - u->n_head < n ? SNP_RUN_HEAD - u->n_head : n;
@@ -88,7 +91,7 @@ static int write_part(struct unpacking *u, const char *bytes, size_t n)
 {
     int r = 0;
 
-    u->left -= n; /* the bundle's reader has seen to it that it is no more */
+    u->left -= n; /* the bundle's reader guarantees that they suffice */
     while (r == 0 && n > 0) {
         size_t step = n;
         if (u->is_sparse && u->run_left == 0) {
@@ -104,11 +107,11 @@ static int write_part(struct unpacking *u, const char *bytes, size_t n)
     return r;
 }
 
-/* Its further names are made as such. */
+/* Remember a file, to link its further names. */
 static bool know(struct unpacking *u)
 {
     size_t n = u->n_known;
-    struct known_file *more = (n & (n - 1)) != 0 /* room for the next power of two */
+    struct known_file *more = (n & (n - 1)) != 0 /* grow to the next power of two */
                                   ? u->known
                                   : realloc(u->known, (n == 0 ? 1 : 2 * n) * sizeof(*more));
 
@@ -127,10 +130,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct known_file *)a)->name, ((const struct known_file *)b)->name);
 }
 
-/*
- * Make name another one of the file that was linked, if that is the same. Else it is a file of
- * its own.
- */
+/* Link name to the named file, if that has the same contents. Else it becomes a separate file. */
 static bool link_file(struct unpacking *u, int dir, const char *name, const char *linked)
 {
     char path[SNP_BUNDLE_PATH_LEN];
@@ -146,7 +146,7 @@ static bool link_file(struct unpacking *u, int dir, const char *name, const char
     return folder >= 0 && linkat(folder, first, dir, name, 0) == 0;
 }
 
-/* The file is whole: is it what its key says? */
+/* The file is complete: does it match its key? */
 static int end_file(struct unpacking *u)
 {
     uint64_t key[2];
@@ -180,7 +180,7 @@ static int begin_file(struct unpacking *u,
         return r;
     }
     if (item->is_same || strlen(item->key) != sizeof(u->key) - 1) {
-        return EBADMSG; /* we have nothing of it */
+        return EBADMSG; /* we never have its data */
     }
     memcpy(u->key, item->key, sizeof(u->key));
     u->mode = item->mode & 0777;
@@ -252,7 +252,7 @@ static int take_item(struct unpacking *u, const struct snp_bundle_item *item)
     const char *name;
     size_t n = strlen(item->name);
 
-    /* In order: so nothing comes twice, and folders before what is in them. */
+    /* Sorted: so no name is repeated, and folders precede their entries. */
     if (n >= sizeof(u->last) || strcmp(item->name, u->last) <= 0 ||
         snp_bundle_to_path(item->name, u->path) < 0 || !snp_bundle_is_path(u->path) ||
         (item->kind != SNP_BUNDLE_FILE && item->size != 0)) {
@@ -291,7 +291,7 @@ static int take_frame(struct unpacking *u, const struct snp_bundle_frame *f)
     return r == 0 && u->fd >= 0 && u->left == 0 ? end_file(u) : r;
 }
 
-/* From the last to the first: what is below a folder sets its time. */
+/* From last to first: entries change the time of their folder. */
 static int stamp_folders(struct unpacking *u)
 {
     int r = 0;
@@ -307,7 +307,7 @@ static int stamp_folders(struct unpacking *u)
     return r;
 }
 
-/* As if no cell had run. */
+/* Reset the workspace to its initial state. */
 static int clear(const struct snp_workspace *place)
 {
     char no_path[] = "";
@@ -328,7 +328,7 @@ int snp_unpack(const struct snp_workspace *place, int fd)
 {
     struct unpacking u = {.place = place, .fd = -1};
     struct snp_bundle_in in = {0};
-    /* modes are to be what they are from the first, where nobody can set them */
+    /* created with final modes, where these cannot be set later */
     mode_t mask = umask(0);
     int r = snp_bundle_in_init(&in, fd) < 0 ? ENOMEM : clear(place);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk puts a token for each object it meets: its type, its length, what it is itself, and then
- * those of its parts. So equal tokens mean equal graphs, also in which object is met again. The
- * walk keeps a stack of its own; nesting costs no recursion.
+ * A walk writes a token for each object: its type, its length, its own content, and then the tokens
+ * of its parts. So equal tokens mean equal graphs, including repeated references. The walk keeps an
+ * explicit stack, so nesting costs no recursion.
  *
- * The table has each object that could be met twice, and the walk that met it last. One that has a
- * single reference is held by what led to it, unless weak references can lead to it too. Objects
- * are borrowed: whoever asks holds the variable, and no code of the session runs.
+ * The table has each object that could be met twice, and the last walk that met it. An object with
+ * a single reference is reachable by that only, unless it can have weak references. Objects are
+ * borrowed: the caller holds the variable, and no code of the session runs.
  */
 #include "guest/module/content.h"
 
@@ -20,23 +20,23 @@
 #include <xxhash.h>
 
 enum {
-    ROOM = 16 << 10,    /* bytes of tokens that are hashed at once */
-    TEXT = 4096,        /* characters of a text that are copied at once */
-    KINDS_MAX = 1024,   /* classes that are allowed */
-    SEGMENT = 64 << 10, /* bytes of a text that is told apart from another one */
+    ROOM = 16 << 10,    /* bytes of tokens hashed together */
+    TEXT = 4096,        /* characters of a text copied together */
+    KINDS_MAX = 1024,   /* classes allowed */
+    SEGMENT = 64 << 10, /* texts above this size are distinguished by identity */
     TABLE_MIN = 1 << 12,
     WALKS_MIN = 1 << 8,
     HASH_BYTES = 16,
 };
 
-/* What holds of objects of a type. */
+/* Properties of objects of a type. */
 enum trait {
-    MET = 1,    /* pickling notices when one is met again */
-    APART = 2,  /* two equal ones are not the same to the session */
-    STRONG = 4, /* there are no weak references to them */
+    MET = 1,    /* pickling detects repeated references */
+    APART = 2,  /* two equal objects are different to the session */
+    STRONG = 4, /* have no weak references */
 };
 
-/* The first byte of a token; types have numbers from FIRST_TYPE on. */
+/* The first byte of a token; types are numbered from FIRST_TYPE. */
 enum token {
     AGAIN,
     SMALL_INT,
@@ -57,26 +57,26 @@ struct seen_object {
 struct known_class {
     PyObject *type;
     bool is_given_back;
-    uint32_t walk; /* that met it last */
+    uint32_t walk; /* the last walk that met it */
     uint8_t hash[HASH_BYTES];
 };
 
-/* Of this process, which saves once and ends. */
+/* State of this process, which saves once and ends. */
 static struct {
     struct seen_object *entries;
-    size_t size; /* a power of two; at most half of it is used */
+    size_t size; /* a power of two; at most half is used */
     size_t used;
-    bool *is_whole; /* of each walk: it came to its end */
+    bool *is_whole; /* of each walk: it was completed */
     uint32_t n_walks;
     uint32_t walks_size;
-    struct known_class kinds[KINDS_MAX]; /* the classes are borrowed from who allowed them */
+    struct known_class kinds[KINDS_MAX]; /* classes borrowed from the caller that allowed them */
     unsigned n_kinds;
 } all;
 
 struct object_walk {
     uint32_t number;
     uint32_t places;
-    uint32_t first; /* walk whose objects are no others' */
+    uint32_t first; /* objects met in earlier walks are shared */
     bool is_linked;
     uint32_t last_link;
     PyObject *links; /* owned, like the next two */
@@ -91,7 +91,7 @@ struct object_walk {
     uint8_t room[ROOM];
 };
 
-/* All of these: 0, or -1 with or without a Python exception: the content is not known. */
+/* All of these return 0, or -1 with or without a Python exception: content unknown. */
 
 /* Tokens -------------------------------------------------------------------------------------- */
 
@@ -234,7 +234,7 @@ static int put_dict(struct object_walk *w, PyObject *dict, unsigned token)
     return r;
 }
 
-/* In the order in which it is pickled, too. */
+/* In the order of pickling, too. */
 static int put_set(struct object_walk *w, PyObject *set, unsigned token)
 {
     PyObject *items = PyObject_GetIter(set);
@@ -244,7 +244,7 @@ static int put_set(struct object_walk *w, PyObject *set, unsigned token)
     put_token(w, token, (uint64_t)PySet_Size(set));
     while (r == 0 && (item = PyIter_Next(items)) != NULL) {
         r = push(w, item);
-        Py_DECREF(item); /* the set has it */
+        Py_DECREF(item); /* the set holds it */
     }
     Py_XDECREF(items);
     return r < 0 || PyErr_Occurred() != NULL ? -1 : 0;
@@ -254,7 +254,8 @@ static const struct shape {
     PyTypeObject *type;
     int (*put)(struct object_walk *w, PyObject *thing, unsigned token);
     unsigned traits;
-    Py_ssize_t large; /* length from which on they are told apart; 0 = never. state.py: SIZED */
+    /* length from which they are distinguished by identity; 0 = never. state.py: SIZED */
+    Py_ssize_t large;
 } shapes[] = {
     {&PyUnicode_Type, put_text, MET | STRONG, SEGMENT},
     {&PyLong_Type, put_int, 0, 0},
@@ -332,7 +333,7 @@ static int links_add(PyObject *links, uint32_t number)
     return r;
 }
 
-/* 1 = it was met before, and needs no more tokens. */
+/* 1 = met before; it needs no further tokens. */
 static int meet(struct object_walk *w, PyObject *thing, unsigned traits, const struct shape *shape)
 {
     const uint32_t place = w->places++;
@@ -359,7 +360,7 @@ static int meet(struct object_walk *w, PyObject *thing, unsigned traits, const s
         }
         w->last_link = entry->walk;
         if (all.is_whole[entry->walk]) {
-            return 1; /* what it leads to is linked there */
+            return 1; /* its parts are linked there */
         }
     }
     all.used += entry->thing == NULL ? 1 : 0;
@@ -404,7 +405,7 @@ static int put_object(struct object_walk *w, PyObject *thing)
     name = PyUnicode_FromString("__dict__");
     attributes = name == NULL ? NULL : PyObject_GenericGetAttr(thing, name);
     r = attributes == NULL ? -1 : push(w, attributes);
-    Py_XDECREF(attributes); /* the object has it */
+    Py_XDECREF(attributes); /* the object holds it */
     Py_XDECREF(name);
     return r;
 }
@@ -524,7 +525,7 @@ PyObject *snp_content(PyObject *self, PyObject *args)
     return answer;
 }
 
-/* What is told beforehand, and asked afterwards ------------------------------------------------ */
+/* Interface: calls before and after walks ------------------------------------------------ */
 
 PyObject *snp_content_refuse(PyObject *self, PyObject *ids)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a variable holds, as a hash: it is the same as long as pickling would write the same.
- * Nothing of the session runs meanwhile: only the interpreter's own types are looked into, and
- * attributes of classes that were allowed.
+ * The content of a variable as a hash: it is the same as long as pickling would write the same
+ * bytes. No code of the session runs: only built-in types are inspected, and attributes of allowed
+ * classes.
  */
 #ifndef SNP_GUEST_MODULE_CONTENT_H
 #define SNP_GUEST_MODULE_CONTENT_H

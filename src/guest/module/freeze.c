@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fork writes the image, so that the template goes on. Its tables and its stack lie in memory
- * that it shares with nobody's image: what is written must not change meanwhile.
+ * A fork writes the image, so that the template can continue. The fork's tables and stack lie in
+ * separate memory, outside the image: the written memory must not change.
  *
- * Pages of a file that were never written are not in the image; the file is mapped again.
+ * Unwritten pages of a file are not in the image; the file is mapped again.
  */
 #include "guest/module/freeze.h"
 
@@ -36,7 +36,7 @@ enum {
     STACK_BYTES = 256 << 10,
     PAGE = 4096,
     LARGE = 2 << 20,
-    WINDOW = LARGE / PAGE, /* pages looked at together */
+    WINDOW = LARGE / PAGE, /* pages inspected together */
     FDS_LOOKED_AT = 256,
     GIVEN_FDS = 4, /* of a zygote: standard streams, control socket */
     ETC_MAX = 1 << 20,
@@ -47,15 +47,18 @@ enum {
     GRAIN_NS = 20000000, /* two ticks: the kernel's timestamps lag behind the clock */
     SEQUENCES_LEN = 32,
     SEQUENCES_FLAG_END = 1,
-    SEQUENCES_MARK = 0x53053053, /* of the C library, for x86-64 */
+    SEQUENCES_MARK = 0x53053053, /* the C library's, for x86-64 */
     SIGNAL_SET = 8,
 };
 
-/* The C library's area for restartable sequences, from the thread's base; not there before 2.35. */
+/*
+ * Offset of the C library's area for restartable sequences from the thread's base; missing before
+ * 2.35.
+ */
 extern const ptrdiff_t sequences_at __asm__("__rseq_offset") __attribute__((weak));
 extern const unsigned int sequences_used __asm__("__rseq_size") __attribute__((weak));
 
-/* In memory of its own. */
+/* Allocated separately, outside the image. */
 struct writer {
     const struct snp_template_image_source *source;
     int fd;
@@ -95,7 +98,7 @@ static bool is_before(const struct timespec *stamp, const struct timespec *began
            (stamp->tv_sec == s && stamp->tv_nsec < (ns < 0 ? ns + NS_PER_S : ns));
 }
 
-/* What was changed while it was loaded might be in memory as it was before. */
+/* Record a file's state. If it changed while it was loaded, memory may hold the old content. */
 static bool note_stat(const struct writer *w,
                       const struct stat *st,
                       struct snp_template_image_file *file)
@@ -111,7 +114,7 @@ static bool note_stat(const struct writer *w,
     return is_before(&st->st_mtim, began) && (is_folder || is_before(&st->st_ctim, began));
 }
 
-/* Of /etc the template has copies. */
+/* Record content: the template has copies of /etc. */
 static bool note_content(struct writer *w, const char *path, struct snp_template_image_file *file)
 {
     snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -122,7 +125,7 @@ static bool note_content(struct writer *w, const char *path, struct snp_template
     return n >= 0;
 }
 
-/* The number of a file in the table; -1: it cannot be in an image. */
+/* Index of a file in the table; -1: it cannot be in an image. */
 static int64_t add_file(struct writer *w, const char *path, size_t len, bool is_mapped)
 {
     struct snp_template_image *image = &w->image;
@@ -176,7 +179,7 @@ static bool is_ours(const struct writer *w, const struct snp_map *map)
     return map->start == (uintptr_t)w;
 }
 
-/* "[vdso]\n" and its data, of which kernels have several. */
+/* "[vdso]\n" and its data; some kernels have several mappings of it. */
 static bool is_kernel(const char *name)
 {
     return strncmp(name, "[vdso]", 6) == 0 || strncmp(name, "[vvar", 5) == 0;
@@ -189,7 +192,7 @@ static bool note_map(struct writer *w, const struct snp_map *map)
     int64_t file = 0;
 
     if (map->start >> 47U != 0) {
-        return true; /* [vsyscall], which is everywhere */
+        return true; /* [vsyscall], the same in every process */
     }
     if (w->image.n_maps == SNP_TEMPLATE_IMAGE_MAPS_MAX || (map->name[0] != '\0' && end == NULL)) {
         return false;
@@ -264,7 +267,7 @@ static void add_large(struct writer *w, uint64_t at)
     }
 }
 
-/* The pages from start to end, which lie in one large page. */
+/* Record the pages from start to end, which are within one huge page. */
 static bool note_pages(struct writer *w,
                        struct snp_template_image_map *map,
                        uint64_t start,
@@ -409,7 +412,7 @@ static bool note_process(struct writer *w)
 
 /* Writing ---------------------------------------------------------------------------------- */
 
-/* Not by write(), which notes in memory that the thread may be cancelled while it waits. */
+/* Not by write(), which records a cancellation point in memory while it waits. */
 static bool send_bytes(const struct writer *w, const void *bytes, size_t len)
 {
     size_t sent = 0;
@@ -478,7 +481,7 @@ static bool note_pagemap(struct writer *w)
     return w->pages_fd >= 0 && note_runs(w) && close(w->pages_fd) == 0;
 }
 
-/* A module may have confined its own process: one that is thawed would not be. */
+/* A module may have installed a seccomp filter, which a thawed process would lack. */
 static bool check_filters(struct writer *w)
 {
     snp_template_image_settings_now(&w->settings);
@@ -495,14 +498,14 @@ static bool check_limits(struct writer *w)
     return memcmp(w->settings.limits, w->source->began->limits, sizeof(w->settings.limits)) == 0;
 }
 
-/* What guest/thaw would refuse: code of the kernel that was moved, for one. */
+/* Refuse tables that guest/thaw would refuse, e.g. with moved kernel code. */
 static bool check_tables(struct writer *w)
 {
     return snp_template_image_tables_fit(&(struct snp_template_image_tables){
         .image = &w->image, .maps = w->maps, .runs = w->runs, .files = w->files, .text = w->text});
 }
 
-/* The copy. */
+/* The main function of the copy. */
 static int copy_main(void *arg)
 {
     static const struct {
@@ -524,7 +527,7 @@ static int copy_main(void *arg)
     for (size_t i = 0; i < w->n_hidden; i++) {
         (void)munmap(w->hidden[i].iov_base, w->hidden[i].iov_len);
     }
-    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* or /proc/self is not ours */
+    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* or /proc/self is not accessible */
     (void)prctl(PR_SET_NAME, "image", 0, 0, 0);
     for (size_t i = 0; i < SNP_ARRAY_LEN(steps); i++) {
         if (!steps[i].run(w)) {
@@ -552,7 +555,7 @@ static long count_filters(void)
 /* The start time of this process, before it loaded anything; 1970 if unknown. */
 static struct timespec process_start(void)
 {
-    __u64 ticks = 0; /* since the machine's start */
+    __u64 ticks = 0; /* since boot */
     struct timespec now = {0};
     struct timespec up = {0};
     int64_t ns;
@@ -594,7 +597,7 @@ void snp_template_image_send(const struct snp_template_image_source *source,
     w->hidden = hidden;
     w->n_hidden = n_hidden;
     (void)prctl(PR_GET_TID_ADDRESS, &w->image.thread_number, 0, 0, 0);
-    /* The thawed process needs what is above on this stack, and may use what is below. */
+    /* The thawed process needs this stack above here, and may use the part below. */
     w->image.stack = (uintptr_t)__builtin_frame_address(0) / 64 * 64;
     (void)clone(copy_main, w->stack + STACK_BYTES, SIGCHLD, w);
     (void)munmap(w, sizeof(*w));

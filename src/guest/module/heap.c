@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gathering: private memory of no file, in the units for which the kernel has large pages,
- * where most of such a unit is in use. So that there are many such units, arenas lie side by
- * side in a block; they are of different sizes in different interpreters, and few are given back.
- * What was is not mapped anew: the block stays ours (hot.h).
+ * Collapses private anonymous memory into huge pages, where most of a huge page is in use. To get
+ * many such pages, arenas are placed side by side in a block; their sizes differ between
+ * interpreters, and few are freed. Older memory is not moved; the block is never unmapped (hot.h).
  */
 #include "guest/module/heap.h"
 
@@ -20,24 +19,24 @@
 
 enum {
     BLOCK_BYTES = 256 << 20,
-    SPARE_BYTES = 8 << 20, /* of it, for the first arenas of forks */
+    SPARE_BYTES = 8 << 20, /* of the block, for the first arenas of forks */
     LARGE_MAX = 4 << 20,
     EARLY_MAX = 16,
-    GATHERED_MAX = 256, /* large pages */
-    PAGES_MAX = 512,    /* small pages that make a large one, on the processors we know */
+    GATHERED_MAX = 256, /* huge pages */
+    PAGES_MAX = 512,    /* small pages of a huge page, on supported processors */
 };
 
-/* Where arenas lie; start is NULL where there is none. */
+/* The block of arenas; start is NULL if there is none. */
 static struct block {
     char *start;
     size_t used;
     size_t len;
-    /* What the interpreter had before: arenas, mostly. */
+    /* Memory from before the block: arenas, mostly. */
     struct snp_map early[EARLY_MAX];
     size_t n_early;
 } block;
 
-/* A table of pages fills a page: a large page is what it describes. */
+/* A page table fills a page; a huge page is the memory that it maps. */
 static size_t large_page(void)
 {
     const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
@@ -45,7 +44,7 @@ static size_t large_page(void)
     return page_size / sizeof(uint64_t) * page_size;
 }
 
-/* Most of its small pages are there. */
+/* Are most of its small pages present? */
 static bool is_in_use(const struct snp_maps *maps, uintptr_t start, size_t n)
 {
     uint64_t entries[PAGES_MAX];
@@ -60,7 +59,7 @@ static bool is_in_use(const struct snp_maps *maps, uintptr_t start, size_t n)
     return there > n / 2;
 }
 
-/* One large page in the place of many small ones, where there can be one. */
+/* Replace small pages with huge ones, where possible. */
 static void gather(void)
 {
     const size_t large = large_page();
@@ -117,7 +116,7 @@ void snp_heap_begin(void)
     start = at + (large - (uintptr_t)at % large) % large;
     (void)munmap(at, (size_t)(start - at));
     (void)munmap(start + BLOCK_BYTES, large - (size_t)(start - at));
-    (void)madvise(start, BLOCK_BYTES, MADV_HUGEPAGE); /* EINVAL: there are none */
+    (void)madvise(start, BLOCK_BYTES, MADV_HUGEPAGE); /* EINVAL: no huge pages */
     block = (struct block){.start = start, .len = BLOCK_BYTES};
     note_early();
 }
@@ -158,12 +157,12 @@ void snp_heap_end(void)
     size_t kept;
 
     if (block.start == NULL) {
-        return; /* the kernel's large pages are too large */
+        return; /* the kernel's huge pages are too large */
     }
     kept = (block.used + large - 1) / large * large + SPARE_BYTES;
     kept = kept < block.len ? kept : block.len;
     (void)munmap(block.start + kept, block.len - kept);
     block.len = kept;
     gather();
-    (void)madvise(block.start, kept, MADV_NOHUGEPAGE); /* what forks write gets small ones */
+    (void)madvise(block.start, kept, MADV_NOHUGEPAGE); /* memory for forks stays in small pages */
 }

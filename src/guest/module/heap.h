@@ -7,12 +7,11 @@
 #include <stdint.h>
 
 /*
- * For a template, before it is forked. From here to snp_heap_end() snp_heap_arena() has memory
- * that lies together; NULL when there is no more of it, or none at all. What it gave goes back
- * with snp_heap_arena_free(), also after the end; false: it was not from here. The end puts the
- * memory of this process into large pages, as far as there are any (Linux 6.1): a fork then
- * copies one entry where it would copy hundreds, and its end undoes as few. A little of the
- * block is left for the forks' own arenas.
+ * For a template, before it is forked. Until snp_heap_end(), snp_heap_arena() returns memory from
+ * one block; NULL if that is full or missing. Free it with snp_heap_arena_free(), also after the
+ * end; false: it is not of the block. The end puts the memory of this process into huge pages, if
+ * available (Linux 6.1): a fork then copies one page table entry instead of hundreds, and undoes as
+ * few at its end. Some of the block is left for arenas of forks.
  */
 void snp_heap_begin(void);
 void *snp_heap_arena(size_t n);
@@ -20,8 +19,8 @@ bool snp_heap_arena_free(void *arena, size_t n);
 void snp_heap_end(void);
 
 /*
- * Whether an address lies in that block, or in what was the interpreter's own memory before it.
- * Arenas there are not unmapped when they are given back.
+ * Is the address in that block, or in the interpreter's memory from before it? Arenas there are not
+ * unmapped when they are freed.
  */
 bool snp_heap_has(uintptr_t address);
 

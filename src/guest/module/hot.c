@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Only in memory that is never anything else: the stack, the program's own variables, and
- * what the interpreter had before it was forked (heap.h). If the code unmaps a part of that, and
- * maps a shared file in its place, that file may seem written; its bytes stay.
+ * Limited to memory that keeps its purpose: the stack, the program's variables, and the
+ * interpreter's memory from before the fork (heap.h). If the code unmaps a part of it, and maps a
+ * shared file there, that file may appear written; its bytes stay the same.
  *
- * To learn takes as long as a few cells, so it is done with the third fork (before the first
- * all is shared with the template), and then after ever more of them.
+ * Learning takes as long as a few cells, so it is done at the third fork (before the first,
+ * everything is shared with the template), and then at increasing intervals.
  */
 #include "guest/module/hot.h"
 
@@ -25,8 +25,8 @@
 
 enum {
     RUNS_MAX = 512,
-    PAGES_MAX = 1024, /* of all runs */
-    WINDOW = 512,     /* entries read at once */
+    PAGES_MAX = 1024, /* in all runs */
+    WINDOW = 512,     /* entries read together */
     LOOK_BYTES_MAX = 64 << 20,
     LOOKS_APART_MAX = 256, /* forks */
 };
@@ -41,7 +41,7 @@ static struct hot {
     size_t n;
     size_t n_pages;
     uint64_t forks;
-    uint64_t next_look; /* the number of that fork */
+    uint64_t next_look; /* number of the fork at which to learn next */
 } hot = {.next_look = 3};
 
 static void add_page(uintptr_t at, size_t page_size)
@@ -61,7 +61,7 @@ static void add_page(uintptr_t at, size_t page_size)
     hot.n_pages++;
 }
 
-/* Pages that only we have: we have written them since the last fork. */
+/* Find pages that only we map: they were written since the last fork. */
 static void look_at(const struct snp_maps *maps, uintptr_t start, uintptr_t end, size_t page_size)
 {
     const uint64_t what = SNP_PAGE_PRESENT | SNP_PAGE_OWN | SNP_PAGE_SHARED;
@@ -96,7 +96,7 @@ void snp_hot_look(void)
     hot.n = hot.n_pages = 0;
     snp_maps_open(&maps);
     while (snp_maps_next(&maps, &map)) {
-        /* The first that has a file and is written is the program's. */
+        /* The first writable mapping of a file is the program's. */
         bool is_program = map.is_private && map.has_file && !has_program;
 
         has_program = has_program || is_program;
@@ -109,7 +109,7 @@ void snp_hot_look(void)
     snp_maps_close(&maps);
 }
 
-/* No other thread could unmap a page while it is read. */
+/* With other threads, a page could be unmapped while it is read. */
 static bool is_alone(void)
 {
     struct stat st;
@@ -124,11 +124,11 @@ void snp_hot_touch(void)
 
     for (size_t i = 0; i < hot.n; i++) {
         const struct page_range *run = &hot.runs[i];
-        /* What is not there any more need not be copied. */
+        /* Skip unmapped runs. */
         bool is_there = snp_maps_advise(run->start, run->n * page_size, MADV_POPULATE_WRITE) == 0;
 
         /*
-         * Under a hypervisor with page tables of its own the first touch costs as much as the copy.
+         * Under a hypervisor with shadow page tables, the first access costs as much as the copy.
          */
         for (size_t k = 0; k < run->n && is_there && may_read; k++) {
             const volatile char *page;

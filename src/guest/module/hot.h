@@ -3,13 +3,13 @@
 #define SNP_GUEST_MODULE_HOT_H
 
 /*
- * After a fork each page a process writes is first copied, a page fault each. What an
- * interpreter writes in every cell are the same pages, a few hundred, wherever they lie. Copied
- * ahead, between cells, they do not cost the next one its time.
+ * After a fork, the first write to each page copies it, with a page fault. An interpreter writes
+ * the same few hundred scattered pages in every cell. Copying them in advance, between cells, saves
+ * that time in the next cell.
  *
- * look: before a fork; learns, now and then, which pages were written since the one before. touch:
- * after it, in the process that goes on; copies them, and reads each once. Nothing of the code's
- * own large memory is among them. Both do nothing where the kernel cannot (before Linux 5.14).
+ * look: before a fork; sometimes learns which pages were written since the previous one. touch:
+ * after it, in the continuing process; copies these pages, and reads each once. The code's large
+ * objects are not included. Both do nothing on unsupported kernels (before Linux 5.14).
  */
 void snp_hot_look(void);
 void snp_hot_touch(void);

@@ -3,20 +3,21 @@
 #define SNP_GUEST_MODULE_IMAGE_H
 
 /*
- * An interpreter's memory as it differs from that of another fork of the same template. Each of the
- * two takes two pipes from a socket, to read from and to write to; the supervisor moves bytes
- * between them:
+ * The memory of an interpreter (the origin), as its difference from another fork of the same
+ * template (the target). Each of the two receives two pipes over a socket, to read from and to
+ * write to; the supervisor relays between them:
  *
- *   the other   tells what it has: mappings, pages of its own, and then a hash of each
- *   the one     hashes the same pages meanwhile, and writes what the other has not
+ *   the target  lists its memory: mappings, its private pages, and then a hash of each
+ *   the origin  hashes the same pages at the same time, and writes those that the target lacks
  *               (snp_image_freeze)
- *   the other   takes that in and goes on where the one stood (snp_image_thaw)
+ *   the target  restores them and continues where the origin stopped (snp_image_thaw)
  *
- * An image at rest is all that a process has, as items of a checkpoint. Who takes it in is a fork
- * of the same template, or of one that was thawed from the image of that: at the same addresses.
+ * An image at rest contains all memory of a process, as items of a checkpoint. It can be restored
+ * by a fork of the same template, or of one thawed from that template's image: at the same
+ * addresses.
  *
- * Both are whole processes of one thread. Nothing is believed of the image but its form: whoever
- * forges one gets what his code could have done to its own memory.
+ * Both are whole processes with one thread. Only the form of an image is verified: a forged one
+ * gains nothing that its code could not have done to its own memory.
  */
 
 #include <setjmp.h>
@@ -31,31 +32,31 @@ enum {
     SNP_IMAGE_WHY_MAX = 200,
 };
 
-/* Of an image at rest, which goes into a pipe. */
+/* For an image at rest, written to a pipe. */
 struct snp_image_rest {
-    const char *known; /* keys of items that need not be written again, one a line */
-    uint32_t *n_items; /* that were written */
+    const char *known; /* keys of items to omit, one a line */
+    uint32_t *n_items; /* number of items written */
 };
 
-/* What is to be gone on with, in the process that became the one. */
+/* The descriptors of the target, for the restored interpreter. */
 struct snp_image_given {
     int stream_fd;
-    uint32_t id; /* of the order that it answers */
+    uint32_t id; /* of the request to answer */
 };
 
 /*
- * Once, before the first fork: what forks of this template know each other by. is_new: where all
- * lies is new, too; else it lies where it did in the template whose image this one was thawed from.
+ * Call once, before the first fork: sets the identity shared by forks of this template. is_new: the
+ * addresses are new, too; else they equal those of the template whose image was thawed.
  */
 void snp_image_mark(bool is_new);
 
-/* Note the resource limits of the sandbox; called when its set-up is complete. */
+/* Record the resource limits of the sandbox; called at the end of its set-up. */
 void snp_image_opened(void);
 
 /*
- * rest: NULL = to the other, by the pipes that come on the socket fd. Returns 0 once it is written;
- * -1, and why not ("" = the other says it); and 1, with *ret, in the process that took it in. There
- * -1 means that it is of no use.
+ * rest: NULL = to the target, over the pipes from the socket fd. Returns 0 once it is written; -1
+ * with the reason ("" = the target reports it); and 1, with *ret, in the process that has restored
+ * it. There -1 means that it is unusable.
  */
 int snp_image_freeze(int fd,
                      const struct snp_image_rest *rest,
@@ -63,8 +64,8 @@ int snp_image_freeze(int fd,
                      char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
 
 /*
- * Returns only if it cannot be done, and why; then nothing has changed. is_rest: fd is a pipe, of
- * one at rest.
+ * Returns only on failure, with the reason; then nothing has changed. is_rest: fd is a pipe with an
+ * image at rest.
  */
 void snp_image_thaw(int fd,
                     bool is_rest,

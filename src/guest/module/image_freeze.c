@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one that is copied, which is a copy itself and ends when it has written: from its setjmp on
- * nothing of it changes but the stack below and what the C library keeps of an error.
+ * The origin: a copy that ends after writing. From its setjmp on nothing in it changes except the
+ * stack below and the C library's error state.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,26 +21,26 @@
 #define PAGE UINT64_C(4096)
 
 enum {
-    BATCH = 1024,    /* parts of one write */
-    RED_ZONE = 4096, /* below the stack pointer, what may still count */
+    BATCH = 1024,    /* parts per write */
+    RED_ZONE = 4096, /* below the stack pointer, where data may still be in use */
     SIGNALS = 64,
 };
 
-/* What the other has told, and what we have. */
+/* The target's list, and our memory. */
 struct freezing {
     struct snp_image_room *theirs;
     struct snp_image_room *ours;
-    const struct snp_image_vma *vma;   /* that is looked at */
-    const struct snp_image_vma *same;  /* theirs, where it starts or later; NULL = none */
+    const struct snp_image_vma *vma;   /* the current one */
+    const struct snp_image_vma *same;  /* theirs, at its start or later; NULL = none */
     uint64_t next_page;                /* of theirs */
-    uint64_t n_hashes;                 /* of theirs, that have come */
-    const struct snp_image_rest *rest; /* NULL = there is another */
+    uint64_t n_hashes;                 /* of theirs, received so far */
+    const struct snp_image_rest *rest; /* NULL = to a target */
     int fd;
-    int in_fd; /* from the other */
+    int in_fd; /* from the target */
     char *why;
 };
 
-/* Telling -------------------------------------------------------------------------------------- */
+/* Listing -------------------------------------------------------------------------------------- */
 
 static int tell_page(void *data, uint64_t at, uint64_t n_own)
 {
@@ -57,7 +57,7 @@ static int tell_page(void *data, uint64_t at, uint64_t n_own)
     return 0;
 }
 
-/* In pieces: the other side compares them as they come. */
+/* In pieces: the peer compares them as they arrive. */
 static int tell_hashes(int fd, struct snp_image_room *room)
 {
     const uint64_t n = room->head.n_pages;
@@ -119,7 +119,7 @@ static int read_theirs(struct freezing *f)
         snp_image_get(fd, head->paths_len, 1, sizeof(room->paths), room->paths) < 0 ||
         snp_image_get(fd, head->n_pages, sizeof(room->pages[0]), SNP_IMAGE_PAGES_MAX, room->pages) <
             0) {
-        return -1; /* it says why */
+        return -1; /* it reports the reason */
     }
     if (memcmp(head->template_id, f->ours->head.template_id, sizeof(head->template_id)) != 0) {
         return snp_image_fail(f->why, "the template was replaced since the session began");
@@ -147,7 +147,7 @@ static int add_run(struct freezing *f, uint64_t at, bool is_drop)
     return 0;
 }
 
-/* The hashes of theirs that come next. */
+/* Read their next hashes. */
 static int read_hashes(struct freezing *f)
 {
     const uint64_t left = f->theirs->head.n_pages - f->n_hashes;
@@ -162,8 +162,8 @@ static int read_hashes(struct freezing *f)
 }
 
 /*
- * Is the page as the next of theirs? Ours is hashed before theirs is waited for. 0 or 1;
- * -1 = cannot be told.
+ * Does the page equal the next of theirs? Ours is hashed before theirs is awaited. 0 or 1; -1 =
+ * unknown.
  */
 static int is_page_same(struct freezing *f, uint64_t at, uint64_t n_own)
 {
@@ -175,7 +175,7 @@ static int is_page_same(struct freezing *f, uint64_t at, uint64_t n_own)
     return f->theirs->hashes[f->next_page] == hash ? 1 : 0;
 }
 
-/* Who has no page there finds one like this. */
+/* A missing page reads as zeros, like this one. */
 static bool is_zero_anyway(struct freezing *f, uint64_t at, uint64_t n_own)
 {
     const char *page;
@@ -187,7 +187,7 @@ static bool is_zero_anyway(struct freezing *f, uint64_t at, uint64_t n_own)
     return *page == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
 }
 
-/* Pages come in order, so theirs do. */
+/* Pages are visited in order, like theirs. */
 static int freeze_page(void *data, uint64_t at, uint64_t n_own)
 {
     struct freezing *f = data;
@@ -221,7 +221,7 @@ static int freeze_page(void *data, uint64_t at, uint64_t n_own)
     if (f->vma->kind == SNP_IMAGE_FILE && (f->vma->prot & PROT_EXEC) != 0 && !is_theirs) {
         return snp_image_fail(f->why, "the session has changed the code of a library");
     }
-    /* Of the stack, the other goes on using what it has told. */
+    /* The target keeps changing its stack after listing it. */
     is_equal = is_theirs && f->vma->kind != SNP_IMAGE_STACK ? is_page_same(f, at, n_own) : 0;
     if (is_equal != 0) {
         return is_equal < 0 ? -1 : 0;
@@ -229,9 +229,7 @@ static int freeze_page(void *data, uint64_t at, uint64_t n_own)
     return add_run(f, at, false);
 }
 
-/*
- * By way of what the kernel reads of it: the bytes of one run, after those that are used already.
- */
+/* Copy the bytes of one run through the view, after those already used. */
 static int write_beside(int fd,
                         struct snp_image_view *view,
                         const struct snp_image_run *run,
@@ -267,7 +265,7 @@ static int write_all_beside(int fd, struct snp_image_room *room)
     return r == 0 ? snp_image_put(fd, room->view.bytes, used) : r;
 }
 
-/* Straight from where they are. */
+/* Write directly from memory. */
 static int write_runs(int fd, const struct snp_image_room *room)
 {
     struct iovec parts[BATCH];
@@ -291,7 +289,7 @@ static int write_runs(int fd, const struct snp_image_room *room)
     return 0;
 }
 
-/* A mapping that no call of ours could make again must be there already. */
+/* A mapping that only the kernel can make must already exist in the target. */
 static int check_apart(const struct freezing *f)
 {
     const struct snp_image_room *theirs = f->theirs;
@@ -319,7 +317,7 @@ static int write_image(int fd, struct snp_image_room *room)
                                 : write_runs(fd, room);
 }
 
-/* The kernel's part, which the other asks for again. */
+/* Save the kernel's state, which the target restores. */
 static void keep_kernel(struct snp_image_kernel *kernel)
 {
     const mode_t mask = umask(0);
@@ -425,7 +423,8 @@ static int look_and_write(struct freezing *f)
                        : snp_image_fail(why, "the kernel does not tell which pages a process has");
         }
     }
-    while (f->n_hashes < f->theirs->head.n_pages) { /* it takes nothing before all are told */
+    /* it reads nothing before all hashes are sent */
+    while (f->n_hashes < f->theirs->head.n_pages) {
         SNP_TRY(read_hashes(f));
     }
     return rest == NULL ? write_image(f->fd, f->ours)
@@ -451,7 +450,7 @@ static __attribute__((noinline)) int write_self(int fd,
     return r;
 }
 
-/* They are of no use any more, and would be taken for the session's. */
+/* Free them: they would be taken for memory of the session. */
 static void leave_rooms(void)
 {
     struct snp_image_leftovers left = {.n_files = 0};

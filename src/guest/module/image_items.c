@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An image at rest, as items of a checkpoint: first its tables, then its pages, a window of
- * addresses in each item, so that what did not change since the image before has the same key.
- * Nothing of the interpreter's is used or changed meanwhile.
+ * An image at rest, as items of a checkpoint: its tables first, then its pages, one item for each
+ * window of addresses, so that unchanged parts keep their keys. Nothing of the interpreter is used
+ * or changed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #define WINDOW (UINT64_C(1) << 20)
 
 enum {
-    PARTS_MAX = 1 + (1 << 20) / 4096, /* of an item: its head, and one for each page at most */
+    PARTS_MAX = 1 + (1 << 20) / 4096, /* of an item: its head, and at most one for each page */
     FRAME = 16,
     FRAME_ITEM = 80,
     HEAD_MAX = 200,
@@ -76,7 +76,7 @@ static void name_content(const struct items *items, char key[KEY_MAX])
                    (unsigned long long)hash.low64);
 }
 
-/* What was gathered, in one frame. */
+/* Write the collected parts in one frame. */
 static int put_item(struct items *items)
 {
     char key[KEY_MAX];
@@ -125,7 +125,7 @@ static int add(struct items *items, const void *bytes, size_t len)
     return 0;
 }
 
-/* An item ends where a window does. */
+/* Add a run, ending items at window boundaries. */
 static int add_run(struct items *items, const struct snp_image_run *run, uint64_t *window)
 {
     for (uint64_t at = run->at; at < run->at + run->len;) {

@@ -23,9 +23,9 @@
 #define ADDRESS_MAX (UINT64_C(1) << 48)
 
 enum {
-    WINDOW = 512,    /* entries of pages read at once */
+    WINDOW = 512,    /* page entries read together */
     LOOKS_APART = 8, /* pages */
-    SLOW_LOOKS = 8,  /* more of them than were not */
+    SLOW_LOOKS = 8,  /* slow ones beyond the fast ones */
     SLOW_NS = 2500,
 };
 
@@ -132,7 +132,7 @@ static uint64_t take_number(const char **at)
     return number;
 }
 
-/* Neighbours are mostly of one file. */
+/* Neighbouring mappings mostly share a file. */
 static int look_at_file(struct snp_image_room *room,
                         struct snp_image_vma *vma,
                         const char *path,
@@ -149,7 +149,7 @@ static int look_at_file(struct snp_image_room *room,
         memcpy(vma->named, last->named, sizeof(vma->named));
         return 0;
     }
-    if (stat(path, &st) < 0) { /* deleted: of no matter if both have it mapped */
+    if (stat(path, &st) < 0) { /* deleted: irrelevant if both map it */
         memset(&st, 0, sizeof(st));
     }
     if (head->paths_len + len > sizeof(room->paths) || len > SNP_IMAGE_PATH_MAX) {
@@ -226,7 +226,7 @@ static int read_line(struct snp_image_room *room,
     return look_at_file(room, ret, at, why);
 }
 
-/* Its length, or -1. */
+/* Returns its length, or -1. */
 static ssize_t read_list(struct snp_image_room *room, const char *path)
 {
     char *text = room->list;
@@ -255,14 +255,14 @@ static uint64_t count_filters(struct snp_image_room *room)
     return take_number(&at);
 }
 
-/* What begins where a room does: we could not have had it were there anything else. */
+/* A mapping at the start of a room: rooms never replace another mapping. */
 static bool is_own_room(const struct snp_image_vma *vma)
 {
     return snp_image_is_room(vma->start, vma->end) &&
            (vma->start - SNP_IMAGE_PLACE) % SNP_IMAGE_ROOM_BYTES == 0;
 }
 
-/* "VmFlags: rd wr mr mw me wf ": of the mapping before. */
+/* "VmFlags: rd wr mr mw me wf ": of the previous mapping. */
 static void read_flags(struct snp_image_vma *last, const char *line)
 {
     static const char name[] = "VmFlags:";
@@ -384,7 +384,7 @@ int snp_image_each_page(int page_fd,
     return 0;
 }
 
-/* What is in them ------------------------------------------------------------------------------ */
+/* Contents ------------------------------------------------------------------------------ */
 
 static uint64_t now_ns(void)
 {

@@ -3,9 +3,8 @@
 #define SNP_GUEST_MODULE_IMAGE_PARTS_H
 
 /*
- * What lies in an image, and how a process sees its own memory for it. All of it in memory of its
- * own (struct snp_image_room), which is in no image: nothing of the interpreter's is
- * used meanwhile.
+ * Parts of an image, and a process's view of its memory. It all lies in separate memory (struct
+ * snp_image_room), which is in no image: nothing of the interpreter is used.
  */
 
 #include <setjmp.h>
@@ -23,18 +22,18 @@ enum {
     SNP_IMAGE_VMAS_MAX = 4096,
     SNP_IMAGE_RUNS_MAX = 65536,
     SNP_IMAGE_PAGES_MAX = 1 << 18, /* hashed: 1 GiB */
-    SNP_IMAGE_HASHES = 512,        /* told at once: the other side looks at as many meanwhile */
+    SNP_IMAGE_HASHES = 512,        /* sent together, while the peer compares as many */
     SNP_IMAGE_PATHS_MAX = 512 << 10,
     SNP_IMAGE_PATH_MAX = 4096,
-    SNP_IMAGE_FILES_MAX = 256,     /* mapped anew */
-    SNP_IMAGE_RUN_MAX = 256 << 20, /* bytes of one */
+    SNP_IMAGE_FILES_MAX = 256,     /* to map again */
+    SNP_IMAGE_RUN_MAX = 256 << 20, /* bytes of a run */
     SNP_IMAGE_LIST_MAX = 8 << 20,  /* bytes of /proc/self/smaps */
     SNP_IMAGE_KERNEL_MAX = 64,
-    SNP_IMAGE_BESIDE = 128 << 10, /* bytes read at once: they stay in the cache */
+    SNP_IMAGE_BESIDE = 128 << 10, /* bytes read together: they stay in the cache */
     SNP_IMAGE_BESIDE_MAX = 1 << 20,
 };
 
-/* Where all of this lies, which no image can have: far from what the kernel would choose. */
+/* Addresses of rooms, outside every image: far from those that the kernel chooses. */
 #define SNP_IMAGE_PLACE      UINT64_C(0x10000000000)
 #define SNP_IMAGE_ROOM_BYTES (UINT64_C(64) << 20)
 enum {
@@ -51,55 +50,54 @@ enum snp_image_kind {
     SNP_IMAGE_HEAP,
     SNP_IMAGE_STACK,
     SNP_IMAGE_FILE,
-    SNP_IMAGE_KERNEL, /* the vdso and what belongs to it */
+    SNP_IMAGE_KERNEL, /* the vdso and its data */
     SNP_IMAGE_KINDS_N,
 };
 
 struct snp_image_vma {
     uint64_t start;
     uint64_t end;
-    uint64_t offset;    /* in its file */
-    uint64_t mapped[2]; /* its device and number, as the list of mappings has them */
-    uint64_t named[3];  /* device, number and time of change of what its path leads to */
+    uint64_t offset;    /* in the file */
+    uint64_t mapped[2]; /* device and inode in the list of mappings */
+    uint64_t named[3];  /* device, inode and change time of the file at its path */
     uint32_t kind;
     uint32_t prot;
-    uint32_t path;          /* where its path begins, of files */
-    uint32_t is_shared;     /* with the file, which is only read */
-    uint32_t is_kept_apart; /* not as it is in a child, or it grows: only the kernel can make one */
+    uint32_t path;          /* of files: offset of the path */
+    uint32_t is_shared;     /* with the file, read-only */
+    uint32_t is_kept_apart; /* differs in a child, or grows: only the kernel can make it */
 };
 
 struct snp_image_run {
     uint64_t at;
     uint64_t len;
-    uint64_t is_drop; /* the other has pages here, we have none: as the mapping was at first */
+    uint64_t is_drop; /* the target has pages here, we have none: restore the initial state */
 };
 
-/* What comes first from each side; then the parts, in this order, and the pages of the runs. */
+/* The head, sent first by each side; then the parts, in this order, and the pages of the runs. */
 struct snp_image_head {
     uint64_t magic;
     uint8_t template_id[16];
     uint8_t place_id[16];
     uint64_t heap_end;
-    uint64_t stack_low; /* nothing that counts lies below it, on the stack */
-    uint64_t n_filters; /* seccomp */
+    uint64_t stack_low; /* nothing on the stack below it is in use */
+    uint64_t n_filters; /* seccomp filters */
     uint64_t n_vmas;
     uint64_t paths_len;
-    uint64_t n_pages;                  /* told */
+    uint64_t n_pages;                  /* listed */
     uint64_t n_runs;                   /* frozen */
-    char kernel[SNP_IMAGE_KERNEL_MAX]; /* its release */
+    char kernel[SNP_IMAGE_KERNEL_MAX]; /* release */
 };
 
 /*
- * How a process looks at its memory. Of some hypervisors (PVM) a page costs 8 us when a process
- * touches it first, and 1 us if the kernel is asked for it, which is what is done once that
- * is seen.
+ * A process's view of its memory. Under some hypervisors (PVM) the first access to a page takes 8
+ * us, but 1 us if the kernel reads it; once that is measured, the kernel is used.
  */
 struct snp_image_view {
-    int fd; /* its memory as a file; -1 = where it lies */
+    int fd; /* its memory as a file; -1 = read directly */
     bool is_tried;
     unsigned n_looks;
     unsigned n_slow;
-    uint64_t start; /* what bytes are of */
+    uint64_t start; /* address of bytes */
     uint64_t end;
     uint8_t bytes[SNP_IMAGE_BESIDE_MAX] __attribute__((aligned(64)));
 };
@@ -108,14 +106,14 @@ struct snp_image_room {
     struct snp_image_head head;
     struct snp_image_view view;
     struct snp_image_vma vmas[SNP_IMAGE_VMAS_MAX + 1];
-    uint64_t pages[SNP_IMAGE_PAGES_MAX]; /* where they are */
+    uint64_t pages[SNP_IMAGE_PAGES_MAX]; /* their addresses */
     uint64_t hashes[SNP_IMAGE_PAGES_MAX];
     struct snp_image_run runs[SNP_IMAGE_RUNS_MAX];
     char paths[SNP_IMAGE_PATHS_MAX];
     char list[SNP_IMAGE_LIST_MAX]; /* a text of /proc */
 };
 
-/* Of all that happens here, the rest of a process that the kernel has. */
+/* The rest of a process's state: that kept by the kernel. */
 struct snp_image_kernel {
     struct {
         uint64_t words[4];
@@ -126,17 +124,17 @@ struct snp_image_kernel {
     uint32_t umask;
 };
 
-/* What it took to become another, of no use to that one. */
+/* Resources of the transfer, unused by the restored process. */
 struct snp_image_leftovers {
     struct {
         void *at;
         size_t len;
     } rooms[SNP_IMAGE_ROOMS_N];
     size_t n_files;
-    int files[SNP_IMAGE_FILES_MAX + 3]; /* with those that it all goes through */
+    int files[SNP_IMAGE_FILES_MAX + 3]; /* including those of the transfer */
 };
 
-/* One per process, and part of every image of it. */
+/* One for each process, and part of each of its images. */
 struct snp_image_self {
     uint8_t template_id[16];
     uint8_t place_id[16];
@@ -144,7 +142,7 @@ struct snp_image_self {
     struct snp_image_given given;
     struct snp_image_leftovers leftovers;
     struct snp_image_kernel kernel;
-    struct rlimit opened[RLIM_NLIMITS]; /* after the set-up */
+    struct rlimit opened[RLIM_NLIMITS]; /* after set-up */
 };
 extern struct snp_image_self snp_image_self;
 
@@ -153,9 +151,9 @@ int snp_image_fail(char why[SNP_IMAGE_WHY_MAX], const char *form, ...)
 
 void *snp_image_at(uint64_t address);
 
-/* A room at its place; NULL = it cannot be had. */
+/* Map a room at its place; NULL = failed. */
 void *snp_image_room(unsigned which, size_t len);
-/* Does it lie where rooms do? */
+/* Is it at the addresses of rooms? */
 bool snp_image_is_room(uint64_t start, uint64_t end);
 
 void snp_image_clear(struct snp_image_leftovers *left);
@@ -165,50 +163,48 @@ int snp_image_look(struct snp_image_room *room,
                    bool has_flags,
                    char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
 
-/* Would a page that both have, and that is the same in both, be left as it is? */
+/* Is a page that both have, with equal content, left unchanged? */
 bool snp_image_is_same(const struct snp_image_room *a_room,
                        const struct snp_image_vma *a,
                        const struct snp_image_room *b_room,
                        const struct snp_image_vma *b);
 
 /*
- * Called for the pages of a mapping, in order; n_own: so many from here on it has for itself,
- * 0 = not this one.
+ * Call each for the pages of a mapping, in order; n_own: the number of private pages from here on,
+ * 0 = not private.
  */
 int snp_image_each_page(int page_fd,
                         const struct snp_image_vma *vma,
                         int (*each)(void *data, uint64_t at, uint64_t n_own),
                         void *data) SNP_NODISCARD;
 
-/* Learn from a page of its own how slow it is to touch one; most pages are not touched. */
+/* Measure on a private page how slow an access is; most pages are not accessed. */
 void snp_image_try(struct snp_image_view *view, uint64_t at);
 
-/* A page that this process has, of n that it has from there on; until the next is asked for. */
+/* One of n private pages; valid until the next call. */
 const void *snp_image_page(struct snp_image_view *view, uint64_t at, uint64_t n);
 uint64_t snp_image_hash(struct snp_image_view *view, uint64_t at, uint64_t n);
 
-/* Some memory as it is, into bytes of the view; NULL = look where it lies. */
+/* Copy memory into bytes of the view; NULL = read it directly. */
 const void *snp_image_beside(struct snp_image_view *view, uint64_t at, size_t len, size_t offset);
 
-/* Take the pipes to the other from the socket that they came by: to read from, to write to. */
+/* Receive the pipes from the socket: to read from, to write to. */
 int snp_image_receive(int fd, int *ret_in_fd, int *ret_out_fd) SNP_NODISCARD;
 
-/*
- * What a process has, and what the other has to know of it: which pages first, then their hashes.
- */
+/* List our memory for the peer: pages first, then their hashes. */
 int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
 
-/* The first `done` bytes of *n parts are dealt with. */
+/* Skip the first `done` bytes of *n parts. */
 void snp_image_skip(struct iovec *parts, size_t *n, size_t done);
 
 /*
- * All of an image as items of a checkpoint (docs/wire.md, bundle), into a pipe: those whose keys
- * are known, one a line, without their bytes.
+ * Write a whole image as items of a checkpoint (docs/wire.md, bundle) into a pipe; items with a
+ * known key, one a line, without their bytes.
  */
 int snp_image_put_items(int fd, struct snp_image_room *room, const char *known, uint32_t *ret_items)
     SNP_NODISCARD;
 
-/* All of a part, and all of one that is n of a size, at most max. */
+/* Write a whole part; read n entries of a size, at most max. */
 int snp_image_put(int fd, const void *part, size_t len) SNP_NODISCARD;
 int snp_image_get(int fd, uint64_t n, size_t size, size_t max, void *ret) SNP_NODISCARD;
 

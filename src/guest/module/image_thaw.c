@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other, which becomes the one. All is read, checked and planned first; what follows needs
- * nothing but the plan, the call `syscall` and a stack below all that the one had.
+ * The target, which becomes the origin. It reads, checks and plans everything first; the rest needs
+ * only the plan, the call `syscall` and a stack below all of the origin's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +22,9 @@
 
 enum {
     OPS_MAX = 4 * SNP_IMAGE_VMAS_MAX,
-    BATCH = 1024,              /* parts of one read */
-    BUFFER = SNP_IMAGE_BESIDE, /* bytes of one read that go by way of it */
-    BELOW = 64 << 10,          /* of the stack, under what the one had there */
+    BATCH = 1024,              /* parts per read */
+    BUFFER = SNP_IMAGE_BESIDE, /* bytes per buffered read */
+    BELOW = 64 << 10,          /* of the stack, below the origin's */
     STACK_MAX = 7 << 20,
     EXIT_TORN = 72,
 };
@@ -42,7 +42,7 @@ struct op {
     uint64_t offset;
     int kind;
     int prot;
-    int fd; /* -1 = memory of no file */
+    int fd; /* -1 = anonymous */
     bool is_shared;
 };
 
@@ -52,8 +52,8 @@ struct address_range {
 };
 
 /*
- * What was read beside. Where there are pages already it is written only if it differs: a page that
- * is written is a copy from then on.
+ * Bytes read into a buffer. Over an existing page they are written only if they differ: a write
+ * makes the page private.
  */
 struct beside {
     uint64_t at;
@@ -66,10 +66,10 @@ struct plan {
     struct snp_image_room *image;
     struct snp_image_room *ours;
     int fd;     /* to read from */
-    int out_fd; /* to the one; -1 = none, of one at rest */
+    int out_fd; /* to the origin; -1 = none, for an image at rest */
     struct snp_image_given given;
     struct snp_image_leftovers left;
-    const char *opened; /* the last of its files: a library is mapped in several pieces */
+    const char *opened; /* the last opened file: a library has several mappings */
     char *why;
     size_t n_before; /* ops */
     struct op before[OPS_MAX];
@@ -77,15 +77,16 @@ struct plan {
     struct op after[OPS_MAX];
     struct op drops[SNP_IMAGE_RUNS_MAX];
     size_t n_drops;
-    struct address_range own[SNP_IMAGE_RUNS_MAX]; /* where both have pages: some, of one at rest */
+    /* where both have pages: a subset, for an image at rest */
+    struct address_range own[SNP_IMAGE_RUNS_MAX];
     size_t n_own;
     struct iovec parts[BATCH];
     struct beside beside[BATCH];
     uint64_t buffer[BUFFER / sizeof(uint64_t)];
     bool is_rest;
-    bool is_readable; /* the mapping of ours that is looked at */
-    int memory_fd;    /* by which it is written; -1 = where it lies */
-    uint64_t run;     /* of the image, and its mapping, that a page of ours may be in */
+    bool is_readable; /* the current mapping of ours */
+    int memory_fd;    /* through which it is written; -1 = directly */
+    uint64_t run;     /* of the image, and its mapping, around our current page */
     uint64_t vma;
 };
 
@@ -200,7 +201,7 @@ static int add_before(struct plan *p, const struct op *op)
     return 0;
 }
 
-/* What is to be done from start to end, where each of the two has one mapping or none. */
+/* Plan the range from start to end, in which each side has one mapping or none. */
 static int plan_piece(struct plan *p,
                       const struct snp_image_vma *theirs,
                       const struct snp_image_vma *own,
@@ -242,7 +243,7 @@ static int plan_piece(struct plan *p,
     return add_before(p, &op);
 }
 
-/* One side's list of mappings, gone through by address. */
+/* A cursor over one side's mappings, by address. */
 struct mapping_cursor {
     const struct snp_image_vma *vma; /* at it or before it */
     const struct snp_image_vma *end;
@@ -253,7 +254,7 @@ static const struct snp_image_vma *covering(const struct mapping_cursor *walk, u
     return walk->vma < walk->end && at >= walk->vma->start ? walk->vma : NULL;
 }
 
-/* Where the next mapping begins, or the one at `at` ends, if that is before `next`. */
+/* The start of the next mapping, or the end of the one at `at`, if before `next`. */
 static uint64_t nearer(const struct mapping_cursor *walk, uint64_t at, uint64_t next)
 {
     const uint64_t edge = walk->vma == walk->end   ? UINT64_MAX
@@ -285,7 +286,7 @@ static int plan_maps(struct plan *p)
     return 0;
 }
 
-/* The C library's heap ends where the kernel was last told. */
+/* The C library's heap ends at the kernel's recorded end. */
 static int move_heap(struct plan *p)
 {
     struct snp_image_room *ours = p->ours;
@@ -302,7 +303,7 @@ static int move_heap(struct plan *p)
     return 0;
 }
 
-/* What we run on and in must be where it is. */
+/* The code and data in use must be at the same place. */
 static int check_ours(const struct plan *p, const void *place)
 {
     const uint64_t at = (uintptr_t)place;
@@ -319,7 +320,7 @@ static int check_ours(const struct plan *p, const void *place)
 
 /* Runs ----------------------------------------------------------------------------------------- */
 
-/* Pages that may not be written can be for a moment. */
+/* Make read-only pages writable temporarily. */
 static int open_to_write(struct plan *p, const struct snp_image_vma *vma)
 {
     const struct op op = {.kind = OP_PROTECT,
@@ -377,7 +378,7 @@ static int plan_runs(struct plan *p)
     return 0;
 }
 
-/* Where there are too many, a page is written as it comes. */
+/* If there are too many, pages are written as they arrive. */
 static void note_own(struct plan *p, uint64_t at)
 {
     if (p->is_readable) {
@@ -390,7 +391,7 @@ static void note_own(struct plan *p, uint64_t at)
     }
 }
 
-/* What we have and one at rest has not goes; what both have is mostly the same. */
+/* Drop pages that an image at rest lacks; pages of both are mostly equal. */
 static int drop_page(void *data, uint64_t at, uint64_t n_own)
 {
     struct plan *p = data;
@@ -455,7 +456,7 @@ static int check_stack(const struct plan *p)
         own->end - low > limit.rlim_cur - limit.rlim_cur / 8) {
         return snp_image_fail(p->why, "the session's stack is another one");
     }
-    /* Nothing else may lie where it grows to. */
+    /* Nothing else may be where the stack grows. */
     for (uint64_t i = 0; i < p->image->head.n_vmas; i++) {
         const struct snp_image_vma *vma = &p->image->vmas[i];
 
@@ -466,7 +467,10 @@ static int check_stack(const struct plan *p)
     return 0;
 }
 
-/* Going ---------------------------------------------------------------------------------------- */
+/*
+ * Restoring
+ * ----------------------------------------------------------------------------------------
+ */
 
 static void run_ops(const struct op *ops, size_t n)
 {
@@ -497,7 +501,7 @@ static void run_ops(const struct op *ops, size_t n)
     }
 }
 
-/* No function of a library may be needed here: its own memory is on its way. */
+/* No library function may be used here: its memory is being replaced. */
 static void *place(uint64_t at)
 {
     const union {
@@ -540,7 +544,8 @@ static bool is_equal(const uint64_t *a, const uint64_t *b)
     return true;
 }
 
-static void copy_page(volatile uint64_t *to, const uint64_t *from) /* else it would be memcpy */
+/* volatile, or the compiler would call memcpy */
+static void copy_page(volatile uint64_t *to, const uint64_t *from)
 {
     for (size_t i = 0; i < PAGE / sizeof(*from); i++) {
         to[i] = from[i];
@@ -556,7 +561,7 @@ static void write_page(const struct plan *p, uint64_t at, const uint64_t *from)
     }
 }
 
-/* What is there already, as far as it can be had at once: in the view, or where it lies. */
+/* The current content of our page, if it is quickly accessible: in the view, or directly. */
 static const uint64_t *look_back(const struct plan *p, const struct beside *b)
 {
     uint8_t *bytes = p->ours->view.bytes;
@@ -590,17 +595,17 @@ static void write_new(const struct plan *p, const struct beside *b)
     }
 }
 
-/* How far it has come. */
+/* The state of the transfer. */
 struct thaw_progress {
     uint64_t run;
-    uint64_t done; /* bytes of it */
+    uint64_t done; /* bytes of the run */
     size_t own;
     size_t n_parts; /* of this read */
     size_t n_beside;
     size_t used; /* bytes of the buffer */
 };
 
-/* What comes next of the run, into its place or beside. */
+/* Add the next part of the run, read directly or into the buffer. */
 static void add_part(struct plan *p, struct thaw_progress *t, const struct snp_image_run *run)
 {
     const uint64_t start = run->at + t->done;
@@ -671,7 +676,7 @@ static SNP_NORETURN __attribute__((noinline)) void become(struct plan *p)
     longjmp(snp_image_self.at, 1);
 }
 
-/* On a part of the stack where the one had nothing: as many frames down as it takes. */
+/* Move below the origin's stack, by as many frames as needed. */
 /* NOLINTBEGIN(misc-no-recursion) */
 static SNP_NORETURN __attribute__((noinline)) void go_low(struct plan *p)
 {
@@ -696,7 +701,7 @@ static int make_plan(struct plan *p)
     }
     r = p->is_rest ? snp_image_look(p->ours, false, p->why)
                    : snp_image_tell(p->out_fd, p->ours, p->why);
-    snp_closep(&p->out_fd); /* the supervisor passes nothing on before */
+    snp_closep(&p->out_fd); /* the supervisor relays nothing before that */
     SNP_TRY(r);
     SNP_TRY(read_image(p));
     SNP_TRY(check_stack(p));

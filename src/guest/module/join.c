@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The linker lays a library out as constants, code, constants, constants that were relocated, and
- * data, side by side, parts of one file in its order. Where neighbours have the same rights the
- * kernel makes one mapping of them. Constants get the rights of the code beside them; the ones that
- * were relocated, which lie before the data, those of the data.
+ * The linker lays a library out as constants, code, constants, relocated constants, and data, side
+ * by side, in the file's order. The kernel merges neighbours with the same protection into one
+ * mapping. Constants get the protection of the code beside them; relocated ones, before the data,
+ * get that of the data.
  */
 #include "guest/module/join.h"
 
@@ -23,7 +23,7 @@ static bool are_neighbours(const struct snp_map *a, const struct snp_map *b)
     return a->end == b->start && a->file != 0 && a->file == b->file;
 }
 
-/* The rights a mapping of constants is to have; its own: it stays. */
+/* The new protection of a mapping of constants; its current one: no change. */
 static int rights_for(const struct snp_map *before,
                       const struct snp_map *map,
                       const struct snp_map *after)

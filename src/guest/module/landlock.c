@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Landlock: which folders may be read, run and written, as a table.
+ * Landlock: a table of the folders that may be read, executed and written.
  *
- * The numbers of the rights and structures are the kernel's (linux/landlock.h); newer
- * ones than Debian 12's header are given here by value with the ABI that brought them.
+ * Rights and structures have the kernel's numbers (linux/landlock.h); those newer than Debian 12's
+ * header are defined here, with their ABI.
  */
 #include "guest/module/landlock.h"
 
@@ -48,7 +48,7 @@ static const struct {
     {"/run/python", FS_RUN},
     {"/run/venv", FS_RUN},
     {"/proc", FS_EDIT},
-    {"/dev", FS_READ | FS_IOCTL}, /* zero could be mapped as shared memory */
+    {"/dev", FS_READ | FS_IOCTL}, /* /dev/zero could be mapped as shared memory */
     {"/dev/null", FS_DEVICE},
     {"/dev/full", FS_DEVICE},
     {"/dev/random", FS_DEVICE},
@@ -56,7 +56,7 @@ static const struct {
     {"/dev/shm", FS_ALL1 | FS_REFER | FS_TRUNC},
     {"/tmp", FS_ALL1 | FS_REFER | FS_TRUNC},
     {"/workspace", FS_ALL1 | FS_REFER | FS_TRUNC},
-    /* Real folders only where /usr is not merged; missing ones are passed over. */
+    /* Folders if /usr is not merged; missing ones are skipped. */
     {"/lib", FS_RUN},
     {"/lib64", FS_RUN},
     {"/bin", FS_RUN},
@@ -64,7 +64,7 @@ static const struct {
     {"/", LANDLOCK_ACCESS_FS_READ_DIR},
 };
 
-/* The kernel's ABI version, but none above the given one; 0 = no Landlock. */
+/* The kernel's ABI version, at most the given one; 0 = no Landlock. */
 static int usable_abi(int most)
 {
     long abi = most <= 0
@@ -104,7 +104,7 @@ static int add_path(int ruleset, const char *path, uint64_t access, struct snp_e
     return add_rule(ruleset, fd, path, access, err);
 }
 
-/* A ruleset that handles what this ABI can; -1 and *err. */
+/* Make a ruleset with all rights of this ABI; -1 and *err. */
 static int open_ruleset(int abi, uint64_t net, struct snp_err *err)
 {
     const struct ruleset_attr attr = {.handled_access_fs = handled_by(abi),
@@ -170,7 +170,7 @@ static const uint64_t accesses[] = {
     [SNP_LANDLOCK_STORE] = FS_STORE,
 };
 
-/* A right over folders cannot be given on a file. */
+/* Rights for folders are invalid on a file. */
 static int add_any(int ruleset,
                    const struct snp_landlock_rule *rule,
                    uint64_t handled,

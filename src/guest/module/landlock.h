@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-/* Folders that are reached by these descriptors only, which pid 1 alone keeps; borrowed. */
+/* Folders accessible by these descriptors only, which only pid 1 has; borrowed. */
 struct snp_landlock_own {
     int upper_fd;  /* the workspace's layer: to read */
     int base_fd;   /* the project without it: to read; -1 = none */
@@ -15,37 +15,36 @@ struct snp_landlock_own {
 };
 
 /*
- * Restrict the calling process and its future children to the folders of the sandbox's
- * own root, a second fence behind the mount namespace, and to those of own. most_abi: the
- * newest ABI to use, 0 for none. *ret_abi is the one that was used; 0 (and success) where
- * there is none. Needs no_new_privs.
+ * Restrict the calling process and its future children to the folders of the sandbox's root, in
+ * addition to the mount namespace, and to those of own. most_abi: the newest ABI to use, 0 for
+ * none. *ret_abi is the one in use; 0 (and success) without Landlock. Needs no_new_privs.
  */
 int snp_landlock_apply(const struct snp_landlock_own *own,
                        int most_abi,
                        int *ret_abi,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* What a rule permits below its path. */
+/* Access that a rule permits below its path. */
 enum snp_landlock_access {
     SNP_LANDLOCK_READ = 0,
     SNP_LANDLOCK_LIST, /* names in folders */
     SNP_LANDLOCK_RUN,  /* read and execute */
-    SNP_LANDLOCK_EDIT, /* read and write what is there */
+    SNP_LANDLOCK_EDIT, /* read and write existing files */
     SNP_LANDLOCK_ALL,
-    SNP_LANDLOCK_OWN,     /* everything but devices and sockets */
+    SNP_LANDLOCK_OWN,     /* everything except devices and sockets */
     SNP_LANDLOCK_SCRATCH, /* the same without execute */
-    SNP_LANDLOCK_STORE,   /* files made, read and removed */
+    SNP_LANDLOCK_STORE,   /* files are created, read and removed */
 };
 
 struct snp_landlock_rule {
-    const char *path; /* one that does not exist is passed over */
+    const char *path; /* skipped if it does not exist */
     enum snp_landlock_access access;
 };
 
 /*
- * The fence of processes that stay in the host's mount namespace: only what the list names can be
- * opened; TCP, and signals and abstract sockets across the fence, are refused where the ABI can (4,
- * 6), TCP only if refuses_tcp. most_abi: the newest ABI to use. SNP_E_UNSUPPORTED: no Landlock.
+ * Restrict processes in the host's mount namespace: only files of the list can be opened; TCP, and
+ * signals and abstract sockets to outside processes, are refused if the ABI supports it (4, 6), TCP
+ * only with refuses_tcp. most_abi: the newest ABI to use. SNP_E_UNSUPPORTED: no Landlock.
  */
 int snp_landlock_fence(const struct snp_landlock_rule *list,
                        size_t n,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of /proc/self/maps that are longer than any we look for are passed over in pieces. */
+/* Long lines of /proc/self/maps, which are of no mapping that we need, are skipped in pieces. */
 #include "guest/module/maps.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ void snp_maps_close(struct snp_maps *maps)
     snp_closep(&maps->page_fd);
 }
 
-/* A hexadecimal number at *at, which goes on behind it and the character end. */
+/* Read a hexadecimal number at *at, and skip it and the character end. */
 static bool read_hex(const char **at, char end, uintptr_t *ret)
 {
     static const char digits[] = "0123456789abcdef";

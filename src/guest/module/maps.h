@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /proc/self tells of this process' memory: mappings one after the other, and pages. Where
- * it cannot be read there are none.
+ * This process's mappings, one by one, and its pages, from /proc/self. If it cannot be read, there
+ * are none.
  */
 #ifndef SNP_GUEST_MODULE_MAPS_H
 #define SNP_GUEST_MODULE_MAPS_H
@@ -24,16 +24,16 @@ struct snp_map {
     uintptr_t end;
     int prot; /* PROT_ bits */
     bool is_shared;
-    bool is_private; /* not shared, and read and written, nothing else */
+    bool is_private; /* private, readable and writable, not executable */
     bool has_file;
-    uint64_t file; /* its number on its device; 0 = none */
-    bool is_stack; /* the first thread's */
+    uint64_t file; /* inode on its device; 0 = none */
+    bool is_stack; /* the first thread's stack */
     uintptr_t offset;
-    const char *name; /* "" = none; until the next */
+    const char *name; /* "" = none; valid until the next */
 };
 
 enum {
-    SNP_MAPS_BUFFER = 8 << 10, /* the kernel gives a page at a time */
+    SNP_MAPS_BUFFER = 8 << 10, /* the kernel returns a page at a time */
     SNP_MAPS_LINE = 512
 };
 
@@ -48,13 +48,13 @@ void snp_maps_open(struct snp_maps *maps);
 void snp_maps_close(struct snp_maps *maps);
 bool snp_maps_next(struct snp_maps *maps, struct snp_map *ret) SNP_NODISCARD;
 
-/* Entries of the n small pages from start; false: they cannot be read. */
+/* Read the entries of n small pages from start; false: not readable. */
 bool snp_maps_pages(const struct snp_maps *maps, uintptr_t start, size_t n, uint64_t *ret)
     SNP_NODISCARD;
 
-/* madvise() by number; 0 or -1 and errno. */
+/* madvise() by an address; 0, or -1 and errno. */
 int snp_maps_advise(uintptr_t start, size_t len, int advice);
-/* mprotect() likewise. */
+/* mprotect() by an address; 0, or -1 and errno. */
 int snp_maps_protect(uintptr_t start, size_t len, int prot);
 
 #endif

@@ -2,11 +2,11 @@
 /*
  * Set-up of a sandbox, as a table of steps.
  *
- * Runs in a child that was forked from a template into fresh namespaces. The root it
- * inherits was built by the template's launcher: a read-only tmpfs holding the host's
- * /usr, a small /etc and /dev. Its mounts are locked to a parent namespace, so nothing
- * done here or later can undo them. What is private to the session is added here, then
- * every privilege is given up. No step reads anything the code inside can influence.
+ * Runs in a child that was forked from a template into fresh namespaces. The template's launcher
+ * built the inherited root: a read-only tmpfs with the host's /usr, a small /etc and /dev. Its
+ * mounts are locked to a parent namespace, so no later step or code can undo them. The session's
+ * private parts are added here, then every privilege is dropped. No step reads data that the code
+ * inside can influence.
  */
 #include "guest/module/setup.h"
 
@@ -40,7 +40,7 @@
 #include "guest/module/landlock.h"
 
 enum {
-    LAYER_INODES = 64, /* room for the folders of an overlay */
+    LAYER_INODES = 64, /* for the folders of an overlay */
     PATH_LEN = 4096,
     CAPS_N = 64
 };
@@ -48,15 +48,15 @@ enum {
 #define SCRATCH "/run/scratch"
 
 /*
- * Of /proc besides processes: what programs ask for to run at all. The rest tells of the host and
- * of others on it, some can be written, and kernels add to it.
+ * Entries of /proc that programs need, besides processes. The others reveal the host and its users,
+ * some are writable, and kernels add more.
  */
 static const char *const proc_shown[] = {
     "self", "thread-self", "mounts", "net",     "sys",     "cpuinfo",
     "stat", "meminfo",     "uptime", "loadavg", "version", "filesystems",
 };
 
-/* The supervisor looks afterwards whether it was done. */
+/* The supervisor verifies the result. */
 int snp_step_cgroups(struct snp_setup *s, struct snp_err *err)
 {
     for (uint32_t i = 0; i < s->spec.n_groups; i++) {
@@ -70,7 +70,7 @@ int snp_step_cgroups(struct snp_setup *s, struct snp_err *err)
 
 static int step_ids(struct snp_setup *s, struct snp_err *err)
 {
-    /* Group first: with the user changed the right to do so would be gone. */
+    /* Group first: changing the user removes the capability to do so. */
     if (s->spec.can_setgroups != 0 && setgroups(0, NULL) < 0) {
         return snp_fail_sys(err, errno, "setgroups");
     }
@@ -90,8 +90,8 @@ static int step_hostname(struct snp_setup *s, struct snp_err *err)
 }
 
 /*
- * The network namespace is empty except for its loopback interface. Pid 1, whose filter allows no
- * netlink sockets, gets one that lists the sockets of the namespace, if the kernel supports that.
+ * The network namespace has only a loopback interface. Pid 1, whose filter allows no netlink
+ * sockets, gets one that lists the sockets of the namespace, if the kernel supports that.
  */
 static int step_loopback(struct snp_setup *s, struct snp_err *err)
 {
@@ -129,14 +129,14 @@ static int mask_proc(const struct dirent64 *entry, struct snp_err *err)
     const char *source = entry->d_type == DT_DIR ? "/run/empty" : "/dev/null";
 
     (void)snprintf(path, sizeof(path), "/proc/%s", entry->d_name);
-    if (is_shown(entry->d_name) || entry->d_type == DT_LNK || /* leads to what is judged itself */
+    if (is_shown(entry->d_name) || entry->d_type == DT_LNK || /* its target is checked separately */
         mount(source, path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT) {
         return 0;
     }
     return snp_fail_sys(err, errno, "mask %s", path);
 }
 
-/* By the call itself: opendir would take memory, which is the template's. */
+/* By the system call: opendir would allocate memory, which is the template's. */
 static int mask_unlisted(struct snp_err *err)
 {
     _Alignas(struct dirent64) char list[8192];
@@ -157,8 +157,9 @@ static int mask_unlisted(struct snp_err *err)
 }
 
 /*
- * What one socket may hold of the network namespace's own settings: least, at first, most. The
- * least is given even above a limit of the whole. Others, and older kernels', are the host's.
+ * Buffer sizes of a socket, in the network namespace's sysctls: minimum, default, maximum. The
+ * minimum is granted even above a total limit. Other sysctls, and those of older kernels, belong to
+ * the host.
  */
 static void bound_sockets(void)
 {
@@ -223,13 +224,13 @@ static int step_tmp(struct snp_setup *s, struct snp_err *err)
     if (s->fs_fd[SNP_SETUP_TMP] < 0 || s->fs_fd[SNP_SETUP_SHM] < 0) {
         return snp_fail_sys(err, errno, "open /tmp or /dev/shm");
     }
-    /* HOME: what programs keep there (caches, settings) is no file of the workspace. */
+    /* HOME: caches and settings of programs are not part of the workspace. */
     return mkdir("/tmp/.home", 0755) < 0 ? snp_fail_sys(err, errno, "make /tmp/.home") : 0;
 }
 
 /*
- * A file system that no path leads to: only who holds the descriptor, pid 1, reaches what is
- * in it. It counts as memory of the sandbox.
+ * A file system without a path: only pid 1, which has its descriptor, can reach it. It uses the
+ * sandbox's memory.
  */
 static int step_copies(struct snp_setup *s, struct snp_err *err)
 {
@@ -250,7 +251,7 @@ static int step_copies(struct snp_setup *s, struct snp_err *err)
     return 0;
 }
 
-/* Create the folders above path, below the folder dir. */
+/* Create the parent folders of path, below the folder dir. */
 static int make_parents(
     const char *dir, const char *path, char *out, size_t out_len, struct snp_err *err)
 {
@@ -279,9 +280,9 @@ static int mask_file(const char *path, const char *bytes, uint32_t len, struct s
 }
 
 /*
- * The mask is an overlay layer above the project: a whiteout hides a secret as if it
- * were not there, a regular file stands in for one that was cleaned. Parent folders of
- * the layer merge with the project's, so nothing else changes.
+ * The mask is an overlay layer above the project: a whiteout hides a secret as if it did not exist,
+ * a regular file replaces a cleaned one. Parent folders of the layer merge with the project's, so
+ * nothing else changes.
  */
 static int make_mask_layer(struct snp_setup *s, const char *layer, struct snp_err *err)
 {
@@ -322,8 +323,8 @@ static int make_mask_layer(struct snp_setup *s, const char *layer, struct snp_er
 }
 
 /*
- * What is to be put back after a rollback can only be read where nothing covers it: the same
- * layers once more without the upper one, reached by descriptor. What is hidden stays so.
+ * Rollback reads files of the project from an uncovered view: the same layers without the upper
+ * one, reached by descriptor. Hidden files stay hidden.
  */
 static void open_base(struct snp_setup *s)
 {
@@ -350,7 +351,7 @@ static int mount_overlay(struct snp_setup *s, struct snp_err *err)
                 4 /* MOVE_MOUNT_F_EMPTY_PATH */) < 0) {
         return snp_fail_sys(err, errno, "attach the project");
     }
-    /* The merged root takes its mode from the uppermost layer that has it. */
+    /* The merged root has the mode of its uppermost layer. */
     if (stat(SCRATCH "/lower", &st) == 0) {
         (void)chmod(SCRATCH "/upper", st.st_mode & 03777);
         (void)chmod(SCRATCH "/mask", st.st_mode & 03777);
@@ -370,7 +371,7 @@ static int mount_overlay(struct snp_setup *s, struct snp_err *err)
     return 0;
 }
 
-/* Leave as many inodes as were promised, whatever the layers took. */
+/* Leave the promised number of inodes, besides those of the layers. */
 static int limit_inodes(struct snp_setup *s, struct snp_err *err)
 {
     char data[128];
@@ -393,9 +394,9 @@ static int step_workspace(struct snp_setup *s, struct snp_err *err)
 {
     const char *where = s->spec.has_project != 0 ? SCRATCH : "/workspace";
     const char *upper = s->spec.has_project != 0 ? SCRATCH "/upper" : "/workspace";
-    /* The root is one more; the layers and the mask have at most one per byte of the latter. */
+    /* One for the root; the layers and the mask use at most one per byte of the mask. */
     uint64_t own = s->spec.has_project != 0 ? LAYER_INODES + s->spec.mask_len : 1;
-    /* A write through a mapping shows in no time of a file but, because it was mapped, in this. */
+    /* A write through a mapping changes no modification time, but mapping sets the access time. */
     int r = mount_tmpfs(where, s->spec.workspace_bytes, s->spec.workspace_inodes + own,
                         MS_NOSUID | MS_NODEV | MS_STRICTATIME, err);
 
@@ -415,7 +416,7 @@ static int step_workspace(struct snp_setup *s, struct snp_err *err)
     if (s->fs_fd[SNP_SETUP_WORKSPACE] < 0) {
         return snp_fail_sys(err, errno, "open %s", upper);
     }
-    /* The layers live on in the overlay; their paths do not, so nothing reaches round it. */
+    /* The overlay keeps the layers; without their paths, nothing can bypass it. */
     if (s->spec.has_project != 0 && umount2(SCRATCH, MNT_DETACH) < 0) {
         return snp_fail_sys(err, errno, "detach the layers");
     }
@@ -432,7 +433,7 @@ static int limit_one(int resource, uint64_t value, struct snp_err *err)
 
     if (getrlimit((__rlimit_resource_t)resource, &now) == 0 && now.rlim_max != RLIM_INFINITY &&
         value > now.rlim_max) {
-        want.rlim_cur = want.rlim_max = now.rlim_max; /* the host's own is tighter */
+        want.rlim_cur = want.rlim_max = now.rlim_max; /* the host's limit is lower */
     }
     if (setrlimit((__rlimit_resource_t)resource, &want) < 0) {
         return snp_fail_sys(err, errno, "setrlimit %d", resource);
@@ -440,7 +441,7 @@ static int limit_one(int resource, uint64_t value, struct snp_err *err)
     return 0;
 }
 
-/* Bytes of private data the template's image has already; the limit comes on top. */
+/* Bytes of private data in the template; the limit is added to them. */
 static uint64_t data_size(void)
 {
     char text[256];
@@ -466,8 +467,8 @@ int snp_step_rlimits(struct snp_setup *s, struct snp_err *err)
         uint64_t value;
         bool wanted;
     } rows[] = {
-        {RLIMIT_CORE, 1, true},        /* stops even a program that cores are piped into */
-        {RLIMIT_STACK, 8 << 20, true}, /* the template's was for its threads */
+        {RLIMIT_CORE, 1, true},        /* also disables a core_pattern program */
+        {RLIMIT_STACK, 8 << 20, true}, /* the template's was for threads */
         {RLIMIT_FSIZE, s->spec.file_bytes, true},
         {RLIMIT_NPROC, (uint64_t)s->spec.processes + SNP_OWN_PROCESSES, true},
         {RLIMIT_MEMLOCK, 64 << 10, true},
@@ -502,7 +503,7 @@ int snp_step_affinity(struct snp_setup *s, struct snp_err *err)
     }
     unsigned total = (unsigned)CPU_COUNT(&allowed);
     unsigned first = s->spec.cpu_first % total;
-    /* cpu_count of the allowed CPUs, starting with the first-th and going round. */
+    /* cpu_count of the allowed CPUs, from the first-th on, wrapping around. */
     for (unsigned turn = 0; turn < 2 * CPU_SETSIZE && n < s->spec.cpu_count && n < total; turn++) {
         unsigned cpu = turn % CPU_SETSIZE;
         if (CPU_ISSET(cpu, &allowed) && !CPU_ISSET(cpu, &set) && skipped++ >= first) {
@@ -524,7 +525,7 @@ int snp_step_capabilities(struct snp_setup *s, struct snp_err *err)
     for (int cap = 0; s->spec.is_local == 0 && cap < CAPS_N; cap++) {
         if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
             if (errno == EINVAL) {
-                break; /* past the last one this kernel knows */
+                break; /* beyond the last capability of this kernel */
             }
             return snp_fail_sys(err, errno, "drop capability %d from the bounding set", cap);
         }
@@ -550,7 +551,7 @@ static int step_landlock(struct snp_setup *s, struct snp_err *err)
     return snp_landlock_apply(&own, (int)s->spec.landlock_abi, &s->landlock_abi, err);
 }
 
-/* The program with the mark of this sandbox, in steps, which has room for it. */
+/* Copy the program with this sandbox's mark to steps, which is large enough. */
 static void put_mark(const struct snp_setup *s, struct sock_filter *steps)
 {
     memcpy(steps, s->filter->filter, s->filter->len * sizeof(*steps));
@@ -570,7 +571,7 @@ long snp_setup_filter(const struct snp_setup *s, unsigned flags)
     const struct sock_fprog marked = {.len = s->filter->len, .filter = steps};
     long r = -1;
 
-    errno = EINVAL; /* without a mark the code would know what is in its place */
+    errno = EINVAL; /* without a mark the code would know the placeholder */
     if (marked.len <= SNP_ARRAY_LEN(steps) && s->spec.mark != 0) {
         put_mark(s, steps);
         r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &marked);
@@ -594,9 +595,9 @@ static int step_seccomp(struct snp_setup *s, struct snp_err *err)
 }
 
 /*
- * Order: control groups before anything is allocated for the session, and before their namespace;
- * ids before any file is made; mounts while we still may; Landlock before seccomp, whose filter
- * refuses its calls; seccomp last.
+ * Order: cgroups before any allocation for the session, and before their namespace; ids before any
+ * file is created; mounts while they are allowed; Landlock before seccomp, whose filter refuses its
+ * calls; seccomp last.
  */
 static const struct snp_step steps[] = {
     {"cgroups", snp_step_cgroups},

@@ -8,10 +8,10 @@
 #include "base/err.h"
 #include "guest/spec.h"
 
-/* Everything the steps read and leave behind. */
+/* Input and output of the steps. */
 struct snp_setup {
     struct snp_spec spec;
-    int fd[SNP_SPEC_FD_N];             /* -1 where none; owned */
+    int fd[SNP_SPEC_FD_N];             /* -1 = none; owned */
     int group_fd[SNP_SPEC_GROUPS_MAX]; /* spec.n_groups of them; owned */
     const char *mask;                  /* spec.mask_len bytes; borrowed */
     const struct sock_fprog *filter;
@@ -24,9 +24,9 @@ struct snp_setup {
 };
 
 /*
- * Turn the calling process (alone in new user, pid, mount, network, ipc and uts namespaces, id map
- * written; or with spec.is_local in none) into a sandbox. Runs the steps in order and stops at the
- * first that fails; the process must then exit. The caller keeps no capability.
+ * Turn the calling process (alone in new user, pid, mount, network, ipc and uts namespaces, with a
+ * written id map; or with spec.is_local in none) into a sandbox. Runs the steps in order and stops
+ * at the first failure; the process must then exit. The caller keeps no capability.
  */
 int snp_setup_run(struct snp_setup *setup, struct snp_err *err) SNP_NODISCARD;
 
@@ -40,14 +40,14 @@ struct snp_step {
 extern const struct snp_step snp_local_steps[];
 extern const size_t snp_local_steps_n;
 
-/* Steps that both kinds have. */
+/* Steps of both kinds of sandbox. */
 int snp_step_cgroups(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 int snp_step_affinity(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 int snp_step_rlimits(struct snp_setup *s, struct snp_err *err) SNP_NODISCARD;
 int snp_step_capabilities(struct snp_setup *s,
                           struct snp_err *err) SNP_NODISCARD; /* and no_new_privs */
 
-/* Put the filter on, with the mark of this sandbox. As the system call. */
+/* Install the filter, with this sandbox's mark. Returns like the system call. */
 long snp_setup_filter(const struct snp_setup *s, unsigned flags);
 
 #endif

@@ -2,10 +2,9 @@
 /*
  * Set-up of a sandbox without namespaces, as a table of steps.
  *
- * Runs in a child that was forked from a template of the local tier. It lives among the
- * host's processes and mounts; what separates it is Landlock, the filter, limits, and as
- * root a user id that nobody else has. Everything it starts stays below it, because what
- * loses its parent becomes its child.
+ * Runs in a child that was forked from a template of the local tier, among the host's processes and
+ * mounts. It is isolated by Landlock, the filter, limits, and as root by a private user id. Its
+ * processes stay below it, because it adopts orphans.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +20,7 @@
 #include "guest/module/landlock.h"
 #include "guest/module/setup.h"
 
-/* Killed waits only: a signal while the supervisor answers must not repeat the call (5.19). */
+/* Only fatal signals interrupt the wait: another signal must not repeat the call (5.19). */
 #define WAIT_KILLABLE (1UL << 5)
 
 static const struct snp_landlock_rule host_rules[] = {
@@ -58,7 +57,7 @@ enum {
     HOST_RULES = SNP_ARRAY_LEN(host_rules)
 };
 
-/* A session of its own, so that no process group is shared; and whoever is orphaned stays ours. */
+/* A new session, so that no process group is shared; and orphans become our children. */
 static int step_family(struct snp_setup *s, struct snp_err *err)
 {
     (void)s;
@@ -107,7 +106,7 @@ static int step_folder(struct snp_setup *s, struct snp_err *err)
                : 0;
 }
 
-/* The supervisor made it, and shuts the folder above it before any code runs (snp_folder_close). */
+/* The supervisor made it, and closes its parent folder before any code runs (snp_folder_close). */
 static int step_copies(struct snp_setup *s, struct snp_err *err)
 {
     if (s->spec.copies_bytes == 0) {
@@ -154,8 +153,8 @@ static int step_seccomp(struct snp_setup *s, struct snp_err *err)
 }
 
 /*
- * Order: ids before files are opened as that user; limits while /proc can still be read;
- * Landlock before seccomp, whose filter refuses its calls; seccomp last.
+ * Order: ids before files are opened as that user; limits while /proc is readable; Landlock before
+ * seccomp, whose filter refuses its calls; seccomp last.
  */
 const struct snp_step snp_local_steps[] = {
     {"cgroups", snp_step_cgroups},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The extension module `_snp`: lets driver.py be a zygote, and hashes for it. Limited API, so
- * one binary serves every CPython from 3.8 on.
+ * The extension module `_snp`: makes driver.py a zygote, and computes hashes for it. Limited API,
+ * so one binary supports CPython 3.8 and later.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -37,8 +37,8 @@ static struct snp_zygote_hooks hooks = {
 };
 
 /*
- * Where the interpreter takes memory for its small objects. Every CPython from 3.4 on has this;
- * it is not part of the limited API.
+ * The interpreter's allocator for small objects. CPython 3.4 and later have it, outside the limited
+ * API.
  */
 struct arenas {
     void *ctx;
@@ -99,7 +99,7 @@ static PyObject *py_no_hangups(PyObject *self, PyObject *args)
     return Py_BuildValue(""); /* None */
 }
 
-/* They stay: images are written at any time. */
+/* Never freed: images can be written at any time. */
 static PyObject *py_note_files(PyObject *self, PyObject *files)
 {
     Py_ssize_t len = 0;
@@ -201,7 +201,7 @@ static PyObject *py_warm(PyObject *self, PyObject *args)
     return Py_BuildValue(""); /* None */
 }
 
-/* One recvmsg, again after signals; -1 with errno, or with a Python exception and errno 0. */
+/* One recvmsg, repeated after signals; -1 with errno, or with a Python exception and errno 0. */
 static ssize_t receive_message(int fd, struct msghdr *msg)
 {
     for (;;) {
@@ -275,8 +275,8 @@ static PyObject *py_receive(PyObject *self, PyObject *args)
 }
 
 /*
- * The buffer protocol, as every CPython from 3.8 on has it; it became part of the limited API
- * with 3.11 only, in this very form, so the headers do not show it to us.
+ * The buffer protocol, in CPython 3.8 and later; part of the limited API since 3.11, in the same
+ * form, so our headers do not declare it.
  */
 struct buffer {
     void *bytes;
@@ -301,11 +301,11 @@ enum {
     BUFFER_SIMPLE = 0
 };
 
-/* XXH3-128 over pieces: the key of an item of a bundle (docs/wire.md). Not cryptographic. */
+/* XXH3-128 over pieces: the key of a bundle's item (docs/wire.md). Not cryptographic. */
 static PyObject *py_digest(PyObject *self, PyObject *parts)
 {
-    Py_ssize_t n = PyList_Size(parts); /* of anything else: -1, and the exception */
-    XXH3_state_t *state = n < 0 ? NULL : XXH3_createState(); /* aligned, as a frame need not be */
+    Py_ssize_t n = PyList_Size(parts); /* for other types: -1, with an exception */
+    XXH3_state_t *state = n < 0 ? NULL : XXH3_createState(); /* aligned, unlike a frame */
     XXH128_hash_t hash;
     char text[33];
     Py_ssize_t i;

@@ -2,20 +2,20 @@
 /*
  * The zygote: a warm interpreter that is forked into sandboxes.
  *
- * Four kinds of process come from here:
- *   zygote       waits for orders; never learns what a session is for;
- *   first child  one per sandbox, in new namespaces; runs the set-up steps on a stack of
- *                its own, then executes init and is pid 1;
+ * It creates four kinds of process:
+ *   zygote       waits for orders; never learns the purpose of a session;
+ *   first child  one per sandbox, in new namespaces; runs the set-up steps on a separate
+ *                stack, then executes init and is pid 1;
  *   interpreter  forked by the first child when everything is confined;
- *   copy         a fork the interpreter makes of itself between two cells; sleeps, and
- *                forks an interpreter as it was then when the session goes on from it.
- *                The pristine copy is made before any code of others runs.
+ *   copy         a fork that the interpreter makes of itself between two cells; sleeps, and
+ *                forks an interpreter with its state when the session continues from it.
+ *                The pristine copy is made before any foreign code runs.
  *
- * The first child shares the zygote's memory, as after vfork, and the zygote stands still
- * until it has executed init: so the page tables of a large interpreter are copied once
- * per sandbox, for the interpreter, and not a second time for pid 1. What follows: nothing
- * of a session may be left in that memory (make_child), and nobody inside may look into
- * pid 1 (PR_SET_DUMPABLE belongs to the memory; serve sets it back).
+ * The first child shares the zygote's memory, as after vfork, and the zygote is blocked until it
+ * has executed init: so the page tables of a large interpreter are copied once per sandbox, for the
+ * interpreter, and not again for pid 1. Therefore no data of a session may stay in that memory
+ * (make_child), and no process inside may inspect pid 1 (PR_SET_DUMPABLE belongs to the memory;
+ * serve resets it).
  */
 #include "guest/module/zygote.h"
 
@@ -47,15 +47,15 @@
 
 enum {
     FILTER_MAX = 64 << 10,
-    FD_PARK = 64, /* descriptors are parked from here while the low ones are rearranged */
+    FD_PARK = 64, /* first number for descriptors moved away from the low ones */
     STACK_BYTES = 256 << 10,
-    ROOM_TRIES = 200, /* a millisecond apart */
+    ROOM_TRIES = 200, /* one millisecond apart */
     NAMESPACES =
         CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
     FIRST_CHILD = CLONE_VM | CLONE_VFORK | SIGCHLD,
 };
 
-/* What a first child works with. */
+/* State of a first child. */
 struct first_child {
     int control_fd;
     uint32_t number; /* of the order */
@@ -64,13 +64,13 @@ struct first_child {
     char *mask; /* mapping of mask_len bytes, NULL = none */
 };
 
-/* One per process; static, because an interpreter comes back to it from another stack. */
+/* One per process; static, because an interpreter returns to it from another stack. */
 static struct zygote {
     int control_fd;
     struct sock_fprog filter;
     const struct snp_zygote_hooks *hooks;
     jmp_buf back;  /* where an interpreter leaves the first child's stack */
-    jmp_buf begin; /* where a thawed zygote begins */
+    jmp_buf begin; /* where a thawed zygote starts */
     bool is_thawed;
     char *stack;
     struct first_child child;
@@ -104,7 +104,7 @@ static void default_sigchld(void)
     (void)sigaction(SIGCHLD, &act, NULL);
 }
 
-/* Move fd out of the way of the low numbers; the old one is closed. */
+/* Move fd above the low numbers; the old one is closed. */
 static int park(int fd)
 {
     int high = fcntl(fd, F_DUPFD_CLOEXEC, FD_PARK);
@@ -116,8 +116,8 @@ static int park(int fd)
 }
 
 /*
- * Last in each process, because what is parked has higher numbers than a low limit
- * admits. Where the host's own limit is tighter, that stays.
+ * Last in each process, because parked descriptors may be above the limit. A lower limit of the
+ * host stays.
  */
 static int limit_open_files(rlim_t most)
 {
@@ -141,7 +141,7 @@ static int standard_fds(const struct first_child *c)
                : 0;
 }
 
-/* Put the streams in their places and close everything else. */
+/* Move the streams to their numbers and close all other descriptors. */
 static int interpreter_fds(const struct first_child *c, int pristine_fd)
 {
     if (standard_fds(c) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_GUEST], SNP_GUEST_FD) < 0 ||
@@ -155,10 +155,10 @@ static int interpreter_fds(const struct first_child *c, int pristine_fd)
 
 static void name_interpreter(void)
 {
-    (void)setsid(); /* its process group is what an interrupt is sent to */
+    (void)setsid(); /* interrupts are sent to its process group */
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "python", 0, 0, 0);
-    /* Under memory pressure the code goes first, not init or the pristine copy. */
+    /* When memory is short, the code is killed first, not init or the pristine copy. */
     (void)!snp_file_poke("/proc/self/oom_score_adj", "500");
 }
 
@@ -171,14 +171,14 @@ static void become_interpreter(struct first_child *c, int pristine_fd)
     name_interpreter();
 }
 
-/* Become pid 1: descriptors in their places, then execute init. */
+/* Become pid 1: move descriptors to their numbers, then execute init. */
 static SNP_NORETURN void exec_init(struct first_child *c, pid_t interpreter, int pristine_fd)
 {
     char pid[16];
     char *folder = c->setup.spec.is_local != 0 ? c->setup.spec.folder : NULL;
     char *argv[] = {(char *)(uintptr_t) "init", pid, folder, NULL};
     char *envp[] = {NULL};
-    /* High numbers first, or putting one in its place could close another. */
+    /* Move them high first, or setting one could close another. */
     const int from[] = {
         c->control_fd,
         pristine_fd,
@@ -210,7 +210,7 @@ static SNP_NORETURN void exec_init(struct first_child *c, pid_t interpreter, int
     _exit(4);
 }
 
-/* Tell the supervisor who we are. */
+/* Send the supervisor our pidfd. */
 static int announce(struct first_child *c)
 {
     char forked[1 + sizeof(c->number)] = {SNP_ZYGOTE_FORKED};
@@ -234,7 +234,7 @@ static int receive_spec(struct first_child *c)
     ssize_t n = snp_recv_fds(c->control_fd, spec, sizeof(*spec), fds, &n_fds);
 
     if (n <= 0) {
-        _exit(0); /* the supervisor went away; nothing has begun */
+        _exit(0); /* the supervisor has ended; nothing was started */
     }
     if (n < (ssize_t)sizeof(*spec)) {
         ssize_t rest = snp_read_all(c->control_fd, (char *)spec + n, sizeof(*spec) - (size_t)n);
@@ -264,7 +264,9 @@ static int receive_spec(struct first_child *c)
     return 0;
 }
 
-/* With the file systems' descriptors, by which the supervisor sees how full they are. */
+/*
+ * Send the reply with the file systems' descriptors, by which the supervisor monitors their usage.
+ */
 static void send_reply(struct first_child *c, int result, const struct snp_err *err)
 {
     struct snp_setup_reply reply = {
@@ -287,12 +289,12 @@ static void send_reply(struct first_child *c, int result, const struct snp_err *
         result < 0) {
         _exit(4);
     }
-    snp_closep(&c->setup.listener_fd); /* the listener must not be inside */
+    snp_closep(&c->setup.listener_fd); /* it must not stay inside */
 }
 
 /*
- * The first child, on its own stack in the zygote's memory. Its fork goes back to the
- * zygote's stack, of which it has a copy, and is the interpreter.
+ * The first child, on a separate stack in the zygote's memory. Its fork returns to its copy of the
+ * zygote's stack, and is the interpreter.
  */
 static int child_main(void *arg)
 {
@@ -304,7 +306,7 @@ static int child_main(void *arg)
     int r;
 
     default_sigchld();
-    snp_slice_short(); /* pid 1, which is executed from here */
+    snp_slice_short(); /* pid 1, executed below */
     c->control_fd = park(c->control_fd);
     if (announce(c) < 0) {
         _exit(4);
@@ -319,7 +321,7 @@ static int child_main(void *arg)
         setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0) {
         _exit(4);
     }
-    /* Until init is executed the code, which starts now, must not look into us. */
+    /* The code starts now: until init is executed, it must not inspect us. */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     pair[0] = park(pair[0]);
     pair[1] = park(pair[1]);
@@ -356,7 +358,9 @@ static void prepare_child(struct first_child *c, int session_fd)
     c->setup.filter = &zygote.filter;
 }
 
-/* One order: make a first child for the session's control socket in session_fd (consumed). */
+/*
+ * Carry out an order: make a first child for the session's control socket in session_fd (consumed).
+ */
 static void make_child(const char *order, int session_fd)
 {
     const int namespaces = order[0] == SNP_ZYGOTE_PLAIN ? 0 : NAMESPACES;
@@ -367,7 +371,7 @@ static void make_child(const char *order, int session_fd)
 
     prepare_child(c, session_fd);
     memcpy(&c->number, order + 1, sizeof(c->number));
-    /* As the owner of our own /proc files the supervisor can map the child's ids. */
+    /* The supervisor can map the child's ids only if our user owns our /proc files. */
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     zygote.hooks->before_fork();
     pid = clone(child_main, zygote.stack + STACK_BYTES, namespaces | FIRST_CHILD, c);
@@ -381,21 +385,21 @@ static void make_child(const char *order, int session_fd)
             _exit(0);
         }
     }
-    /* The next sandbox must find nothing of this one in the memory it is forked from. */
+    /* Leave no data of this sandbox in the memory from which the next is forked. */
     forget_child(c);
     if (madvise(zygote.stack, STACK_BYTES, MADV_DONTNEED) < 0) {
         explicit_bzero(zygote.stack, STACK_BYTES);
     }
 }
 
-/* Of a process that has this memory from an image: it was where orders are served. */
+/* Continue in a process thawed from an image, which was written while serving orders. */
 static void go_on(void *start, size_t len)
 {
     (void)munmap(start, len);
     longjmp(zygote.begin, 1);
 }
 
-/* Nothing of the supervisor's is in it: the filter is given to the next one again. */
+/* The image contains no resource of the supervisor: the filter is passed again. */
 static void send_image(int fd)
 {
     const struct snp_template_image_source source = {
@@ -409,7 +413,7 @@ static void send_image(int fd)
         {zygote.stack, STACK_BYTES},
     };
 
-    if (source.files_len > 0) { /* else nobody could tell whether it is stale */
+    if (source.files_len > 0) { /* else a stale image could not be detected */
         snp_template_image_send(&source, fd, zygote.control_fd, hidden, SNP_ARRAY_LEN(hidden));
     }
     (void)close(fd);
@@ -470,7 +474,7 @@ static int serve(int control_fd,
     }
     forget_child(&zygote.child);
     (void)munmap(SNP_TAKE_PTR(zygote.stack), STACK_BYTES);
-    /* In no image of a session: the file would be another one. */
+    /* Keep it out of session images: the file would differ. */
     (void)munmap(SNP_TAKE_PTR(zygote.filter.filter),
                  zygote.filter.len * sizeof(*zygote.filter.filter));
     zygote.hooks->after_fork_child();
@@ -484,13 +488,13 @@ int snp_zygote_serve(int control_fd,
 {
     zygote.is_thawed = setjmp(zygote.begin) != 0;
     snp_image_mark(
-        !zygote.is_thawed); /* of two that were thawed from one image each has its own forks */
+        !zygote.is_thawed); /* two zygotes thawed from one image each have separate forks */
     return serve(control_fd, filter_fd, hooks, err);
 }
 
 /*
- * Where the C library keeps the number of this thread; NULL if the kernel does not tell. A
- * process made by a bare clone has to put its own there.
+ * Where the C library keeps this thread's id; NULL if the kernel does not tell. A process made by a
+ * bare clone must set it.
  */
 static int *thread_number(void)
 {
@@ -511,7 +515,7 @@ static pid_t clone_with(unsigned long flags)
 #endif
 }
 
-/* Go on as a child of pid 1: what returns is another process, whose parent has ended. */
+/* Continue as a child of pid 1: returns in another process, whose parent has ended. */
 static void be_adopted(void)
 {
     const pid_t parent = getpid();
@@ -526,10 +530,10 @@ static void be_adopted(void)
 }
 
 /*
- * Fork, as a child of pid 1 and not of ours: code that waits for its children shall not meet it.
- * Nobody's handlers run: what comes of it is this program at another time, not a child that has to
- * find its way. gVisor does not look at CLONE_PARENT: there what is forked is left to pid 1 by one
- * in between, which we wait for.
+ * Fork a child of pid 1, not of ours, so that code that waits for its children does not see it. No
+ * fork handlers run: the result is this program at another time, not a child that must
+ * reinitialize. gVisor ignores CLONE_PARENT: there an intermediate process, which we wait for,
+ * leaves its child to pid 1.
  */
 static pid_t clone_self(void)
 {
@@ -551,20 +555,21 @@ static pid_t clone_self(void)
     return pid;
 }
 
-/* Pid 1 sees from whom a byte on this socket comes; nobody can say it for another. */
+/* Send a byte to pid 1, which gets its authentic sender from the kernel. */
 static int say(int socket_fd, char what)
 {
     return SNP_RETRY(send(socket_fd, &what, 1, MSG_NOSIGNAL)) == 1 ? 0 : -1;
 }
 
 /*
- * A copy sleeps until pid 1 passes it a guest stream. Returns the stream in each process that
- * comes of it, which has told pid 1 its number.
+ * Sleep until pid 1 passes a guest stream. Returns the stream in each process forked for this,
+ * which has reported its pid to pid 1.
  */
 static int sleep_until_woken(int socket_fd)
 {
     (void)setsid();
-    (void)!snp_file_poke("/proc/self/oom_score_adj", "0"); /* not ours once we are closed */
+    /* inaccessible after PR_SET_DUMPABLE 0 */
+    (void)!snp_file_poke("/proc/self/oom_score_adj", "0");
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "snapshot", 0, 0, 0);
     if (say(socket_fd, SNP_COPY_ASLEEP) < 0) {
@@ -582,7 +587,7 @@ static int sleep_until_woken(int socket_fd)
         }
         pid = clone_self();
         if (pid == 0) {
-            name_interpreter(); /* first: a copy that is to sleep has its session for itself */
+            name_interpreter(); /* first: a sleeping copy must be alone in its session */
             if (say(socket_fd, SNP_COPY_AWAKE) < 0) {
                 _exit(4);
             }
@@ -601,7 +606,7 @@ int snp_zygote_leave_copy(const struct snp_zygote_copy *copy, int *ret_stream_fd
     pid_t pid = clone_self();
 
     if (pid == 0) {
-        (void)close(copy->stream_fd); /* its end must be seen when the interpreter ends */
+        (void)close(copy->stream_fd); /* its end must be visible when the interpreter ends */
         for (size_t i = 0; i < copy->n_closing; i++) {
             (void)close(copy->closing[i]);
         }
@@ -625,7 +630,7 @@ static void on_hangup(int number, siginfo_t *info, void *context)
     (void)context;
     if (info->si_code != SI_KERNEL) {
         (void)sigaction(number, &act, NULL);
-        (void)raise(number); /* delivered when this returns */
+        (void)raise(number); /* delivered on return */
     }
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Only the layer that takes the writes is walked, so the cost grows with what was
- * written, not with the project. A file whose size, inode, times or kind differ has
- * changed. In an overlay's layer a whiteout is a deletion, and what is new may be in the
- * place of a file of the project (copied up, or renamed there): the supervisor, which sees
- * the project, tells. Walks are bounded in depth and number; what lies beyond is reported
- * as truncated.
+ * Only the layer that takes the writes is walked, so the cost grows with the written files, not
+ * with the project. A file is changed if its size, inode, times or kind differ. In an overlay's
+ * layer a whiteout is a deletion, and a new file may replace one of the project (copied up, or
+ * renamed): the supervisor, which sees the project, decides. Walks are bounded in depth and number;
+ * anything beyond is reported as truncated.
  */
 #include "guest/pid1/changes.h"
 
@@ -49,7 +48,7 @@ struct change_list {
 
 struct snp_layer_changes {
     int upper_fd;
-    bool is_layer; /* of an overlay; else code may make devices that look like whiteouts */
+    bool is_layer; /* of an overlay; elsewhere code could make devices like whiteouts */
     bool is_whole; /* see snp_changes_new */
     struct change_list last;
 };
@@ -68,7 +67,7 @@ static uint64_t nanoseconds(const struct timespec *ts)
     return (uint64_t)ts->tv_sec * 1000000000U + (uint64_t)ts->tv_nsec;
 }
 
-/* What is compared of a file; path is the record's own copy. */
+/* The compared properties of a file; path is the record's copy. */
 static struct changed_file describe(const struct stat *st, char *path)
 {
     return (struct changed_file){
@@ -103,7 +102,7 @@ static int listing_add(struct change_list *l, const char *path, const struct sta
     return 0;
 }
 
-/* Adds what is below the folder fd (consumed); path holds its name, len bytes of it. */
+/* Add everything below the folder fd (consumed); path holds its name, len bytes. */
 static void walk(struct change_list *l, int fd, char *path, size_t len, unsigned depth)
 {
     snp_autodir DIR *dir = snp_dir_of(fd);
@@ -151,7 +150,7 @@ static int add_change(struct snp_buf *out, uint8_t kind, const struct changed_fi
     return snp_buf_add(out, f->path, strlen(f->path) + 1);
 }
 
-/* before: the same path at the last look, or NULL. */
+/* before: the same path in the previous walk, or NULL. */
 static int compare(struct snp_buf *out,
                    bool is_layer,
                    const struct changed_file *before,
@@ -189,7 +188,7 @@ static int report_files(const struct snp_layer_changes *changes,
         const struct changed_file *old = order <= 0 ? &before->file[i++] : NULL;
         const struct changed_file *new = order >= 0 ? &now->file[k++] : NULL;
         if (new == NULL && now->is_truncated) {
-            continue; /* not seen this time is not gone */
+            continue; /* unseen this time, perhaps not removed */
         }
         if (compare(out, changes->is_layer, old, new) < 0) {
             return -1;
@@ -198,7 +197,7 @@ static int report_files(const struct snp_layer_changes *changes,
     return 0;
 }
 
-/* What the layer holds now, sorted. */
+/* List the current files of the layer, sorted. */
 static void look(const struct snp_layer_changes *changes, struct change_list *ret)
 {
     static char path[PATH_LEN];
@@ -235,7 +234,7 @@ void snp_changes_rebase(struct snp_layer_changes *changes)
     look(changes, &changes->last);
 }
 
-/* Whether the walk finds a file under this name: no "..", and no link on the way. */
+/* Can the walk find a file under this name: no "..", and no link in the path? */
 static bool is_walked(int fd, const char *path)
 {
     char copy[PATH_LEN];
@@ -275,7 +274,7 @@ void snp_changes_accept(struct snp_layer_changes *changes, const char *path)
     }
     if (path[0] == '/' || !is_walked(changes->upper_fd, path) ||
         fstatat(changes->upper_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode)) {
-        return; /* no file, elsewhere, or reached by another name: then it is reported */
+        return; /* no file, elsewhere, or reached by another name: report it */
     }
     key.path = (char *)(uintptr_t)path;
     known = l->n == 0 ? NULL : bsearch(&key, l->file, l->n, sizeof(*l->file), by_path);
@@ -287,7 +286,7 @@ void snp_changes_accept(struct snp_layer_changes *changes, const char *path)
 }
 
 enum {
-    NEARLY_FULL = 64 << 10 /* bytes: a write that did not fit may have left this much */
+    NEARLY_FULL = 64 << 10 /* bytes: a failed write may have left this much */
 };
 
 static uint8_t full_flags(const struct statfs *workspace)
@@ -314,7 +313,7 @@ static uint8_t full_flags(const struct statfs *workspace)
     return flags;
 }
 
-/* Bytes written, of the layer as a whole or, among other folders, of what was seen. */
+/* Bytes written: of the whole layer, or in a shared folder, of the files seen. */
 static uint64_t written_bytes(const struct snp_layer_changes *changes,
                               const struct change_list *now,
                               const struct statfs *fs)

@@ -29,7 +29,7 @@ static int input_fd(const char *bytes, size_t n)
 {
     int fd = memfd_create("stdin", MFD_CLOEXEC);
 
-    if (fd < 0) { /* not allowed where no cgroup counts its pages */
+    if (fd < 0) { /* refused where no cgroup counts its pages */
         fd = open(snp_files_tmp(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     }
 
@@ -39,7 +39,7 @@ static int input_fd(const char *bytes, size_t n)
     return fd;
 }
 
-/* Look a program up in the PATH of the environment it will get, as a shell does. */
+/* Search the PATH of the program's environment, as a shell does. */
 static void exec_in_path(char **argv, char **envp)
 {
     const char *path = "/usr/local/bin:/usr/bin:/bin";
@@ -64,16 +64,16 @@ static void exec_in_path(char **argv, char **envp)
     }
 }
 
-/* What a request names; arrays owned. */
+/* The contents of a request; arrays owned. */
 struct program {
     char **argv;
     char **envp;
     const char *cwd;
-    int stdin_fd;    /* owned; -1 = ours */
+    int stdin_fd;    /* owned; -1 = our standard input */
     int guest_fd;    /* of an interpreter; -1 = none */
-    int pristine_fd; /* likewise, for its pristine copy */
+    int pristine_fd; /* of its pristine copy; -1 = none */
     bool is_fenced;
-    bool goes_first; /* under memory pressure, before the interpreter */
+    bool goes_first; /* killed before the interpreter when memory is short */
 };
 
 static SNP_NORETURN void run(const struct program *p)
@@ -82,7 +82,7 @@ static SNP_NORETURN void run(const struct program *p)
     sigset_t none;
     int eno;
 
-    /* We come from the interpreter's template, which ignores some. */
+    /* We inherit ignored signals from the interpreter's template. */
     for (int number = 1; number < NSIG; number++) {
         (void)sigaction(number, &act, NULL);
     }
@@ -96,7 +96,7 @@ static SNP_NORETURN void run(const struct program *p)
     if (p->is_fenced && snp_container_fence() < 0) {
         _exit(126);
     }
-    if (p->guest_fd >= 0) { /* under memory pressure the code goes first */
+    if (p->guest_fd >= 0) { /* when memory is short, the code is killed first */
         (void)(p->pristine_fd >= 0 && dup2(p->pristine_fd, SNP_GUEST_PRISTINE_FD) >= 0);
         (void)syscall(SYS_close_range,
                       p->pristine_fd >= 0 ? SNP_GUEST_PRISTINE_FD + 1 : SNP_GUEST_FD + 1, ~0U, 0);
@@ -148,15 +148,15 @@ static void program_done(struct program *p)
 }
 
 /*
- * Under memory pressure a command goes before the interpreter, which has what cells made. The
- * kernel lets us go on a moment before it says that the new program may be written to.
+ * When memory is short, kill a command before the interpreter, which holds the results of cells.
+ * vfork returns shortly before the kernel makes the new program's /proc files writable.
  */
 static void go_first(const char *path)
 {
     const struct timespec moment = {.tv_nsec = 50000};
 
     for (int i = 0; i < GO_FIRST_TRIES && snp_file_poke(path, "1000") < 0; i++) {
-        if (i >= GO_FIRST_SPINS) { /* its processor may be ours */
+        if (i >= GO_FIRST_SPINS) { /* it may need our processor */
             (void)nanosleep(&moment, NULL);
         }
     }
@@ -166,8 +166,8 @@ static void go_first(const char *path)
 static int start(const struct program *p, pid_t *ret)
 {
     /*
-     * We wait until it has executed its program: before, as a copy of ours, it may not be
-     * written to.
+     * Wait until it has executed its program: before that, as a copy of pid 1, its files are not
+     * writable.
      */
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
     char path[48];
@@ -193,7 +193,7 @@ int snp_command_start(struct snp_init *in, uint32_t id, struct snp_body *c)
     bool has_stdin = snp_body_take(c, 1) != 0;
 
     p.is_fenced = in->is_container;
-    p.goes_first = !in->is_local; /* there /proc is closed to us */
+    p.goes_first = !in->is_local; /* in the local tier /proc is not accessible */
     r = r != 0 || c->bad ? EINVAL : in->command != -1 ? EBUSY : 0;
     if (r == 0 && has_stdin) {
         p.stdin_fd = input_fd(c->at, (size_t)(c->end - c->at));
@@ -208,7 +208,10 @@ int snp_command_start(struct snp_init *in, uint32_t id, struct snp_body *c)
     return r;
 }
 
-/* The socket to the first interpreter's pristine copy. *ret_fd: its end. 0 or errno. */
+/*
+ * Make the socket to the first interpreter's pristine copy. *ret_fd: the interpreter's end. 0 or
+ * errno.
+ */
 static int make_pristine(struct snp_init *in, int *ret_fd)
 {
     const int on = 1;

@@ -27,7 +27,7 @@
 #include "guest/spec.h"
 
 enum {
-    LOW_FDS = 16, /* what is made here is first put above these */
+    LOW_FDS = 16, /* new descriptors are first moved above these */
     LINE_S = 10,
     RULES_MAX = 64,
     CODE_NICE = 10,
@@ -51,7 +51,7 @@ static int high(int fd, const char *what)
     return r;
 }
 
-/* Both ends of a stream, above the numbers that mean something. */
+/* Make both ends of a stream, above the reserved numbers. */
 static void make_stream(int ends[2], bool is_pipe)
 {
     if ((is_pipe ? pipe2(ends, O_CLOEXEC)
@@ -104,8 +104,8 @@ static void place(int fd, int number)
 }
 
 /*
- * Our ends of the streams, from the supervisor itself, where it has the same kernel. False: nobody
- * passes any (another host, a kernel of its own such as gVisor's, a policy of the host).
+ * Receive our ends of the streams from the supervisor, if it has the same kernel. False: not
+ * available (another host, gVisor's kernel, a policy of the host).
  */
 static bool take_streams(int ends[SNP_CONTAINER_STREAMS])
 {
@@ -132,7 +132,7 @@ static bool take_streams(int ends[SNP_CONTAINER_STREAMS])
     return true;
 }
 
-/* The same through a relay, which makes them; its number. */
+/* Get the streams from a new relay; returns its pid. */
 static pid_t make_streams(int ends[SNP_CONTAINER_STREAMS])
 {
     int control[2];
@@ -171,7 +171,7 @@ pid_t snp_container_enter(void)
 
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)umask(0022);
-    /* An engine may have given them the modes that they have in the image. */
+    /* An engine may have set the modes of the image. */
     (void)chmod("/tmp", 01777);
     (void)chmod("/workspace", 0755);
     (void)chmod(SNP_CONTAINER_COPIES, 0700);
@@ -191,7 +191,7 @@ pid_t snp_container_enter(void)
     return relay_pid;
 }
 
-/* Folders of the image: all of the root but those that are not of it. */
+/* Add rules for the folders of the image: all of the root except special ones. */
 static size_t add_image(struct snp_landlock_rule *rules, char (*paths)[NAME_MAX + 2], size_t n)
 {
     static const char *const others[] = {"run", "proc", "sys", "dev", "tmp", "workspace"};
@@ -213,7 +213,7 @@ static size_t add_image(struct snp_landlock_rule *rules, char (*paths)[NAME_MAX 
     return n;
 }
 
-/* As a variable says: bytes, or a number; 0 = there is none. */
+/* The value of a variable, bytes or a number; 0 = not set. */
 static rlim_t variable(const char *name)
 {
     const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe) */
@@ -232,7 +232,7 @@ unsigned snp_container_room(void)
 
 /* Room ----------------------------------------------------------------------------------------- */
 
-static sem_t end_one; /* zeros: nobody yet */
+static sem_t end_one; /* stays at zero until snp_container_hold posts it */
 static unsigned held;
 
 static void *wait_for_end(void *data)
@@ -290,7 +290,7 @@ int snp_container_fence(void)
     int abi;
     size_t n = SNP_ARRAY_LEN(own);
 
-    /* Below pid 1, which must get its turn beside any number of busy processes. */
+    /* A lower priority than pid 1, which must run beside any number of busy processes. */
     (void)setpriority(PRIO_PROCESS, 0, CODE_NICE);
     if (limit(RLIMIT_DATA, SNP_CONTAINER_DATA) < 0 || limit(RLIMIT_AS, SNP_CONTAINER_SPACE) < 0) {
         return -1;

@@ -2,9 +2,9 @@
 /*
  * put, get and ls, one call each without state.
  *
- * Resolution is the kernel's: openat2 beneath /workspace or /tmp, no magic links. Only
- * regular files are read or written, opened without blocking, so that a FIFO or a
- * device planted under a known name stalls nobody.
+ * The kernel resolves paths: openat2 beneath /workspace or /tmp, no magic links. Only regular files
+ * are read or written, and opened without blocking, so that a planted FIFO or device cannot block
+ * pid 1.
  */
 #include "guest/pid1/files.h"
 
@@ -24,12 +24,12 @@
 
 enum {
     GET_MAX = 1 << 20,
-    HOLE_MIN = 64 << 10, /* a shorter one is read: it costs less than one more question */
+    HOLE_MIN = 64 << 10, /* shorter holes are read: cheaper than another request */
     PATH_LEN = 4096
 };
 
 struct root {
-    const char *name; /* as people write it */
+    const char *name; /* as users write it */
     char path[PATH_LEN];
 };
 
@@ -53,7 +53,7 @@ const char *snp_files_tmp(void)
     return roots[1].path;
 }
 
-/* What follows top in path, without leading slashes; NULL if path is not below it. */
+/* The rest of path after top, without leading slashes; NULL if path is not below it. */
 static const char *below(const char *path, const char *top)
 {
     size_t n = strlen(top);
@@ -65,7 +65,7 @@ static const char *below(const char *path, const char *top)
     return path + strspn(path, "/");
 }
 
-/* Whether its ".." go above where it begins. */
+/* Do its ".." lead above its start? */
 static bool leads_up(const char *rest)
 {
     int depth = 0;
@@ -84,7 +84,7 @@ static bool leads_up(const char *rest)
     return depth < 0;
 }
 
-/* The folder a path is relative to, and the rest of the path. NULL with errno. */
+/* The folder of a path, and the rest of the path. NULL with errno. */
 static const char *find_root(const char *path, const char **ret_rest)
 {
     const char *root = path[0] == '/' ? NULL : roots[0].path;
@@ -104,8 +104,8 @@ static const char *find_root(const char *path, const char **ret_rest)
 }
 
 /*
- * Without openat2: open, then see where that led. Landlock has kept us from leaving the
- * places the code may go to; this keeps us to the root that was asked for.
+ * Without openat2: open, then check the result. Landlock confines us to the code's folders; this
+ * check confines us to the requested root.
  */
 static int open_and_look(const char *root, int root_fd, const char *rest, int flags, unsigned mode)
 {
@@ -149,14 +149,13 @@ static int open_path(const char *path, int flags, unsigned mode)
     snp_autoclose int root_fd = root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = root_fd < 0 ? -1 : open_beneath(root, root_fd, rest, flags, mode);
 
-    if (fd < 0 &&
-        errno == ENXIO) { /* a socket, or a pipe that nobody reads: no file, like others */
+    if (fd < 0 && errno == ENXIO) { /* a socket, or a pipe without a reader: not a regular file */
         errno = EINVAL;
     }
     return fd;
 }
 
-/* Make the folders above a path that is about to be written. */
+/* Make the parent folders of a path to be written. */
 static void make_parents(const char *path)
 {
     const char *rest;
@@ -198,7 +197,7 @@ static int write_at(int fd, const char *bytes, size_t n, uint64_t offset)
     return 0;
 }
 
-/* make_parents() has made it, unless something else has its name. */
+/* make_parents() has made it, unless its name is taken. */
 static int put_folder(const char *path, struct snp_buf *out)
 {
     const uint64_t size = 0;
@@ -246,7 +245,7 @@ int snp_files_put(struct snp_body *b, struct snp_buf *out, const char **ret_path
     return snp_buf_add(out, &size, sizeof(size)) < 0 ? ENOMEM : 0;
 }
 
-/* Bytes from offset on that the file system does not have; 0 if they are few. */
+/* Length of the hole at offset; 0 if it is short. */
 static uint64_t hole_at(int fd, uint64_t offset, uint64_t size)
 {
     off_t data = offset >= size ? -1 : lseek(fd, (off_t)offset, SEEK_DATA);
@@ -331,7 +330,7 @@ static int list_dir(int fd, struct snp_buf *out)
             continue;
         }
         if (n++ >= SNP_INIT_ENTRIES_MAX || add_entry(&st, name, out) < 0) {
-            snp_buf_bytes(out)[mark] = 1; /* there are more */
+            snp_buf_bytes(out)[mark] = 1; /* the list is incomplete */
             break;
         }
     }

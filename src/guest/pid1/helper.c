@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request at a time: what pid 1 does for a sandbox has an order, and file work is part of it. A
- * helper that stands still is let go on; one that is gone takes pid 1 along, since nobody knows
- * what it had done.
+ * One request at a time: pid 1's actions on a sandbox have an order, which includes work on files.
+ * A stopped helper is continued; if it has ended, pid 1 ends too, because the state of its work is
+ * unknown.
  */
 #include "guest/pid1/helper.h"
 
@@ -24,10 +24,10 @@
 
 enum {
     READ_LEN = 64 << 10,
-    STILL_MS = 500 /* then something may have stopped it */
+    STILL_MS = 500 /* after this it may have been stopped */
 };
 
-/* Only what it needs of what pid 1 has, under the same numbers. */
+/* Keep only the descriptors that it needs, under the same numbers. */
 static SNP_NORETURN void become_helper(int stream_fd, const char *folder)
 {
     char *argv[] = {(char *)(uintptr_t) "files", (char *)(uintptr_t)folder, NULL};
@@ -50,7 +50,7 @@ static SNP_NORETURN void become_helper(int stream_fd, const char *folder)
     _exit(126);
 }
 
-/* Above the numbers that mean something to it. */
+/* Move a descriptor above the reserved numbers. */
 static int park(int *fd)
 {
     int high = fcntl(*fd, F_DUPFD_CLOEXEC, SNP_INIT_FILES_FD + 1);
@@ -125,7 +125,7 @@ void snp_helper_ask(
     struct snp_helper *h, const char *frame, size_t n, int fd, struct snp_buf *answer)
 {
     snp_buf_clear(answer);
-    if (fd >= 0) { /* nothing else is under way, so there is room for it */
+    if (fd >= 0) { /* no other request is active, so there is room */
         if (snp_init_send_fd(h->fd, frame[0], fd) < 0) {
             _exit(1);
         }

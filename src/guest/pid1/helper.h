@@ -3,8 +3,8 @@
 #define SNP_GUEST_PID1_HELPER_H
 
 /*
- * snp-files (guest/files/main.c), a child of pid 1. It is there before any code runs, so that the
- * supervisor knows whom signals spare; it executes its program when the first request comes.
+ * snp-files (guest/files/main.c), a child of pid 1. It is forked before any code runs, so that the
+ * supervisor can exempt it from signals; it executes its program at the first request.
  */
 
 #include <stdbool.h>
@@ -14,24 +14,25 @@
 #include "base/buf.h"
 
 struct snp_helper {
-    pid_t pid; /* -1 = there is none, or it has ended */
-    int fd;    /* the stream to it; owned; -1 = there is none */
+    pid_t pid; /* -1 = none, or ended */
+    int fd;    /* the stream to it; owned; -1 = none */
 };
 
 /*
- * Where copies of the workspace are wanted: start it. Before descriptors of pid 1 are closed on
- * exec. folder: of a session in the local tier, or NULL. Whether they are wanted.
+ * Start it, if copies of the workspace are wanted. Call before descriptors of pid 1 become
+ * close-on-exec. folder: of a session in the local tier, or NULL. Returns true if copies are
+ * wanted.
  */
 bool snp_helper_start(struct snp_helper *h, const char *folder);
 
 /*
- * Pass a frame on, with fd unless that is -1, and wait for the whole frame that answers it. Ends
- * pid 1 when the helper has ended.
+ * Pass a frame on, with fd unless that is -1, and wait for the complete answer. Ends pid 1 if the
+ * helper has ended.
  */
 void snp_helper_ask(
     struct snp_helper *h, const char *frame, size_t n, int fd, struct snp_buf *answer);
 
-/* Pass a frame on that has no answer. */
+/* Pass on a frame that has no answer. */
 void snp_helper_tell(struct snp_helper *h, const char *frame, size_t n);
 
 #endif

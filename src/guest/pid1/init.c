@@ -2,16 +2,16 @@
 /*
  * Pid 1 of a sandbox.
  *
- * One thread, one poll loop: the supervisor's control stream, the sockets of copies that are to say
- * something, SIGCHLD. It reaps, starts commands, passes signals on and sweeps, and reads and writes
- * single files for the host; copies and bundles of the workspace are its helper's (helper.h). It
- * holds no privilege: the filter, the Landlock domain and the limits are those of the code. When
- * the control stream ends it exits, and the kernel then kills everything else in the sandbox.
+ * One thread, one poll loop: the supervisor's control stream, the sockets of copies with pending
+ * answers, SIGCHLD. It reaps, starts commands, passes on signals, sweeps, and reads and writes
+ * single files for the host; its helper makes copies and bundles of the workspace (helper.h). It
+ * has no privilege: filter, Landlock domain and limits are those of the code. When the control
+ * stream ends it exits, and the kernel then kills everything else in the sandbox.
  *
- * In the local tier there is no pid namespace: it is the parent of all there is inside and
- * adopts what is orphaned, and the supervisor sweeps, watches and kills from outside.
+ * In the local tier there is no pid namespace: pid 1 is the ancestor of all processes inside and
+ * adopts orphans; the supervisor sweeps, watches and kills from outside.
  *
- * usage: init INTERPRETER_PID [FOLDER]   (0: there is none yet; descriptors as in guest/spec.h)
+ * usage: init INTERPRETER_PID [FOLDER]   (0: not started yet; descriptors as in guest/spec.h)
  *        init                            in a container (container.h)
  */
 #include <errno.h>
@@ -43,11 +43,11 @@
 
 enum {
     KILL_ROUNDS = 400,
-    WORKER_MS = 500, /* how long the code can hold up a worker by stopping it */
-    KEPT_FLAGS = SNP_INIT_HEADER_LEN + 4 + 8 + 4, /* in the answer to KEEP */
+    WORKER_MS = 500, /* after which a worker may have been stopped by the code */
+    KEPT_FLAGS = SNP_INIT_HEADER_LEN + 4 + 8 + 4, /* offset in the answer to KEEP */
     POLLED_CONTROL = 0,
     POLLED_CHILDREN = 1,
-    POLLED_SLEEPERS = 2 /* and more */
+    POLLED_SLEEPERS = 2 /* and the polled copies */
 };
 
 static void send_reply(struct snp_init *in, uint32_t id, int eno)
@@ -59,7 +59,7 @@ static void send_reply(struct snp_init *in, uint32_t id, int eno)
                    eno == 0 ? in->out.len : sizeof(code));
 }
 
-/* Whom a sweep is to spare, and who is gone of them. pid 0: nobody yet. */
+/* Report a process that a sweep must spare, or its end. pid 0: not known yet. */
 static void tell_spared(void *data, uint32_t number, pid_t pid, bool is_there)
 {
     char raw[9];
@@ -72,7 +72,7 @@ static void tell_spared(void *data, uint32_t number, pid_t pid, bool is_there)
     snp_frame_send(SNP_INIT_SPARED, 0, raw, sizeof(raw));
 }
 
-/* A copy, and who shares its session. */
+/* A copy, and whether code shares its session. */
 struct company {
     pid_t copy;
     bool is_shared;
@@ -91,8 +91,9 @@ static void look_whose_session(pid_t pid, void *data)
 }
 
 /*
- * A group of processes can be let go on by signals to it, and by the kernel when it is orphaned.
- * Groups are parts of sessions, and who is not in one cannot enter it.
+ * Is no code in this copy's session? A process group can be continued by signals to it, and by the
+ * kernel when it becomes orphaned. Groups are within sessions, and a process cannot join another
+ * session.
  */
 static bool is_alone(void *data, pid_t pid, pid_t woken)
 {
@@ -101,12 +102,12 @@ static bool is_alone(void *data, pid_t pid, pid_t woken)
     uint64_t ids[2];
 
     if (in->is_local) {
-        return true; /* there signals are sent one by one; of the kernel's we are told */
+        return true; /* signals go to single processes there; the kernel's are reported */
     }
     (void)snp_processes_each(in, look_whose_session, &company);
     in->n_others = company.n;
     if (woken > 1 && woken != pid) {
-        look_whose_session(woken, &company); /* a job is not among them */
+        look_whose_session(woken, &company); /* a job is not counted */
     }
     return !company.is_shared && snp_process_stat(pid, 5, ids, 2) && ids[0] == (uint64_t)pid &&
            ids[1] == (uint64_t)pid;
@@ -132,14 +133,14 @@ static int on_signal(struct snp_init *in, struct snp_guest_request *rq)
         return ESRCH;
     }
     in->is_stopped = in->is_stopped || target == SNP_INIT_COMMAND_TARGET;
-    /* Before its setsid the process is no group leader yet; then it is signalled alone. */
+    /* Before its setsid the process is no group leader yet; signal it alone. */
     return snp_init_kill(-pid, signal_number) < 0 && snp_init_kill(pid, signal_number) < 0 ? errno
                                                                                            : 0;
 }
 
 /*
- * In the local tier only a question: who asks sweeps after our answer, knows by then whom to spare,
- * and asks again until no copy had to be ended since.
+ * In the local tier the supervisor sweeps: our answer lists the processes to spare, and it asks
+ * again until no copy has been ended since.
  */
 static int on_sweep(struct snp_init *in, struct snp_guest_request *rq)
 {
@@ -153,7 +154,7 @@ static int on_sweep(struct snp_init *in, struct snp_guest_request *rq)
     return r == 0 && in->is_local && in->n_ended != before ? EAGAIN : r;
 }
 
-/* A copy has spoken, or will not: to whoever asked. */
+/* A copy has answered or failed: answer its request. */
 static void on_sleeper(void *data, const struct snp_sleeper *b, int eno, pid_t pid)
 {
     const uint32_t code = (uint32_t)eno;
@@ -180,7 +181,7 @@ static int on_hold(struct snp_init *in, struct snp_guest_request *rq)
     return rq->body.bad ? EINVAL : snp_sleepers_add(&in->sleepers, number, rq->fd, rq->id);
 }
 
-/* One that lost its stream may still be there. 0 or EBUSY. */
+/* End an interpreter that lost its stream and may still run. 0 or EBUSY. */
 static int end_interpreter(struct snp_init *in)
 {
     for (int i = 0; in->interpreter > 0 && i < KILL_ROUNDS; i++) {
@@ -215,12 +216,12 @@ static int on_drop(struct snp_init *in, struct snp_guest_request *rq)
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
     if (!rq->body.bad && in->helper.fd >= 0) {
-        snp_helper_tell(&in->helper, rq->frame, rq->frame_len); /* there may be no copy */
+        snp_helper_tell(&in->helper, rq->frame, rq->frame_len); /* the helper may have no copy */
     }
     return rq->body.bad ? EINVAL : snp_sleepers_drop(&in->sleepers, number, rq->id);
 }
 
-/* Pass a request on to the helper. 0, and its answer is in in->answer, or errno. */
+/* Pass a request on to the helper. 0, with its answer in in->answer, or errno. */
 static int ask_files(struct snp_init *in, const struct snp_guest_request *rq)
 {
     uint32_t eno;
@@ -233,7 +234,7 @@ static int ask_files(struct snp_init *in, const struct snp_guest_request *rq)
     return (int)eno;
 }
 
-/* It is the supervisor's as it is. */
+/* Pass the answer on unchanged. */
 static int pass_answer(const struct snp_init *in)
 {
     if (snp_write_all(SNP_INIT_CONTROL_FD, snp_buf_bytes(&in->answer), in->answer.len) < 0) {
@@ -274,7 +275,7 @@ static int on_restore(struct snp_init *in, struct snp_guest_request *rq)
 static int on_changes(struct snp_init *in, struct snp_guest_request *rq)
 {
     (void)rq;
-    snp_reap(in); /* one that died tells so before the cell it belonged to is answered */
+    snp_reap(in); /* report a dead interpreter before answering about its cell */
     return snp_changes_report(in->changes, snp_processes_cpu(in),
                               in->was_crowded ? SNP_CHANGES_CROWDED : 0, &in->out);
 }
@@ -284,7 +285,7 @@ static void stop_one(pid_t pid, void *data)
     snp_stop_one(data, pid);
 }
 
-/* Make all of the code stand still if any of it could write meanwhile. 0 or EAGAIN. */
+/* Stop all code, if any of it could write. 0 or EAGAIN. */
 static int stop_code(struct snp_init *in, struct snp_stop *stop)
 {
     stop->interpreter = in->interpreter;
@@ -302,9 +303,9 @@ static int stop_code(struct snp_init *in, struct snp_stop *stop)
 }
 
 /*
- * Its copies are made while the code stands still. gVisor, which is reached over a relay, hangs up
- * a process group in which one stands still when another leaves, as a new copy of the interpreter
- * does: so that comes first.
+ * Copies are made while the code is stopped. gVisor, which is connected by a relay, sends SIGHUP to
+ * a process group with a stopped member when another leaves, as a new copy of the interpreter does:
+ * so wait for that first.
  */
 static int on_keep(struct snp_init *in, struct snp_guest_request *rq)
 {
@@ -326,7 +327,7 @@ static int on_keep(struct snp_init *in, struct snp_guest_request *rq)
     return r != 0 ? r : pass_answer(in);
 }
 
-/* A worker of the helper's packs or unpacks; the answer comes when it has ended. */
+/* A worker of the helper packs or unpacks; the answer is sent at its end. */
 static int on_bundle(struct snp_init *in, struct snp_guest_request *rq)
 {
     int r = rq->fd < 0 ? EINVAL : ask_files(in, rq);
@@ -336,11 +337,11 @@ static int on_bundle(struct snp_init *in, struct snp_guest_request *rq)
         return r;
     }
     if (in->answer.len != SNP_INIT_HEADER_LEN + sizeof(uint32_t) + sizeof(pid)) {
-        _exit(1); /* it is of the same build */
+        _exit(1); /* both are of one build */
     }
     memcpy(&pid, snp_buf_bytes(&in->answer) + SNP_INIT_HEADER_LEN + sizeof(uint32_t), sizeof(pid));
     if (!snp_sleepers_add_job(&in->sleepers, pid)) {
-        (void)snp_init_kill(pid, SIGKILL); /* and answer when it is reaped */
+        (void)snp_init_kill(pid, SIGKILL); /* the answer is sent when it is reaped */
     }
     in->worker = pid;
     in->worker_reply = rq->id;
@@ -354,7 +355,7 @@ static int on_watch(struct snp_init *in, struct snp_guest_request *rq)
     in->most_threads = snp_body_take(&rq->body, 4);
     in->is_watching = in->watch_limit != 0 || in->most_threads != 0;
     in->watched = 0;
-    in->was_crowded = in->was_crowded && !in->is_watching; /* told when the cell is */
+    in->was_crowded = in->was_crowded && !in->is_watching; /* reported at the end of the cell */
     return rq->body.bad ? EINVAL : 0;
 }
 
@@ -371,7 +372,7 @@ static int on_secret(struct snp_init *in, struct snp_guest_request *rq)
 
 static const struct {
     uint8_t type;
-    bool has_fd; /* a descriptor is passed with it */
+    bool has_fd; /* takes a descriptor */
     int (*run)(struct snp_init *,
                struct snp_guest_request *); /* 0, errno or LATER; appends to in->out */
 } handlers[] = {
@@ -386,7 +387,7 @@ static const struct {
     {SNP_INIT_UNPACK, true, on_bundle},
 };
 
-/* Hold the room that nobody of ours needs now; n_more are about to start. */
+/* Reserve the room that none of our processes needs now; n_more are about to start. */
 static void hold_room(const struct snp_init *in, unsigned n_more)
 {
     const unsigned taken = snp_sleepers_taken(&in->sleepers) + (in->helper.pid > 0 ? 1 : 0) +
@@ -395,7 +396,7 @@ static void hold_room(const struct snp_init *in, unsigned n_more)
     snp_container_hold(taken < in->room ? in->room - taken : 0);
 }
 
-/* The next descriptor that was passed; -1 = none. */
+/* The next passed descriptor; -1 = none. */
 static int take_fd(struct snp_init *in)
 {
     int fd = in->n_passed == 0 ? -1 : in->passed_fd[0];
@@ -421,7 +422,7 @@ static void dispatch(struct snp_init *in, struct snp_guest_request *rq)
             continue;
         }
         rq->fd = handlers[i].has_fd ? take_fd(in) : -1;
-        hold_room(in, handlers[i].has_fd ? 1 : 0); /* who passes one wants a process */
+        hold_room(in, handlers[i].has_fd ? 1 : 0); /* requests with a descriptor fork a process */
         r = handlers[i].run(in, rq);
         snp_closep(&rq->fd);
         break;
@@ -431,7 +432,9 @@ static void dispatch(struct snp_init *in, struct snp_guest_request *rq)
     }
 }
 
-/* Read what is there, then run every whole request. Descriptors come in the requests' order. */
+/*
+ * Read available bytes, then run every complete request. Descriptors are in the order of requests.
+ */
 static void on_control(struct snp_init *in)
 {
     int fds[SNP_FDS_MAX];
@@ -471,7 +474,7 @@ static SNP_NORETURN void serve(struct snp_init *in)
         int timeout_ms;
         size_t n;
 
-        snp_look_round(in); /* whatever died before the signal was asked for */
+        snp_look_round(in); /* children that died before the signal was watched */
         hold_room(in, 0);
         n = snp_sleepers_poll(&in->sleepers, polled + POLLED_SLEEPERS, &timeout_ms);
         if (in->is_watching && (timeout_ms < 0 || timeout_ms > SNP_INIT_WATCH_MS)) {
@@ -522,13 +525,13 @@ int main(int argc, char **argv)
     in.sleepers.spared = tell_spared;
     in.sleepers.is_alone = is_alone;
     in.sleepers.data = &in;
-    if (fcntl(SNP_INIT_PRISTINE_FD, F_SETFD, FD_CLOEXEC) == 0) { /* nobody forked it in else */
+    if (fcntl(SNP_INIT_PRISTINE_FD, F_SETFD, FD_CLOEXEC) == 0) { /* without a zygote */
         snp_sleepers_init(&in.sleepers, SNP_INIT_PRISTINE_FD);
     }
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     in.has_store = snp_helper_start(
-        &in.helper, in.is_local ? argv[2] : NULL); /* before their numbers are anybody's */
+        &in.helper, in.is_local ? argv[2] : NULL); /* before other descriptors take their numbers */
     (void)sigemptyset(&all);
     (void)sigaddset(&all, SIGCHLD);
     in.children_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -546,6 +549,6 @@ int main(int argc, char **argv)
         tell_spared(NULL, UINT32_MAX, in.helper.pid, true);
     } else if (in.is_local) {
         tell_spared(NULL, 0, 0, false);
-    } /* in the local tier what is in the workspace has been seen by now */
+    } /* in the local tier the existing files of the workspace are known by now */
     serve(&in);
 }

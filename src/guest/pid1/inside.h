@@ -2,7 +2,7 @@
 #ifndef SNP_GUEST_PID1_INSIDE_H
 #define SNP_GUEST_PID1_INSIDE_H
 
-/* What pid 1 knows of its sandbox. */
+/* Pid 1's state of its sandbox. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,29 +18,32 @@
 struct snp_init {
     pid_t interpreter; /* -1 = none */
     pid_t command;     /* -1 = none */
-    bool is_stopped;   /* the command was signalled: what it leaves behind goes with it */
+    bool is_stopped;   /* the command was signalled: its remaining processes are ended, too */
     uint32_t command_id;
-    bool has_store; /* for copies of the workspace, whose memory counts */
-    bool is_local;  /* no namespaces: /proc is closed to us */
+    bool has_store; /* for copies of the workspace, which use memory */
+    bool is_local;  /* no namespaces: /proc is not accessible */
     bool is_container;
-    pid_t relay; /* of a container, a child that ends only with us; 0 = there is none */
-    /* of a container: processes of ours beside pid 1 that its pids limit allows; 0 = not held */
+    pid_t relay; /* in a container, a child that ends only with us; 0 = none */
+    /*
+     * in a container: our processes besides pid 1 that its pids limit allows for; 0 = no
+     * reservation
+     */
     unsigned room;
     bool is_watching;
     bool was_crowded;      /* since the watch began */
-    uint64_t watched;      /* bytes last reported */
-    uint64_t watch_limit;  /* bytes that matter; 0 = not watched */
+    uint64_t watched;      /* bytes in the last report */
+    uint64_t watch_limit;  /* bytes above which to report; 0 = not watched */
     uint64_t most_threads; /* of the code; 0 = not watched */
     unsigned n_samples;
-    int diag_fd;                /* SNP_INIT_DIAG_FD, -1 = there is none */
-    uint64_t mappings_bytes;    /* as last counted, which is dear: not in each sample */
-    uint64_t sockets_bytes;     /* the same */
-    int children_fd;            /* readable when one has ended */
-    int passed_fd[SNP_FDS_MAX]; /* of requests that are not run yet, in their order */
+    int diag_fd;                /* SNP_INIT_DIAG_FD, -1 = not supported */
+    uint64_t mappings_bytes;    /* last count; expensive, so not in each sample */
+    uint64_t sockets_bytes;     /* last count, also not in each sample */
+    int children_fd;            /* readable when a child has ended */
+    int passed_fd[SNP_FDS_MAX]; /* of pending requests, in their order */
     size_t n_passed;
     struct snp_sleepers sleepers;
     uint64_t n_ended;  /* of copies, at the last sweep */
-    uint32_t n_others; /* processes of the code when a copy came to rest */
+    uint32_t n_others; /* processes of the code when the last copy was stopped */
     struct snp_layer_changes *changes;
     struct snp_helper helper;
     pid_t worker; /* child that packs or unpacks; -1 = none */

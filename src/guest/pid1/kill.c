@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both arguments are 32 bits in registers of 64, of which the kernel ignores the upper half, and
- * the filter sees it: there is the secret.
+ * Both arguments are 32-bit values in 64-bit registers. The kernel ignores the upper halves, but
+ * the filter sees them: they hold the secret.
  */
 #include "guest/pid1/kill.h"
 

@@ -18,15 +18,15 @@
 enum {
     MAPPINGS_EVERY = 16, /* samples */
     SOCKETS_EVERY = 4,
-    MAPPINGS_MAX = 65530, /* of a process: the kernel's default */
-    MAPPING_BYTES = 256,  /* of the kernel for each, about */
+    MAPPINGS_MAX = 65530, /* per process: the kernel's default */
+    MAPPING_BYTES = 256,  /* of kernel memory each, approximate */
     THREAD_BYTES = 24 << 10,
     PAGE_BYTES = 4096
 };
 
 /*
- * The number behind key in text, in bytes from kB; 0 if it is not there. Keys begin with
- * their newline, because the line with the name of the process may hold anything else.
+ * The number after key in text, in bytes from kB; 0 if missing. Keys begin with their newline,
+ * because the line with the name of the process may contain anything.
  */
 static uint64_t kb_field(const char *text, const char *key)
 {
@@ -44,18 +44,18 @@ static uint64_t kb_field(const char *text, const char *key)
     return value * 1024;
 }
 
-/* What a sample adds up. */
+/* The totals of a sample. */
 struct memory_sample {
-    const struct snp_sleepers *sleepers; /* which do not count */
+    const struct snp_sleepers *sleepers; /* not counted */
     uint64_t anonymous;                  /* bytes, with page tables */
-    uint64_t shared; /* bytes: of /dev/shm, /tmp and the workspace if mapped, or of no file */
+    uint64_t shared; /* bytes: of /dev/shm, /tmp and the workspace if mapped, or anonymous */
     uint64_t threads;
-    bool is_shared; /* what several have in common is divided: dearer */
+    bool is_shared; /* divide shared pages: more expensive */
 };
 
 /*
- * The status of a process. Of one whose first thread has ended, which the kernel shows without
- * memory, that of another thread, whose number is returned then; 0 = it is gone.
+ * Read the status of a process. If its first thread has ended, the kernel shows no memory there:
+ * read another thread's. Returns the tid read; 0 = gone.
  */
 static pid_t read_status(pid_t pid, char *text, size_t text_len)
 {
@@ -81,8 +81,8 @@ static pid_t read_status(pid_t pid, char *text, size_t text_len)
 }
 
 /*
- * The memory of one process. Divided: pages it has in common with others, the template's among
- * them, count in part, unless it does not let itself be looked into.
+ * Add the memory of one process. Divided: shared pages, also those of the template, count in part,
+ * unless the process may not be inspected.
  */
 static void add_memory(pid_t pid, void *data)
 {
@@ -105,7 +105,7 @@ static void add_memory(pid_t pid, void *data)
     }
 }
 
-/* What the kernel keeps of the mappings of one process. */
+/* Add the kernel memory for mappings of one process. */
 static void add_mappings(pid_t pid, void *data)
 {
     struct memory_sample *sample = data;
@@ -119,7 +119,7 @@ static void add_mappings(pid_t pid, void *data)
     }
     (void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
     snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) { /* it does not let itself be looked into: as many as there can be */
+    if (fd < 0) { /* it may not be inspected: assume the maximum */
         n = kb_field(text, "\nVmSize:") / PAGE_BYTES;
     }
     for (ssize_t got = 1; fd >= 0 && got > 0;) {
@@ -136,7 +136,7 @@ static uint64_t used_bytes(const struct statfs *fs)
     return (uint64_t)(fs->f_blocks - fs->f_bfree) * (uint64_t)fs->f_bsize;
 }
 
-/* Bytes of the files in memory, mapped or not. */
+/* Bytes of files in memory, mapped or not. */
 static uint64_t files_in_memory(const struct snp_init *in)
 {
     const int held[] = {SNP_INIT_UPPER_FD, in->has_store ? SNP_INIT_COPIES_FD : -1};
@@ -152,8 +152,8 @@ static uint64_t files_in_memory(const struct snp_init *in)
 }
 
 /*
- * Shared pages are mostly those of files, which are counted whether mapped or not; so the
- * larger of both numbers is taken, and nobody is ended for using what counts twice.
+ * Shared pages mostly belong to files, which are counted whether mapped or not. So the larger of
+ * both numbers is used, and no process is killed for memory counted twice.
  */
 static uint64_t sample_bytes(const struct snp_init *in, const struct memory_sample *sample)
 {
@@ -182,7 +182,7 @@ void snp_memory_watch(struct snp_init *in)
         return;
     }
     bytes = sample_bytes(in, &sample);
-    if (bytes > in->watch_limit / 2) { /* too near to guess */
+    if (bytes > in->watch_limit / 2) { /* too close to estimate */
         sample = (struct memory_sample){.sleepers = &in->sleepers, .is_shared = true};
         (void)snp_processes_each(in, add_memory, &sample);
         bytes = sample_bytes(in, &sample);

@@ -2,11 +2,11 @@
 #ifndef SNP_GUEST_PID1_MEMORY_H
 #define SNP_GUEST_PID1_MEMORY_H
 
-/* What the code uses of memory and threads, sampled where no control group counts it. */
+/* Memory and threads of the code, sampled where no cgroup counts them. */
 
 #include "guest/pid1/inside.h"
 
-/* One sample; the supervisor is told when it has changed. */
+/* Take a sample; reports changes to the supervisor. */
 void snp_memory_watch(struct snp_init *in);
 
 #endif

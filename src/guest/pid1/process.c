@@ -23,7 +23,7 @@ pid_t snp_pid_of(const char *name)
 
 unsigned snp_processes_each(const struct snp_init *in, void (*visit)(pid_t, void *), void *data)
 {
-    /* In the local tier the supervisor looks and kills from outside. */
+    /* In the local tier the supervisor does this from outside. */
     snp_autodir DIR *dir = in->is_local ? NULL : opendir("/proc");
     const char *name;
     unsigned n = 0;
@@ -72,7 +72,7 @@ bool snp_process_stat(pid_t pid, unsigned first, uint64_t *ret, unsigned n)
     return at != NULL;
 }
 
-/* CPU time of the children that a process has waited for, in microseconds. */
+/* CPU time of reaped children of a process, in microseconds. */
 static uint64_t waited_cpu(pid_t pid)
 {
     uint64_t ticks[2] = {0};

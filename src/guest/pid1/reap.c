@@ -37,8 +37,8 @@ void snp_reap(struct snp_init *in)
             snp_frame_send_exit(SNP_INIT_INTERPRETER, 0, status, &usage);
         } else if (pid == in->helper.pid) {
             /*
-             * The next request to it ends us; whoever ends a sandbox from outside may do it in
-             * any order.
+             * The next request to it ends us; a supervisor that ends a sandbox from outside may
+             * kill in any order.
              */
             in->helper.pid = -1;
             in->sleepers.spared(in->sleepers.data, UINT32_MAX, pid, false);

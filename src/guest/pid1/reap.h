@@ -2,13 +2,13 @@
 #ifndef SNP_GUEST_PID1_REAP_H
 #define SNP_GUEST_PID1_REAP_H
 
-/* Children that have ended, stopped or gone on. Who waits for one is told. */
+/* Handling of children that ended, stopped or continued; pending requests are answered. */
 
 #include "guest/pid1/inside.h"
 
 void snp_reap(struct snp_init *in);
 
-/* Whoever has spoken, moved or died since the last look; before anything is asked of us. */
+/* Handle all events since the last call; call it before each request. */
 void snp_look_round(struct snp_init *in);
 
 #endif

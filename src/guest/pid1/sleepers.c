@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request waits for its copy without anybody else waiting: the loop polls the socket. A
- * copy that does not speak in time, speaks wrongly, or runs unasked, is killed.
+ * A request waits for its copy without blocking others: the loop polls the socket. A copy that does
+ * not answer in time, answers wrongly, or runs unasked, is killed.
  */
 #include "guest/pid1/sleepers.h"
 
@@ -42,7 +42,7 @@ static struct snp_sleeper *find(struct snp_sleepers *bs, uint32_t number)
     return NULL;
 }
 
-/* Of a process that is being ended another entry may have the number. */
+/* An entry that is being ended may have the same pid. */
 static struct snp_sleeper *find_pid(const struct snp_sleepers *bs, pid_t pid, bool is_dropped_too)
 {
     for (size_t i = 0; i < bs->n; i++) {
@@ -85,7 +85,7 @@ bool snp_sleepers_add_job(struct snp_sleepers *bs, pid_t pid)
 
 static int begin_wake(struct snp_sleeper *b, bool is_job, int fd, uint32_t reply_to);
 
-/* The wake that had to wait. */
+/* Start the wake that was delayed. */
 static void wake_next(struct snp_sleepers *bs, struct snp_sleeper *b, int eno)
 {
     struct snp_sleeper told = *b;
@@ -104,7 +104,7 @@ static void wake_next(struct snp_sleepers *bs, struct snp_sleeper *b, int eno)
     }
 }
 
-/* Tell who asked. is_there: the copy can be woken again. */
+/* Answer the request. is_there: the copy can be woken again. */
 static void answer(
     struct snp_sleepers *bs, struct snp_sleeper *b, int eno, pid_t pid, bool is_there)
 {
@@ -129,11 +129,12 @@ static void let_go_on(const struct snp_sleeper *b)
 {
     siginfo_t ours;
 
-    /* In the local tier it is the supervisor who looks for it, and may not see it at once. */
+    /* In the local tier the supervisor must find it, and may not see it at once. */
     for (int i = 0; i < CONT_TRIES && snp_init_kill(b->pid, SIGCONT) < 0; i++) {
         (void)poll(NULL, 0, 1);
     }
-    (void)waitid(P_PID, (id_t)b->pid, &ours, WCONTINUED | WNOHANG); /* so that another's shows */
+    /* so that another's becomes visible */
+    (void)waitid(P_PID, (id_t)b->pid, &ours, WCONTINUED | WNOHANG);
 }
 
 static void forget(struct snp_sleepers *bs, struct snp_sleeper *b)
@@ -142,7 +143,7 @@ static void forget(struct snp_sleepers *bs, struct snp_sleeper *b)
     *b = bs->at[--bs->n];
 }
 
-/* It is of no use: end it. */
+/* Kill an unusable copy. */
 static void give_up(struct snp_sleepers *bs, struct snp_sleeper *b, int eno)
 {
     answer(bs, b, eno, -1, false);
@@ -211,7 +212,7 @@ int snp_sleepers_wake(
     if (b->waits_for != SNP_COPY_AWAKE || b->next.fd > 0) {
         return EBUSY;
     }
-    /* What the last wake woke may have ended before the copy is seen to be at rest again. */
+    /* The woken process may have ended before the copy has stopped again. */
     b->next.fd = fcntl(stream_fd, F_DUPFD_CLOEXEC, 3);
     if (b->next.fd < 0) {
         b->next.fd = 0;
@@ -230,7 +231,7 @@ int snp_sleepers_drop(struct snp_sleepers *bs, uint32_t number, uint32_t reply_t
         return b == NULL ? ESRCH : EINVAL;
     }
     answer(bs, b, ECANCELED, -1, false);
-    if (b->pid <= 0) { /* it ends by itself, when it finds nobody at the other end */
+    if (b->pid <= 0) { /* it ends at the end of its stream */
         forget(bs, b);
         return 0;
     }
@@ -285,7 +286,7 @@ size_t snp_sleepers_poll(const struct snp_sleepers *bs, struct pollfd *ret, int 
     return n;
 }
 
-/* A byte and who sent it; 0 if there is none yet, -1 at the end of the stream. */
+/* Receive a byte and its sender; 0 if there is none yet, -1 at the end of the stream. */
 static int hear(int fd, char *ret_byte, pid_t *ret_pid)
 {
     union {
@@ -311,7 +312,7 @@ static int hear(int fd, char *ret_byte, pid_t *ret_pid)
             struct ucred who;
             memcpy(&who, CMSG_DATA(c), sizeof(who));
             *ret_pid = who.pid;
-        } else if (c->cmsg_type == SCM_RIGHTS) { /* nobody honest sends any */
+        } else if (c->cmsg_type == SCM_RIGHTS) { /* only hostile code sends descriptors */
             int *fds = (int *)(void *)CMSG_DATA(c);
             for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
                 (void)close(fds[i]);
@@ -331,7 +332,7 @@ static bool is_known(const struct snp_sleepers *bs, pid_t pid, const pid_t *othe
     return snp_sleepers_spare(bs, pid);
 }
 
-/* Alive and our child: only then we notice its end and can end it. */
+/* Is it alive and our child? Only then we notice its end and can end it. */
 static bool is_living_child(pid_t pid)
 {
     siginfo_t info = {.si_pid = 0};
@@ -349,7 +350,7 @@ static void on_byte(struct snp_sleepers *bs, struct snp_sleeper *b, char byte, p
     stop(b, byte == SNP_COPY_FAILED ? 0 : pid);
 }
 
-/* It stands: whoever asked is told what it has said. */
+/* The copy has stopped: answer the request. */
 static void at_rest(struct snp_sleepers *bs, struct snp_sleeper *b)
 {
     bool is_gone =
@@ -469,7 +470,7 @@ static void look_at(struct snp_sleepers *bs,
     if (is_living_child(pid)) {
         on_byte(bs, b, byte, pid);
     } else if (b->waits_for == SNP_COPY_AWAKE && b->is_job) {
-        on_byte(bs, b, byte, -1); /* a short job may have ended and been reaped before we look */
+        on_byte(bs, b, byte, -1); /* a short job may have ended and been reaped already */
     } else {
         give_up(bs, b, EPROTO);
     }
@@ -477,7 +478,7 @@ static void look_at(struct snp_sleepers *bs,
 
 void snp_sleepers_look(struct snp_sleepers *bs, const pid_t *other, size_t n_other)
 {
-    for (size_t i = bs->n; i-- > 0;) { /* the last takes the place of one that is forgotten */
+    for (size_t i = bs->n; i-- > 0;) { /* removal moves the last entry */
         if (bs->at[i].waits_for != 0 && bs->at[i].fd >= 0) {
             look_at(bs, &bs->at[i], other, n_other);
         }

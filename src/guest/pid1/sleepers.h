@@ -3,14 +3,14 @@
 #define SNP_GUEST_PID1_SLEEPERS_H
 
 /*
- * Sleeping copies of the interpreter, as pid 1 knows them. Number 0 is the pristine copy. Code ran
- * in the others before they were made, so what they do is not trusted: who speaks on a socket the
- * kernel says, a copy counts only if it is our child, and it is stopped while it sleeps.
+ * Pid 1's record of sleeping copies of the interpreter. Number 0 is the pristine copy. Code ran in
+ * the others before they were made, so they are not trusted: the kernel identifies the sender on a
+ * socket, a copy is accepted only as our child, and it is stopped while it sleeps.
  *
- * A copy is at rest once the kernel has told us that it stands. Whatever lets it go on (SIGCONT has
- * many senders: a child's end, an orphaned group) leaves a mark that the kernel keeps until we ask
- * for it, and one that was let go on by anybody but us is ended. So a copy that is still on the
- * list has not run since it came to rest.
+ * A copy is at rest once the kernel has reported that it is stopped. Anything that continues it
+ * (SIGCONT has many senders: a child's end, an orphaned group) leaves a mark in the kernel until we
+ * read it, and a copy continued by others is ended. So a copy that is still listed has not run
+ * since it came to rest.
  */
 
 #include <poll.h>
@@ -20,23 +20,23 @@
 #include <sys/types.h>
 
 enum {
-    SNP_SLEEPERS_MAX = 1 + 64 + 2, /* the pristine copy, and two in passing from one to the next */
+    SNP_SLEEPERS_MAX = 1 + 64 + 2, /* the pristine copy, and two in transition */
     SNP_INIT_JOBS_MAX = 72,
-    SNP_INIT_LATER = -1, /* instead of an errno: ret_done of the watch comes later */
+    SNP_INIT_LATER = -1, /* not an errno: done() of the watch is called later */
 };
 
 struct snp_sleeper {
     uint32_t number;
-    pid_t pid;         /* 0 = has not said that it is there, -1 = gone */
+    pid_t pid;         /* 0 = not reported yet, -1 = gone */
     int fd;            /* our end of its socket; owned; -1 = closed */
-    uint8_t waits_for; /* enum: what it is to say; 0 = nothing, and it is at rest */
-    bool is_stopping;  /* it has said so, and was told to stop */
-    pid_t woken;       /* what it has said so of */
-    bool is_job;       /* what is woken is not to be the interpreter */
-    bool is_dropped;   /* killed; goes when it is reaped */
-    uint32_t reply_to; /* the request that waits; 0 = none */
+    uint8_t waits_for; /* enum: the expected message; 0 = none, it is at rest */
+    bool is_stopping;  /* it has sent the message, and was told to stop */
+    pid_t woken;       /* the process of that message */
+    bool is_job;       /* the woken process is not the interpreter */
+    bool is_dropped;   /* killed; removed when reaped */
+    uint32_t reply_to; /* pending request; 0 = none */
     uint64_t until_ms;
-    struct { /* a wake that came before the last one was at rest again; fd owned, 0 = none */
+    struct { /* a wake received before the last one was at rest; fd owned, 0 = none */
         int fd;
         bool is_job;
         uint32_t reply_to;
@@ -46,16 +46,14 @@ struct snp_sleeper {
 struct snp_sleepers {
     struct snp_sleeper at[SNP_SLEEPERS_MAX];
     size_t n;
-    pid_t jobs[SNP_INIT_JOBS_MAX]; /* children that do something for the host */
+    pid_t jobs[SNP_INIT_JOBS_MAX]; /* children with a task for the host */
     size_t n_jobs;
-    uint64_t n_ended; /* copies that were of no use any more */
-    /* A request is done: 0 or errno. pid: of the copy (HOLD), or of what was woken. */
+    uint64_t n_ended; /* unusable copies */
+    /* A request is done: 0 or errno. pid: of the copy (HOLD), or of the woken process. */
     void (*done)(void *data, const struct snp_sleeper *b, int eno, pid_t pid);
-    /* To be spared by a sweep from now on, or gone. number: UINT32_MAX = a job. */
+    /* A sweep must spare it from now on, or it has ended. number: UINT32_MAX = a job. */
     void (*spared)(void *data, uint32_t number, pid_t pid, bool is_there);
-    /*
-     * Is nobody else in the session of this copy? Else others could have the kernel let it go on.
-     */
+    /* Is the copy alone in its session? Other members could make the kernel continue it. */
     bool (*is_alone)(void *data, pid_t pid, pid_t woken);
     void *data;
 };
@@ -66,49 +64,49 @@ void snp_sleepers_init(struct snp_sleepers *bs, int pristine_fd);
 /* Is it a copy or a job? */
 bool snp_sleepers_spare(const struct snp_sleepers *bs, pid_t pid);
 
-/* Whether it is a copy, also one that is being ended: what that holds is on its way out. */
+/* Is it a copy, perhaps one that is being ended, whose memory is about to be freed? */
 bool snp_sleepers_has(const struct snp_sleepers *sleepers, pid_t pid);
 
-/* The kernel says that a child has stopped, or was let go on. */
+/* The kernel reports that a child has stopped or continued. */
 void snp_sleepers_moved(struct snp_sleepers *bs, pid_t pid, bool is_stopped);
 
-/* How many copies are being made and are not at rest. */
+/* Copies being made, not at rest yet. */
 unsigned snp_sleepers_coming(const struct snp_sleepers *bs);
 
-/* How many copies are not at rest. */
+/* Copies that are not at rest. */
 unsigned snp_sleepers_awake(const struct snp_sleepers *bs);
 
-/* Processes that they are, and that were asked of them, also those on their way out. */
+/* Processes of copies and of requested ones, including those being ended. */
 unsigned snp_sleepers_taken(const struct snp_sleepers *bs);
 
-/* End those, and all jobs but this one. */
+/* End those, and all jobs except this one. */
 void snp_sleepers_end_awake(struct snp_sleepers *bs, pid_t job);
 
-/* How many were ended and have not been reaped. */
+/* Ended copies that are not reaped yet. */
 unsigned snp_sleepers_dying(const struct snp_sleepers *bs);
 
-/* Is it a job that has not been reaped? */
+/* Is it a job that is not reaped yet? */
 bool snp_sleepers_is_job(const struct snp_sleepers *bs, pid_t pid);
 
-/* A child that is to be spared while it lives; false if there are too many. */
+/* Add a child that sweeps spare while it lives; false if there are too many. */
 bool snp_sleepers_add_job(struct snp_sleepers *bs, pid_t pid);
 
 /*
- * Requests; each 0 or an errno at once, or SNP_INIT_LATER. Descriptors stay the caller's.
- * hold: a copy will speak on (a duplicate of) fd. wake: the copy forks itself, with stream_fd.
+ * Requests; each returns 0 or an errno, or SNP_INIT_LATER. Descriptors stay the caller's. hold: a
+ * copy will send on (a duplicate of) fd. wake: the copy forks, passing on stream_fd.
  */
 int snp_sleepers_add(struct snp_sleepers *bs, uint32_t number, int fd, uint32_t reply_to);
 int snp_sleepers_wake(
     struct snp_sleepers *bs, uint32_t number, bool is_job, int stream_fd, uint32_t reply_to);
 int snp_sleepers_drop(struct snp_sleepers *bs, uint32_t number, uint32_t reply_to);
 
-/* A child was reaped; whether it was one of these. */
+/* A child was reaped; true if it was one of these. */
 bool snp_sleepers_reaped(struct snp_sleepers *bs, pid_t pid);
 
-/* What to poll for (room for all of them) and, if anybody waits, at most how long: ms, or -1. */
+/* Descriptors to poll (room for all) and the longest wait: ms, or -1 if none is pending. */
 size_t snp_sleepers_poll(const struct snp_sleepers *bs, struct pollfd *ret, int *ret_timeout_ms);
 
-/* Something may have been said, or the time be over; other: processes that are none of these. */
+/* Handle messages and timeouts; other: processes that are none of these. */
 void snp_sleepers_look(struct snp_sleepers *bs, const pid_t *other, size_t n_other);
 
 #endif

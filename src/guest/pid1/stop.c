@@ -15,7 +15,7 @@
 #include "guest/pid1/kill.h"
 
 enum {
-    ROUNDS_MAX = 200 /* of a millisecond */
+    ROUNDS_MAX = 200 /* of one millisecond */
 };
 
 /* The state letter in a "stat" of /proc; 'X' (dead) if it cannot be read. */
@@ -27,7 +27,7 @@ static char state_at(int dir_fd, const char *path)
     const char *at;
 
     text[n < 0 ? 0 : n] = '\0';
-    at = strrchr(text, ')'); /* ends the name, which may hold anything */
+    at = strrchr(text, ')'); /* ends the name, which may contain anything */
     return at == NULL || at[1] != ' ' ? 'X' : at[2];
 }
 
@@ -87,7 +87,7 @@ void snp_stop_one(struct snp_stop *stop, pid_t pid)
     struct threads threads = look(pid);
 
     if (threads.n_moving == 0 || (pid == stop->interpreter && threads.n == 1)) {
-        return; /* dead, or the code has stopped it itself and is to find it so; or it is let be */
+        return; /* dead, exempt, or stopped by the code, which must find it so */
     }
     if (stop->is_counting) {
         stop->n_active++;

@@ -3,33 +3,33 @@
 #define SNP_GUEST_PID1_STOP_H
 
 /*
- * Standing still: processes of the code are stopped for as long as their files are copied. An
- * interpreter that waits for a cell and has one thread only writes nothing, and is let be.
+ * Stopping: processes of the code are stopped while their files are copied. An idle interpreter
+ * with a single thread writes nothing, and is not stopped.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Zero, and the caller sets what is his. */
+/* Zeroed; the caller sets its members. */
 struct snp_stop {
     pid_t interpreter; /* the caller's; -1 = none */
-    bool is_counting;  /* the caller's: look only */
-    pid_t *pid;        /* owned; those that were stopped by us */
+    bool is_counting;  /* the caller's: only count */
+    pid_t *pid;        /* owned; processes that we stopped */
     size_t n;
     size_t cap;
-    unsigned n_active; /* who could write */
-    unsigned n_moving; /* who did not stand still at the last look */
+    unsigned n_active; /* processes that could write */
+    unsigned n_moving; /* processes not yet stopped in this round */
     unsigned rounds;
 };
 
-/* For each process of the code, in each round. */
+/* Call for each process of the code, in each round. */
 void snp_stop_one(struct snp_stop *stop, pid_t pid);
 
-/* Wait a moment for another round; false when there were enough. */
+/* Wait briefly for another round; false after the last. */
 bool snp_stop_again(struct snp_stop *stop);
 
-/* Let those that were stopped go on, and forget them. */
+/* Continue the stopped processes, and forget them. */
 void snp_stop_done(struct snp_stop *stop);
 
 #endif

@@ -14,10 +14,10 @@
 
 enum {
     QUIET_ROUNDS = 2,
-    SWEEP_MS = 12000, /* less than the supervisor's patience */
-    COMING_MS = 3500, /* for a copy that is being made; more than its own limit */
+    SWEEP_MS = 12000, /* below the supervisor's timeout */
+    COMING_MS = 3500, /* for a copy being made; above its time limit */
     AWAKE_MS = 2000,  /* for a copy to come to rest */
-    SAVERS_MS = 300   /* for what saves a state to end */
+    SAVERS_MS = 300   /* for a saver to end */
 };
 
 static void signal_one(pid_t pid, void *data)
@@ -25,7 +25,7 @@ static void signal_one(pid_t pid, void *data)
     (void)snp_init_kill(pid, *(const int *)data);
 }
 
-/* Until one ends, or a millisecond. */
+/* Wait for a child's end, at most a millisecond. */
 static void await_child(struct snp_init *in)
 {
     struct pollfd children = {.fd = in->children_fd, .events = POLLIN};
@@ -47,7 +47,7 @@ static size_t n_savers(const struct snp_init *in)
     return in->sleepers.n_jobs - (in->worker > 0 ? 1 : 0);
 }
 
-/* Until there are none, but not for long. */
+/* Wait until the count is zero, at most ms. */
 static void await_none(struct snp_init *in, size_t (*count)(const struct snp_init *), unsigned ms)
 {
     struct pollfd polled[1 + SNP_SLEEPERS_MAX] = {{.fd = in->children_fd, .events = POLLIN}};

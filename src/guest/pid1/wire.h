@@ -32,7 +32,7 @@ enum {
     SNP_INIT_SPAWN = 68,
 };
 
-/* Only between pid 1 and snp-files, besides requests that pass through. */
+/* Used only between pid 1 and snp-files, besides requests passed through. */
 enum {
     SNP_FILES_WORKED = 80, /* the worker was reaped; no answer */
 };
@@ -40,13 +40,13 @@ enum {
 enum {
     SNP_INIT_INTERPRETER = 0, /* targets */
     SNP_INIT_COMMAND_TARGET = 1,
-    SNP_INIT_JOB_TARGET = 2, /* i32: which */
+    SNP_INIT_JOB_TARGET = 2, /* i32: its pid */
 };
 
 enum {
     SNP_INIT_HEADER_LEN = 16,
     SNP_INIT_BODY_MAX = (16 << 20) + 4096,
-    SNP_INIT_ENTRIES_MAX = 20000, /* of LS and CHANGES */
+    SNP_INIT_ENTRIES_MAX = 20000, /* in LS and CHANGES */
     SNP_INIT_WATCH_MS = 20,
 };
 
@@ -57,16 +57,16 @@ enum {
     SNP_CHANGES_INODES_FULL = 4,
     SNP_CHANGES_TMP_FULL = 8,
     SNP_CHANGES_SHM_FULL = 16,
-    SNP_CHANGES_CROWDED = 32, /* a sample found as many processes as there may be */
+    SNP_CHANGES_CROWDED = 32, /* a sample found the maximum number of processes */
 };
 
 /* Flags of a KEEP reply. */
 enum {
     SNP_KEEP_OVER = 1,    /* not made: the workspace, or all copies together, would be too large */
     SNP_KEEP_OPEN = 2,    /* a file is open for writing */
-    SNP_KEEP_LOST = 4,    /* sockets, FIFOs, devices or what cannot be read is not in it */
-    SNP_KEEP_SHORT = 16,  /* with OVER: more would have to be copied than there is memory for */
-    SNP_KEEP_STOPPED = 8, /* processes or threads of the code stood still meanwhile */
+    SNP_KEEP_LOST = 4,    /* sockets, FIFOs, devices or unreadable files are left out */
+    SNP_KEEP_SHORT = 16,  /* with OVER: memory is short for the bytes to copy */
+    SNP_KEEP_STOPPED = 8, /* processes or threads of the code were stopped for it */
 };
 
 enum {
@@ -83,11 +83,11 @@ enum {
     SNP_ENTRY_OTHER
 };
 
-/* Requests of fixed size, and how those of files begin. */
+/* Requests of fixed size, and heads of requests for files. */
 struct snp_init_signal {
     uint8_t target;
     uint32_t number;
-    int32_t pid; /* only of a job */
+    int32_t pid; /* for jobs only */
 } SNP_PACKED;
 struct snp_init_wake {
     uint32_t number;
@@ -97,7 +97,7 @@ struct snp_init_keep {
     uint32_t number;
     uint64_t most_bytes;
     uint32_t most_files;
-    uint64_t most_new; /* bytes that are copied for it */
+    uint64_t most_new; /* limit of bytes to copy for it */
 } SNP_PACKED;
 struct snp_init_watch {
     uint64_t memory;
@@ -115,7 +115,7 @@ struct snp_init_get {
 struct snp_init_got {
     uint64_t size;
     uint32_t mode;
-    uint64_t hole; /* bytes from the offset on that are zeros, and do not come */
+    uint64_t hole; /* zero bytes from the offset on, which are not sent */
 } SNP_PACKED;
 
 #endif

@@ -3,7 +3,7 @@
 
 import builtins
 
-# Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
+# A private copy, as in driver.py: cells cannot change it. This module is a part of the same program.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
@@ -48,12 +48,12 @@ class Display:
         self._count = 0
 
     def show(self, *values: Any) -> None:
-        """The builtin: send each value to whoever reads the result."""
+        """The builtin: send each value to the reader of the result."""
         for value in values:
             self._send(clean(repr(value)), self._rich_forms(value))
 
     def show_value(self, value: Any, text: str) -> None:
-        """The last expression, if there is more to it than its repr."""
+        """Display the last expression, if it has more than its repr."""
         if type(value) not in self.PLAIN:
             forms = self._rich_forms(value)
             if forms:
@@ -65,7 +65,7 @@ class Display:
     def _rich_forms(self, value: Any) -> Dict[str, bytes]:
         forms: Dict[str, bytes] = {}
         for mime, method in (("", "_repr_mimebundle_"),) + self.METHODS:
-            # On the type: a class is not its instances, and mocks answer to any name.
+            # Look on the type: a class is not its instances, and mocks answer to any name.
             if getattr(type(value), method, None) is None or mime in forms:
                 continue
             try:
@@ -75,7 +75,7 @@ class Display:
                     if form is not None:
                         forms[name] = mime_bytes(name, form)
             except Exception:
-                continue  # a form that fails is a form less
+                continue  # skip a failing representation
         forms.pop("text/plain", None)
         return forms
 
@@ -96,7 +96,7 @@ class Display:
 
 
 def mime_data(data: Any) -> Any:
-    """What _repr_*_ methods return: the data, or the data and metadata."""
+    """The data of a _repr_*_ result: the data, or data and metadata."""
     return data[0] if isinstance(data, tuple) and data else data
 
 
@@ -124,7 +124,7 @@ def mime_bytes(mime: str, data: Any) -> bytes:
 
 
 class Calls:
-    """llm_query() and llm_query_batched(): who ordered the cell asks a model for us."""
+    """llm_query() and llm_query_batched(): the cell's client asks a model."""
 
     NOT_HERE = (
         "llm_query works in code that the model of a run writes (snipara-sandbox run and agent), "
@@ -137,8 +137,8 @@ class Calls:
         interrupt.shielded.add(Calls.query.__code__)
         self._pid = getpid()
         self._is_on = False
-        self._number = 0  # of the last call of this cell
-        self._waits = 0  # for the answer to this one; 0 = for none
+        self._number = 0  # of this cell's last call
+        self._waits = 0  # number of the awaited answer; 0 = none
 
     def begin(self, is_on: bool) -> None:
         self._pid = getpid()
@@ -146,14 +146,14 @@ class Calls:
         self._number = self._waits = 0
 
     def query(self, prompts: List[str], system: Optional[str], max_tokens: Optional[int]) -> Any:
-        """One row for each prompt."""
+        """Returns one row for each prompt."""
         if not self._is_on:
             raise SubCallError(self.NOT_HERE)
         if getpid() != self._pid or get_thread() != main_thread_number():
             text = "llm_query works only in a cell's first process and thread; llm_query_batched asks in parallel"
             raise SubCallError(text)
         raw = self._encode(prompts, system, max_tokens)
-        if self._waits:  # it was interrupted while it waited: what it asked is answered first
+        if self._waits:  # interrupted while waiting: the earlier answer comes first
             self._stream.wait(self._waits)
         self._number += 1
         self._waits = self._number
@@ -240,7 +240,7 @@ class Figures:
         pyplot.show = show
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """An import hook: notices pyplot, finds nothing itself."""
+        """An import hook: notices pyplot, loads nothing."""
         if name != self.PYPLOT:
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -274,7 +274,7 @@ class Figures:
         self._display.show_png(clean(repr(figure)), png.getvalue())
 
     def show(self, *values: Any) -> None:
-        """display(), which knows figures as well."""
+        """display(), extended for figures."""
         kind = getattr(_modules.get("matplotlib.figure"), "Figure", None)
         for value in values:
             if kind is not None and isinstance(value, kind):

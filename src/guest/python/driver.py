@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interpreter loop that runs inside a sandbox: reads cells, runs them, answers.
+"""The interpreter loop inside a sandbox: reads cells, runs them, answers.
 
     python3 -I driver.py --template NAME --zygote FD    preload, then fork interpreters
     python3 -I driver.py --template NAME --fd FD        serve cells on this socket at once
-    python3 -I driver.py --template NAME --start --fd FD    the same, when it is told to start
+    python3 -I driver.py --template NAME --start --fd FD    the same, after a START order
 
-Standard library only, CPython 3.8 or later, the same file in every isolation tier. The
-stream is the guest protocol of docs/wire.md; descriptors 0, 1 and 2 belong to the cells.
+Standard library only, CPython 3.8 or later, the same file in every isolation tier. The stream is the guest protocol of
+docs/wire.md; descriptors 0, 1 and 2 belong to the cells.
 
-User code shares this process and can forge whatever we say: nothing here is a security
-boundary. What is promised is that ordinary mistakes of a cell (closed descriptors,
-replaced builtins, a hostile __repr__, any BaseException) leave the next cell working,
-or end the process. For that:
+User code shares this process and can forge any answer: nothing here is a security boundary. The guarantee is that
+ordinary mistakes of a cell (closed descriptors, replaced builtins, a hostile __repr__, any BaseException) leave the
+next cell working, or end the process. For that:
 
-- the names we use are bound when the file is loaded, builtins included;
+- the names in use are bound when the file is loaded, builtins included;
 - user code is entered in one place only, Session._guarded();
 - an interrupt never raises in the frames that keep the stream's framing intact.
 """
 
 import builtins
 
-# Ours: a cell that replaces builtins.len or deletes builtins.print does not reach it.
+# A private copy: a cell that replaces builtins.len or deletes builtins.print does not affect it.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import __future__
@@ -42,7 +41,7 @@ from sys import getrecursionlimit, setrecursionlimit
 from time import monotonic
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-# Modules of ours are beside us, where -I does not look; the code inside does not get to see them.
+# Our modules are in the folder of this file, where -I does not look; the code inside cannot import them.
 _here = os.path.dirname(os.path.abspath(__file__))
 _hidden = set(sys.modules)
 sys.path.insert(0, _here)
@@ -60,7 +59,7 @@ from templates import PreloadError, TEMPLATES, activate, loaded_files, other_thr
 
 sys.path.remove(_here)
 sys.path_importer_cache.pop(_here, None)
-OURS = [globals()]  # of all of ours: nobody's variables
+OURS = [globals()]  # namespaces of our modules: no variables of the session
 for _name in set(OWN) - _hidden:
     _module = sys.modules.pop(_name, None)
     if _module is not None:
@@ -83,7 +82,7 @@ class Quitter:
 
 
 class Outcome(NamedTuple):
-    """How a cell failed or exited."""
+    """The outcome of a cell."""
 
     status: str
     error: Optional[Dict[str, Any]]
@@ -95,7 +94,7 @@ def failure(kind: str, message: str, trace: str, line: Optional[int]) -> Dict[st
     return {"type": kind, "message": message, "traceback": trace, "line": line, "hint": None, "cause": None}
 
 
-# Touches what every first cell touches, and leaves nothing behind.
+# Executes common code once, to warm it up, and leaves nothing behind.
 WARMING = b"""
 def f(a, b=2):
     return [a, {b: a}]
@@ -103,9 +102,9 @@ x = f'{f(1)}'
 del f, x
 """
 
-# Not SIGINT, whose handler is ours, and what pid 1 and the kernel send to copies.
+# All but SIGINT, whose handler is ours, and the signals that pid 1 and the kernel send to copies.
 DISTURBING = frozenset(signal.valid_signals()) - {signal.SIGINT, signal.SIGCONT, signal.SIGHUP}
-CATCHERS = 8  # nested, for exceptions that signal handlers raise while another is caught
+CATCHERS = 8  # nested, for exceptions raised by signal handlers while another is caught
 
 
 class Session:
@@ -124,11 +123,11 @@ class Session:
         )
         self._warm: Callable[[], object] = getattr(snp, "warm", bool)
         self._snp = snp
-        self._elsewhere: Any = None  # open files and folder of what was thawed, until they are there
+        self._elsewhere: Any = None  # open files and folder of a thawed session, until its files are restored
         self._order: Union[Cell, Order, None] = None  # the current one
-        self._failure: Optional[BaseException] = None  # of serving it
+        self._failure: Optional[BaseException] = None  # while serving it
         self._failures = 0
-        self._has_begun = False  # an order, which cannot be repeated
+        self._has_begun = False  # an order that cannot be repeated has begun
         self._interrupt = Interrupt()
         self._interrupt.shielded.add(Session._guarded.__code__)
         self._stream = Stream(fd, self._interrupt, receiver(fd, getattr(snp, "receive", None)))
@@ -144,15 +143,15 @@ class Session:
         self._reserve: Optional[bytes] = bytes(RESERVE)
         self._cwd: Optional[str] = None
         self._has_argv = False  # the last cell was given arguments
-        self._driver = _modules.get("__main__")  # kept alive: it is us
-        self._baseline: Any = None  # what the interpreter was before the first cell
-        self._loader: Any = None  # variables that were read, to be restored
+        self._driver = _modules.get("__main__")  # kept alive: it is this module
+        self._baseline: Any = None  # the interpreter's state before the first cell
+        self._loader: Any = None  # variables that were read, but not restored yet
         self._main = types.ModuleType("__main__")
         self._names = vars(self._main)
         self._commands: Any = None  # of notebooks
 
     def install(self) -> None:
-        """Give this process to the cells."""
+        """Set up this process for cells."""
         _modules["__main__"] = self._main
         sys.argv = [""]
         sys.path.insert(0, "")
@@ -167,7 +166,7 @@ class Session:
         self._interrupt.install()
 
     def watch(self) -> None:
-        """From now on there is code of others, which may fork and be refused things."""
+        """Watch foreign code, which may fork and be refused actions."""
         if self._is_watching:
             return
         self._is_watching = True
@@ -188,12 +187,12 @@ class Session:
         self._stdio.forget()
 
     def announce(self) -> None:
-        """Say that cells may come."""
+        """Report that cells can be run."""
         python = ".".join([str(part) for part in sys.version_info[:3]])
         self._stream.ready({"python": python, "template": self._template})
 
     def start(self, pristine_fd: int) -> None:
-        """Wait until this becomes somebody's session. pristine_fd: for the pristine copy; -1 = none is wanted."""
+        """Wait until this becomes a session's interpreter. pristine_fd: for the pristine copy; -1 = none."""
         has_pristine = False
         while True:
             try:
@@ -210,7 +209,7 @@ class Session:
                 replace_environment([b"HOME=/tmp/.home", b"PATH=/usr/bin:/bin"])
                 self.watch()
                 if ours.state is not None:
-                    ours.state.Baseline()  # looked at again in serve(), then without page faults
+                    ours.state.Baseline()  # read again in serve(), then without page faults
                 self._serve_cell(Cell(0, 0, WARMING, None, None, None))
                 _sources.pop(cell_name(0), None)
                 continue
@@ -231,8 +230,8 @@ class Session:
         self._serve_on(CATCHERS)
 
     def _serve_on(self, catchers: int) -> None:
-        """Serve, even if signal handlers of cells raise between two lines of the driver (see Stream). The next
-        catcher catches an exception raised while one is left."""
+        """Serve, even if signal handlers of cells raise between two lines of the driver (see Stream). The next catcher
+        catches an exception raised while one is left."""
         while True:
             try:
                 if catchers:
@@ -266,19 +265,19 @@ class Session:
             self._serve_cell(order)
         elif order.kind == HOLD:
             self._undisturbed(self._hold, order)
-        elif order.kind in (SAVE, LOAD):  # whose time is limited by an alarm
+        elif order.kind in (SAVE, LOAD):  # their time is limited by an alarm
             self._has_begun = True
             (self._save if order.kind == SAVE else self._load)(order)
             self._has_begun = False
-        elif order.kind != ANSWER:  # an answer to a cell that ended without waiting for it
+        elif order.kind != ANSWER:  # a late answer to an ended cell
             _exit(EXIT_STREAM)
 
     def _undisturbed(self, serve: Callable[[Order], None], order: Order) -> None:
-        """Serve an order with signals blocked: a handler that raised would leave it half done."""
+        """Serve an order with signals blocked: a handler that raises would leave it half done."""
         before = pthread_sigmask(SIG_BLOCK, ())
         try:
             pthread_sigmask(SIG_BLOCK, DISTURBING)
-        except BaseException:  # of a handler, after they were blocked
+        except BaseException:  # raised by a handler, after they were blocked
             pass
         self._has_begun = True
         serve(order)
@@ -289,20 +288,20 @@ class Session:
     # Sleeping copies -----------------------------------------------------------------
 
     def _leave_copy(self, socket_fd: int, closing: List[int]) -> bool:
-        """Leave a copy asleep on the socket. True in what comes of it, which has a new stream, and
-        still draws the same random numbers."""
+        """Leave a sleeping copy on the socket. True in each process woken from it, which has a new stream, and the same
+        random state as before."""
         assert self._copy_self is not None
         fd = self._copy_self(socket_fd, self._stream.fd, closing + self._stream.passed())
         if fd < 0:
             return False
         self._pid = getpid()
         self._stream.adopt(fd)
-        self._guarded(renew_thread)  # user code may have replaced what they use
+        self._guarded(renew_thread)  # user code may have replaced functions that they use
         self.announce()
         return True
 
     def _hold(self, order: Order) -> None:
-        """Between cells: leave a copy that can go on from here."""
+        """Between cells: leave a copy that can continue from here."""
         try:
             why, kept = self._look_round(order.fd)
             if why:
@@ -310,7 +309,7 @@ class Session:
             elif self._leave_copy(order.fd, kept.to_close()):
                 kept.restore()
                 is_saver, _ = self._guarded(self._stream.has_next, SAVE)
-                if not is_saver:  # which draws no numbers of its own, and ends
+                if not is_saver:  # a saver draws no random numbers, and ends
                     self._guarded(renew_randomness)
                 return
         except BaseException as error:
@@ -319,10 +318,10 @@ class Session:
         head = {"ok": not why, "why": why, "written": kept.written if kept else []}
         self._stream.answer(HELD, order, head)
         if not why:
-            self._warm()  # before the next cell comes; if it does meanwhile, it waits for little
+            self._warm()  # before the next cell, which is hardly delayed by it
 
     def _look_round(self, socket_fd: int) -> Tuple[str, Any]:
-        """Why no copy can be made now, and the open files as they are."""
+        """Returns the reason why no copy can be made now, and the open files."""
         if socket_fd < 0:
             return "no file descriptor is left", None
         if self._copy_self is None:
@@ -339,11 +338,11 @@ class Session:
         return "", files
 
     def _open_files(self, fd: int) -> OpenFiles:
-        """Of the session: fd is ours, too."""
+        """The session's files: fd is ours, too."""
         return OpenFiles({fd, self._stream.fd, 0, 1, 2, *self._stdio.spare, *self._inner()})
 
     def _end_idle_threads(self) -> None:
-        """What asyncio.to_thread leaves: threads that wait for the next call, which makes others."""
+        """End idle threads of asyncio.to_thread; the next call starts new ones."""
         executor: Any = getattr(self._loop, "_default_executor", None)
         idle = getattr(executor, "_idle_semaphore", None)
         if idle is None or not executor._work_queue.empty() or idle._value < len(executor._threads):
@@ -354,7 +353,7 @@ class Session:
             thread.join(JOIN_S)
 
     def _inner(self) -> Iterator[int]:
-        """Descriptors that go on working in a copy although they are shared with it."""
+        """Descriptors that work in a copy although they are shared with it."""
         if self._loop is not None and not self._loop.is_closed():
             for name in ("_selector", "_ssock", "_csock"):
                 end = getattr(self._loop, name, None)
@@ -368,7 +367,7 @@ class Session:
     # Variables --------------------------------------------------------------------
 
     def _save(self, order: Order) -> None:
-        """Between cells: write the variables to the pipe that was passed."""
+        """Between cells: write the variables to the passed pipe."""
         members, error = self._guarded(order.members)
         if error is not None:
             _exit(EXIT_STREAM)
@@ -399,9 +398,9 @@ class Session:
         locks: Sequence[str] = (),
         no_image: str = "",
     ) -> str:
-        """In a process that does nothing else from now on; what went wrong. before: what a child
-        would not have as it was. items: that the part has already. locks: on these files.
-        no_image: why the part has no image, if one was wanted."""
+        """In a process that ends afterwards; returns an error. before: state that a fork does not preserve. items:
+        number of items already in the part. locks: on these files. no_image: why the part has no image, if one was
+        requested."""
         if ours.state is None:
             return ours.state_error
         mute()
@@ -431,7 +430,7 @@ class Session:
     # Images -------------------------------------------------------------------------
 
     def _freeze(self, order: Order) -> None:
-        """In a copy that was left earlier: write all it has for another, and end. Returns in that one."""
+        """In a copy that was left earlier: write all memory for a target, and end. Returns in the target."""
         first_to_go()
         files = OpenFiles({order.fd, self._stream.fd, 0, 1, 2, *self._stdio.spare})
         why, cwd = files.why_not_elsewhere(), os.getcwd()
@@ -442,13 +441,13 @@ class Session:
                 self._elsewhere = files, cwd
                 return
             if state == 0:
-                _exit(EXIT_GONE)  # who has thawed it speaks
+                _exit(EXIT_GONE)  # the target answers
         self._stream.answer(SAVED, order, {"ok": False, "error": why})
         _exit(EXIT_GONE)
 
     def _keep(self, order: Order) -> Tuple[int, str]:
-        """In such a copy: write its memory as the first items of the part. Returns (their number, why there are
-        none); -1 in the interpreter that restores them."""
+        """In such a copy: write its memory as the first items of the part. Returns (their number, the reason if there
+        are none); -1 in the interpreter that restores them."""
         first_to_go()
         files = OpenFiles({order.fd, self._stream.fd, 0, 1, 2, *self._stdio.spare})
         why = "it was not forked from a template" if self._copy_self is None else files.why_not_elsewhere()
@@ -463,7 +462,7 @@ class Session:
         return (int(items), "") if state == 0 else (0, why)
 
     def _thawed(self, order: Order, fd: int) -> None:
-        """In a new sandbox, as in a copy that was woken."""
+        """In a new sandbox: continue like a woken copy."""
         self._pid = getpid()
         self._stream.adopt(fd)
         if not self._stdio.adopt():
@@ -473,7 +472,7 @@ class Session:
         self._stream.answer(LOADED, order, {"ok": True, "error": "", "failed": []})
 
     def _move_in(self) -> str:
-        """What was thawed, when its files are there."""
+        """Finish thawing when the files are restored."""
         if self._elsewhere is None:
             return "nothing was thawed"
         (files, cwd), self._elsewhere = self._elsewhere, None
@@ -483,21 +482,21 @@ class Session:
         return ""
 
     def _thaw(self, order: Order, is_rest: bool) -> str:
-        """Before the first cell: become another session, or this one as it was; or why not."""
+        """Before the first cell: become another session, or restore this one; returns the reason for a failure."""
         if self._copy_self is None or not hasattr(self._snp, "thaw"):
             return "the interpreter was not forked from a template"
         why: str = self._snp.thaw(order.fd, self._stream.fd, order.ident, is_rest)
         return why
 
     def _save_aside(self, order: Order, members: Dict[str, Any]) -> str:
-        """As it cannot be done in a copy left earlier, in a child; threads are not in it."""
+        """Without a copy left earlier: save in a child, which lacks other threads."""
         deadline = monotonic() + members.get("budget_ms", 10000) / 1000
         threads = ours.state.threads() if ours.state is not None else []
         locks = self._open_files(order.fd).locked
         before = ours.state.before_fork() if ours.state is not None else {}
         said, say = os.pipe()
         try:
-            with warnings.catch_warnings():  # that a copy has one thread is just what is wanted
+            with warnings.catch_warnings():  # a copy with one thread is intended
                 warnings.simplefilter("ignore")
                 pid = os.fork()
             if pid == 0:
@@ -518,7 +517,7 @@ class Session:
             end_child(pid)
 
     def _load(self, order: Order) -> None:
-        """Before the first cell: take variables in; with the second order restore them."""
+        """Before the first cell: read variables; restore them at the second order."""
         failed: List[Any] = []
         members, error = self._guarded(order.members)
         step = members.get("step") if error is None else None
@@ -543,7 +542,7 @@ class Session:
 
     def _restore(self, members: Dict[str, Any]) -> str:
         loader, cwd = self._loader, members.get("cwd")
-        mute()  # until the first cell begins
+        mute()  # until the first cell
         self._names["__builtins__"] = builtins
         if cwd is not None:
             _, error = self._guarded(chdir, cwd)
@@ -607,7 +606,7 @@ class Session:
         value = failure = None
         try:
             value = function(*args)
-        except BaseException as error:  # whatever it is, the session goes on
+        except BaseException as error:  # of any type: the session continues
             failure = error
         self._interrupt.armed = False
         if failure is not None and failure.__traceback__ is not None:
@@ -616,13 +615,13 @@ class Session:
         return value, failure
 
     def _run(self, cell: Cell) -> Tuple[Optional[str], Optional[str]]:
-        """Run a cell; the texts of its value and of its variable `result`."""
+        """Run a cell; returns the texts of its value and of its variable `result`."""
         self._interrupt.check()
         self._stdio.heal()
         if cell.cwd is not None and cell.cwd != self._cwd:
             chdir(cell.cwd)
             self._cwd = cell.cwd
-        _importers.pop(self._cwd, None)  # files may have come within the clock's grain
+        _importers.pop(self._cwd, None)  # files may have changed within the clock's resolution
         try:
             value = self._execute(str(cell.code, "utf-8"), cell.number)
         finally:
@@ -642,7 +641,7 @@ class Session:
         return None if result is None else clean(repr(result))
 
     def _execute(self, source: str, number: int) -> Any:
-        """Run all statements; the value of the last if it is an expression, else None."""
+        """Run all statements; returns the value of the last if it is an expression, else None."""
         name = cell_name(number)
         lines = StringIO(source, newline=None).readlines()
         if lines and not lines[-1].endswith("\n"):
@@ -694,7 +693,7 @@ class Session:
                 loop.call_soon(loop.stop)
                 loop.run_forever()
             elif not task.cancelled():
-                task.exception()  # seen
+                task.exception()  # marks it as retrieved
 
     # The answer -------------------------------------------------------------------
 
@@ -729,7 +728,7 @@ class Session:
         )
 
     def _leave_child(self, error: Optional[BaseException]) -> None:
-        """A process the cell forked has come out of the cell: it ends here."""
+        """A process forked by the cell has left the cell's code: end it here."""
         code = 0
         if isinstance(error, SystemExit):
             code, _ = self._guarded(exit_code, error)
@@ -742,7 +741,7 @@ class Session:
 
 
 def mute() -> None:
-    """Nothing printed from here on belongs to a cell."""
+    """Discard later output: it belongs to no cell."""
     fd = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     for number in range(3):
         dup2(fd, number)
@@ -751,7 +750,7 @@ def mute() -> None:
 
 
 def first_to_go() -> None:
-    """Under memory pressure this process goes, not the session."""
+    """When memory is short, this process is killed, not the session."""
     try:
         fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         os.write(fd, b"1000")
@@ -761,7 +760,7 @@ def first_to_go() -> None:
 
 
 def end_child(pid: int) -> None:
-    """Ours may have been waited for by code of the session; then the number is not used."""
+    """The session's code may have reaped our child; then its pid is not used."""
     try:
         if os.waitpid(pid, os.WNOHANG)[0] == 0:
             os.kill(pid, signal.SIGKILL)
@@ -771,7 +770,7 @@ def end_child(pid: int) -> None:
 
 
 def reason_of(error: Optional[BaseException]) -> str:
-    """Why the variables could not be saved or restored; "" = they were."""
+    """Why the variables could not be saved or restored; "" = success."""
     reason: str = "" if error is None else ours.state.reason_of(error)
     return reason
 
@@ -786,7 +785,7 @@ def is_silenced(source: str, lines: List[str], tree: Module) -> bool:
 
 
 def exit_code(error: SystemExit) -> int:
-    """What a process would exit with; prints a message as Python does."""
+    """The exit status for this exception; prints a message as Python does."""
     code = error.code
     if code is None:
         return 0
@@ -798,7 +797,7 @@ def exit_code(error: SystemExit) -> int:
 
 
 def renew_thread() -> None:
-    """After a fork that no handler has seen: the kernel's number of our thread."""
+    """After a fork without fork handlers: update our thread's native id."""
     renew = getattr(threading.main_thread(), "_set_native_id", None)
     if renew is not None:
         renew()
@@ -836,7 +835,7 @@ def load_zygote() -> Any:
 
 
 def load_zygote_if_there() -> Any:
-    """Where no template is forked: descriptors can be passed, and pages copied ahead."""
+    """Without a zygote: for passing descriptors and copying pages in advance."""
     try:
         return load_zygote()
     except PreloadError:
@@ -871,19 +870,19 @@ def main() -> None:
             fd = snp.serve(options.zygote)  # returns in each interpreter
         elif snp:
             snp.gathered()
-            snp.no_hangups()  # of gVisor
+            snp.no_hangups()  # sent by gVisor
     except PreloadError as error:
         os.write(2, (to_json({"error": clean(str(error), 1000)}) + "\n").encode())
         _exit(EXIT_PRELOAD)
     renew_randomness()
-    sys.dont_write_bytecode = True  # as the environment says for what a cell starts
+    sys.dont_write_bytecode = True  # for the cells' programs, the environment decides
     session = Session(fd, options.template, snp)
     session.install()
     session.announce()
     if options.zygote is not None or options.start:
         session.start(PRISTINE_FD if options.zygote is not None else options.pristine if snp else -1)
     if site is not None and not names:
-        try:  # code of others: after the pristine copy was left
+        try:  # foreign code: after the pristine copy was left
             activate(site)
         except BaseException as error:  # of a .pth file: the packages may be incomplete
             os.write(2, "{}: {!r}\n".format(site, error).encode("utf-8", "replace"))
@@ -892,5 +891,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # From foreign globals: before 3.10 a frame shares the builtins of a caller with its own.
+    # From foreign globals: before 3.10 a frame shares the builtins of a caller with the same globals.
     eval("main()", {"main": main})

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures of a cell in words: tracebacks, hints, and what was denied."""
+"""Descriptions of a cell's failures: tracebacks, hints, and denials."""
 
 import builtins
 
-# Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
+# A private copy, as in driver.py: cells cannot change it. This module is a part of the same program.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
@@ -20,7 +20,7 @@ from stream import (
 )
 from stdio import Turn
 
-# Of our own code, which tracebacks leave out; driver.py adds its own and others.
+# Our files, which tracebacks omit; driver.py adds its own and others.
 OUR_FILES = {__file__}
 
 
@@ -31,10 +31,10 @@ class Denial(NamedTuple):
     control: str
     operation: str
     object: str
-    rule: str  # the host has words for it, as for the `cause` of an error
+    rule: str  # the host has a text for it, as for the `cause` of an error
 
 
-# Names people use without the import that everybody writes.
+# Customary names, and their imports.
 USUAL_NAMES = {
     "np": "import numpy as np",
     "pd": "import pandas as pd",
@@ -54,7 +54,7 @@ OS_ERRORS = {
 
 
 class Denials:
-    """What the sandbox seems to have refused, as far as Python notices (unverified)."""
+    """Actions that the sandbox seems to have refused, as far as Python notices (unverified)."""
 
     def __init__(self, stream: Stream, turn: Turn) -> None:
         self._stream = stream
@@ -77,7 +77,7 @@ class Denials:
         self._forked = False
 
     def hook(self) -> Callable[[str, Tuple[Any, ...]], None]:
-        """For sys.addaudithook(): called for every event, so it decides quickly."""
+        """For sys.addaudithook(): called for every event, so it must be fast."""
         find = self._events.get
 
         def audit(event: str, args: Tuple[Any, ...]) -> None:
@@ -86,7 +86,7 @@ class Denials:
                 try:
                     handle(args)
                 except Exception:
-                    pass  # odd arguments: the call itself will complain
+                    pass  # odd arguments: the call will raise an error
 
         return audit
 
@@ -110,7 +110,7 @@ class Denials:
         if host is None or is_local(host):
             return
         name = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
-        if ":" not in name and not name.replace(".", "").isdigit():  # an address is not looked up
+        if ":" not in name and not name.replace(".", "").isdigit():  # an address needs no look-up
             self._report_network("resolve", name)
 
     def _on_fork(self, _args: Tuple[Any, ...]) -> None:
@@ -118,7 +118,7 @@ class Denials:
         self._turn.settle()
 
     def explain(self, error: BaseException) -> Optional[str]:
-        """Report the denial behind an exception that ended a cell; its rule."""
+        """Report the denial behind an exception that ended a cell; returns its rule."""
         for cause in chain(error):
             denial = self._classify(cause)
             if denial is not None:
@@ -161,7 +161,7 @@ class Denials:
 
 
 def is_local(host: Any) -> bool:
-    """Whether a host name stays inside: loopback, or any own address."""
+    """Whether a host name stays inside: loopback, or any address of the sandbox."""
     if isinstance(host, (bytes, bytearray)):
         host = host.decode("ascii", "replace")
     host = host.lower()
@@ -169,7 +169,7 @@ def is_local(host: Any) -> bool:
 
 
 def is_quiet_exit(error: BaseException) -> bool:
-    """Whether a program failed by an exit status that says, maybe alone, that it reached no host."""
+    """Whether a program's exit status may indicate that it reached no host."""
     if type(error).__name__ != "CalledProcessError":
         return False
     command, code = getattr(error, "cmd", None), getattr(error, "returncode", None)
@@ -178,7 +178,7 @@ def is_quiet_exit(error: BaseException) -> bool:
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """An exception and what led to it, nearest first."""
+    """An exception and its causes, nearest first."""
     now: Optional[BaseException] = error
     for _ in range(CHAIN_MAX):
         if now is None:
@@ -233,7 +233,7 @@ class Errors:
         return text
 
     def _hint(self, error: BaseException, cell: int) -> Optional[str]:
-        """Of what only the interpreter knows; for a cause the host has words."""
+        """Hints for what only the interpreter knows; the host has texts for causes."""
         if isinstance(error, NameError) and not isinstance(error, UnboundLocalError):
             return self._hint_name(str(getattr(error, "name", None) or ""), cell)
         return None
@@ -253,7 +253,7 @@ class Errors:
 
     def _hint_name(self, name: str, cell: int) -> Optional[str]:
         usual = USUAL_NAMES.get(name)
-        if usual is None and name in _modules:  # loaded in the template, not yet imported here
+        if usual is None and name in _modules:  # loaded in the template, not imported here
             usual = "import " + name
         if usual is not None:
             return "{} is a module: {}".format(name, usual)
@@ -283,7 +283,7 @@ def missing_module(error: BaseException) -> Optional[str]:
 
 
 def missing_file(error: BaseException) -> Optional[str]:
-    """The path that led nowhere, as the code gave it."""
+    """The missing path, as given by the code."""
     path = error.filename if isinstance(error, FileNotFoundError) else None
     if isinstance(path, (str, bytes)):
         return clean(fsdecode(path), 300)
@@ -291,7 +291,7 @@ def missing_file(error: BaseException) -> Optional[str]:
 
 
 def is_of_start(error: BaseException) -> bool:
-    """Whether it was raised because a program was to be started."""
+    """Whether it was raised by the start of a program."""
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
@@ -299,7 +299,7 @@ def is_of_start(error: BaseException) -> bool:
 
 
 def error_line(error: BaseException, cell: int) -> Optional[int]:
-    """The line of this cell where it happened: the innermost one."""
+    """The line of this cell that failed: the innermost one."""
     name = cell_name(cell)
     if isinstance(error, SyntaxError) and error.filename == name:
         return error.lineno if type(error.lineno) is int else None
@@ -328,7 +328,7 @@ def is_shell_line(error: BaseException, cell: int) -> bool:
 
 
 def user_frames(stack: Any) -> List[Any]:
-    """Without our frames, and without what lies between them and the cell."""
+    """Without our frames, and without those between them and the cell."""
     frames = list(stack)
     if frames and frames[0].filename in OUR_FILES:
         starts = [i for i, frame in enumerate(frames) if frame.filename.startswith("<cell ")]

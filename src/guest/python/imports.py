@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that lie beside driver.py; the code inside does not get to see them."""
+"""Imports of modules beside driver.py, which are hidden from the code inside."""
 
 import builtins
 
-# Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
+# A private copy, as in driver.py: cells cannot change it. This module is a part of the same program.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
@@ -20,18 +20,18 @@ OWN = ("_snp", "display", "errors", "imports", "notebook", "openfiles", "state",
 
 
 class Own:
-    """Modules of ours that may be missing; None: sandboxes work, with less."""
+    """Our optional modules; None: sandboxes work without them."""
 
     state: Any = None  # saves and restores variables
-    state_error = ""  # why not
-    notebook: Any = None  # habits of notebooks; else they are syntax errors
+    state_error = ""  # reason if missing
+    notebook: Any = None  # notebook syntax; else it is a syntax error
 
 
 ours = Own()
 
 
 def load_own(name: str) -> Any:
-    """A module that lies beside us; the code inside does not get to see it."""
+    """Import a module from our folder, hidden from the code inside."""
     here = os.path.dirname(os.path.abspath(__file__))
     hidden = {own: _modules.pop(own) for own in OWN if own in _modules}
     sys.path.insert(0, here)
@@ -46,7 +46,7 @@ def load_own(name: str) -> Any:
 
 
 def load_state() -> None:
-    """Before anything of others is loaded. Without it sandboxes work, but are not saved."""
+    """Before any foreign module is loaded. Without it sandboxes work, but cannot be saved."""
     try:
         ours.notebook = load_own("notebook")
     except Exception:

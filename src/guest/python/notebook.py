@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Habits of notebooks: lines that are no Python, and the module IPython.display.
+"""Notebook syntax: lines that are not Python, and the module IPython.display.
 
-driver.py comes here with a cell that is no Python, so valid Python never means anything
-else. Line by line, where the compiler stops, what a notebook would take becomes a call;
-line numbers stay.
+driver.py calls this for a cell with a syntax error, so valid Python keeps its meaning. Line by line, where the compiler
+stops, notebook syntax becomes a call; line numbers stay.
 """
 
 import builtins
@@ -19,7 +18,7 @@ FUNCTION = "__notebook__"  # a builtin while cells run
 CHANGES_MAX = 200  # lines of one cell
 TIMEIT_SECONDS = 0.2  # %timeit repeats until this has passed
 
-# What they set up is so here: plots show, and modules are not reloaded.
+# Commands without effect: plots show anyway, and modules are not reloaded.
 NOTHING = frozenset("matplotlib load_ext reload_ext autoreload config precision".split())
 SHELL = frozenset("ls cat mkdir rm cp mv pip conda".split())
 
@@ -32,11 +31,11 @@ NAME = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 class UsageError(Exception):
-    """A command of notebooks that is not here."""
+    """An unsupported notebook command."""
 
 
 def rewrite(lines: List[str], error: SyntaxError, parse: Callable[[str], Any]) -> List[str]:
-    """A cell in Python, line for line; what was wrong with it if it cannot be."""
+    """The cell in Python, line for line; raises the syntax error if it cannot be converted."""
     lines = whole(unfenced(lines))
     for _ in range(CHANGES_MAX):
         try:
@@ -59,7 +58,7 @@ def call(*args: str) -> str:
 
 
 def one(line: str) -> Optional[str]:
-    """The call that a line is; None if it is none."""
+    """The call for a line; None if it is not a command."""
     found = GIVEN.match(line)
     if found:
         return "{}{} {}\n".format(found.group(1), found.group(2), call("=", found.group(3)))
@@ -76,7 +75,7 @@ def one(line: str) -> Optional[str]:
 
 
 def joined(lines: List[str], number: int) -> None:
-    """Shell lines that go on behind a backslash become one; where the others were is nothing."""
+    """Join shell lines continued by a backslash; the others become empty."""
     found = GIVEN.match(lines[number]) or LINE.match(lines[number])
     at = number
     while found and lines[at].endswith("\\\n") and at + 1 < len(lines):
@@ -87,7 +86,7 @@ def joined(lines: List[str], number: int) -> None:
 
 
 def unfenced(lines: List[str]) -> List[str]:
-    """Without the fence of Markdown around the whole cell."""
+    """Remove a Markdown fence around the whole cell."""
     there = [i for i, line in enumerate(lines) if line.strip()]
     lines = list(lines)
     found = FENCE.match(lines[there[0]]) if there else None
@@ -100,7 +99,7 @@ def unfenced(lines: List[str]) -> List[str]:
 
 
 def whole(lines: List[str]) -> List[str]:
-    """A cell that is for one command as a whole."""
+    """Convert a cell with a cell command (%%)."""
     for i, line in enumerate(lines):
         if line.startswith("%%"):
             name, _, rest = line[2:].strip().partition(" ")
@@ -192,7 +191,7 @@ class Commands:
         print("{} per loop (mean of {} loops)".format(shown(took / loops), loops))
 
     def end(self) -> None:
-        """The cell has ended."""
+        """At the end of the cell."""
         began, self._began = self._began, None
         if began is not None:
             print("Wall time: " + shown(perf_counter() - began))
@@ -213,7 +212,7 @@ def shown(seconds: float) -> str:
 
 
 def describe(value: Any) -> None:
-    """What `?` shows: help() of a DataFrame has thousands of lines."""
+    """Output of `?`: help() of a DataFrame has thousands of lines."""
     import inspect
 
     try:
@@ -227,7 +226,7 @@ def describe(value: Any) -> None:
 
 
 class Shown:
-    """Data with the type it is shown as."""
+    """Data with its display type."""
 
     mime = "text/plain"
     is_binary = False
@@ -285,7 +284,7 @@ def display(*values: Any, **_options: Any) -> None:
 
 
 def clear_output(*_args: Any, **_options: Any) -> None:
-    """Nothing: output has left."""
+    """Does nothing: output is already sent."""
 
 
 SHOWN: Tuple[Any, ...] = (HTML, Markdown, Latex, SVG, JSON, Pretty, Image, display, clear_output)
@@ -297,7 +296,7 @@ del _each
 
 
 class Finder:
-    """The last importer: an IPython that is installed comes first."""
+    """The last importer: an installed IPython takes precedence."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
@@ -315,12 +314,12 @@ class Finder:
             vars(module).update({each.__name__: each for each in SHOWN})
         else:
             module.version_info = (8, 0, 0)
-            module.get_ipython = lambda: None  # no notebook runs
+            module.get_ipython = lambda: None  # there is no notebook
             module.display = display
 
 
 class Installed:
-    """The first importer, of an IPython that is installed: without its shell, its display() would only print."""
+    """The first importer, for an installed IPython: without its shell, its display() would only print."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files a session has open, for a copy of it that goes on later."""
+"""Open files of a session, for a copy that continues later."""
 
 import builtins
 
-# Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
+# A private copy, as in driver.py: cells cannot change it. This module is a part of the same program.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
@@ -24,36 +24,36 @@ F_OFD_GETLK = 36  # Python 3.8 does not name it
 
 
 class OpenFile(NamedTuple):
-    """A regular file the session has open."""
+    """An open regular file of the session."""
 
     fd: int
-    place: int  # where it is read or written
+    place: int  # offset in the file
     path: Optional[str]  # None: it cannot be opened again, so the copy keeps it open
     flags: int
-    inherited: bool  # by programs that are executed
+    inherited: bool  # by executed programs
 
 
 class OpenFiles:
-    """What the session has open, but for what is ours.
+    """Open files of the session, except ours.
 
-    A copy shares what it keeps open: a pipe has no end and a deleted file keeps its room
-    while the copy has it. So files are closed in the copy, and opened again when it wakes.
+    A copy shares the files that it keeps open: a pipe has no end, and a deleted file uses space, as long as the copy
+    lives. So files are closed in the copy, and opened again when it wakes.
     """
 
     SHOWN = 5
-    LOCKED = 1000  # named
+    LOCKED = 1000  # by name
     WITHOUT_PROC = 1024
-    POLLED = 64  # of them at once
-    DELETED_MAX = 1 << 20  # bytes of deleted files a copy may keep open
-    FOUND = ("/workspace/", "/usr/")  # what all sandboxes of a session have
+    POLLED = 64  # together
+    DELETED_MAX = 1 << 20  # bytes of deleted files that a copy may keep open
+    FOUND = ("/workspace/", "/usr/")  # present in all sandboxes of a session
     PATH_ONLY = getattr(os, "O_PATH", 0)
-    BY_INODE = (b"SQLite format 3\0", b"\x89HDF\r\n\x1a\n")  # whose libraries know a file by device and inode
+    BY_INODE = (b"SQLite format 3\0", b"\x89HDF\r\n\x1a\n")  # their libraries identify a file by device and inode
 
     def __init__(self, ours: Set[int]) -> None:
-        self.shared: List[str] = []  # names of what only one process may have
-        self.locked: List[str] = []  # names of what this process holds a lock on: no copy of it has that
+        self.shared: List[str] = []  # names of files for only one process
+        self.locked: List[str] = []  # names of files that this process has locked: a copy loses the lock
         self.others: List[str] = []  # names of folders and devices
-        self.written: List[str] = []  # names of files open for writing that stay shared
+        self.written: List[str] = []  # names of files open for writing that remain shared
         self._files: List[OpenFile] = []
         self._deleted = 0
         for fd in self._numbers():
@@ -70,7 +70,7 @@ class OpenFiles:
             return self._polled()
 
     def _polled(self) -> Any:
-        """Without /proc: poll() tells of many at once which are not open, of no more than RLIMIT_NOFILE."""
+        """Without /proc: poll() finds closed descriptors in groups, up to RLIMIT_NOFILE."""
         found: List[int] = []
         for first in range(0, self.WITHOUT_PROC, self.POLLED):
             some, closed = poll(), set()
@@ -78,7 +78,7 @@ class OpenFiles:
                 some.register(fd, 0)
             try:
                 closed = {fd for fd, event in some.poll(0) if event & POLLNVAL}
-            except OSError:  # the limit is less: they are looked at one by one
+            except OSError:  # above the limit: check them one by one
                 pass
             found += [fd for fd in range(first, first + self.POLLED) if fd not in closed]
         return found
@@ -122,17 +122,17 @@ class OpenFiles:
             close(info)
         except OSError as error:
             if error.errno == EMFILE:
-                return True  # not known
+                return True  # unknown
         return b"\nlock:" in text if b"\nmnt_id:" in text else self._is_found_locked(fd, path)
 
     @staticmethod
     def _is_found_locked(fd: int, path: Optional[str]) -> bool:
-        """By anyone; where /proc does not say it, as in the local tier and under gVisor."""
+        """Locked by any process; where /proc does not show it, as in the local tier and under gVisor."""
         found = fcntl(fd, F_OFD_GETLK, pack("hhqqi4x", F_WRLCK, SEEK_SET, 0, 0, 0))
         if unpack_from("h", found)[0] != F_UNLCK:
             return True
         if path is None:
-            return False  # a copy shares the open file, and with it a lock by flock
+            return False  # a copy shares the open file, and with it a flock
         again = -1
         try:
             again = open_fd(path, fcntl(fd, F_GETFL) & O_ACCMODE | O_CLOEXEC)
@@ -140,11 +140,11 @@ class OpenFiles:
         except OSError as error:
             return error.errno in (EMFILE, EWOULDBLOCK)
         finally:
-            close_quietly(again)  # this would free what fcntl holds, but that is nothing
+            close_quietly(again)  # this frees fcntl locks, but there are none
         return False
 
     def _is_by_inode(self, file: OpenFile) -> bool:
-        """SQLite never follows links; of older versions, and of HDF5, the first bytes tell."""
+        """SQLite never follows links; older versions, and HDF5, are recognized by their first bytes."""
         can_read = file.flags & O_ACCMODE != O_WRONLY
         return bool(file.flags & O_NOFOLLOW) or (can_read and pread(file.fd, 16, 0).startswith(self.BY_INODE))
 
@@ -156,11 +156,11 @@ class OpenFiles:
                 names.append("descriptor {}".format(fd))
 
     def to_close(self) -> List[int]:
-        """Descriptors that are to be closed in the copy."""
+        """Descriptors to close in the copy."""
         return [file.fd for file in self._files if file.path is not None]
 
     def why_not_elsewhere(self) -> str:
-        """What cannot be opened again in another sandbox, which has the files of this workspace; "" = nothing."""
+        """Files that cannot be opened in another sandbox with the same workspace; "" = none."""
         names = self.shared + self.others
         for file in self._files:
             if file.path is None or not file.path.startswith(self.FOUND):
@@ -173,7 +173,7 @@ class OpenFiles:
         return clean("open by device and inode, which change: " + ", ".join(names), 150) if names else ""
 
     def restore(self) -> bool:
-        """In a copy that was woken, when the others are gone. Whether all of them are there."""
+        """In a woken copy, after the old processes have ended. Returns whether all files are restored."""
         is_whole = True
         for file in self._files:
             try:
@@ -189,7 +189,7 @@ class OpenFiles:
         is_there = True
         try:
             fd = open_fd(file.path, file.flags)
-        except OSError:  # gone: what is there in its place says so when it is used
+        except OSError:  # gone: using the replacement raises an error
             fd = open_fd("/", self.PATH_ONLY)
             is_there = False
         if fd != file.fd:

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The variables of a session as the part "vars" of a bundle (docs/wire.md): save, restore.
 
-Loaded by driver.py; standard library, and the copy of cloudpickle in the folder beside
-this file, under a name of our own. CPython 3.8 or later.
+Loaded by driver.py; standard library, and the copy of cloudpickle in the folder of this file, under a private name.
+CPython 3.8 or later.
 
-Saving happens in a process that only saves (a copy of the interpreter), so code of the
-session that pickling runs (__reduce__ and the like) changes nothing but that copy.
+Saving happens in a process that only saves (a copy of the interpreter), so session code that runs during pickling
+(__reduce__ and the like) changes only that copy.
 
-- A root is a variable, or the body of a class that no import can find. Each is pickled
-  alone; roots that hold the same mutable object become one group, which is pickled at once.
-- Classes of the session are made first, all of them, without their bodies; groups refer to
-  them by name, so that each class exists once and their order does not matter.
-- Functions whose globals are the session's namespace get the namespace they are restored
-  into; closures share cells as they did.
-- What fails costs its own root, or of a class its own attribute, and is listed.
+- A root is a variable, or the body of a class that no import can find. Each is pickled alone; roots that hold the same
+  mutable object become one group, pickled together.
+- All classes of the session are made first, without their bodies; groups refer to them by name, so that each class
+  exists once and their order does not matter.
+- Functions whose globals are the session's namespace get the namespace they are restored into; closures keep shared
+  cells.
+- A failure costs only its root, or a class's attribute, and is listed.
 
-Nothing here is a security boundary: what is written is hostile to the reader, and what is
-read may be hostile to us, inside the sandbox.
+Nothing here is a security boundary: the output is hostile to the reader, and the input may be hostile to us, inside the
+sandbox.
 """
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import collections
@@ -54,9 +54,9 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings, read_ambient, read_descriptors
 from state_ambient import sources
 from state_classes import class_state, skeleton_of
-from state_load import Loader as Loader  # noqa: F401: the driver asks for it here
+from state_load import Loader as Loader  # noqa: F401: used by the driver from here
 from state_modules import STATE_OF, is_noted, sentinels, workspace_modules
-from state_modules import note_modules as note_modules  # noqa: F401: the templates ask for it here
+from state_modules import note_modules as note_modules  # noqa: F401: used by the templates from here
 from state_names import FUNCTION_PARTS, OURSELVES, STATE, _body, _cell, _cell_set, _CloudPickler
 from state_names import _cloud_modules, _code, _fill, _function, _function_set, _module, _module_set, _ref
 from state_objects import REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
@@ -68,26 +68,26 @@ from state_texts import _type_dict, _type_module, _type_name, _type_qualname, re
 from state_views import reduce_view
 
 
-HEAD_LEFT = 8 << 10  # of it for what is not a list
-INLINE_MAX = 4096  # bytes of a buffer that stays inside the pickle
+HEAD_LEFT = 8 << 10  # for members other than lists
+INLINE_MAX = 4096  # bytes of a buffer stored inside the pickle
 ROOTS_KEPT_MAX = 64 << 20  # bytes of pickles kept until they are written
-GROUPS_MAX = 100000  # the rest of the variables is one more
-LOST_MAX = 1000  # items; the rest is counted
+GROUPS_MAX = 100000  # the remaining variables form one more
+LOST_MAX = 1000  # items; further ones are counted
 IMAGE = "image of memory"  # src/daemon/session/no_image.c
-WHERE_TRIES = 200  # elements looked at to say where it is that cannot be saved
+WHERE_TRIES = 200  # elements checked to locate a failing part
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _modules: Dict[str, Any] = sys.modules
 _HEAP_TYPE = 1 << 9  # of type.__flags__: made at run time
 
-# Of a namespace: what the interpreter puts there.
+# Names that the interpreter adds to a namespace.
 INTERNAL = frozenset(
     "__name__ __doc__ __package__ __loader__ __spec__ __builtins__ __warningregistry__ result".split()
 )
 
 
 class Failed(BaseException):
-    """Carries the pickler along with what stopped it."""
+    """Attaches the pickler to the exception that stopped it."""
 
     def __init__(self, cause: BaseException, pickler: Any) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Failed(BaseException):
 
 
 def before_fork() -> Dict[str, Any]:
-    """What a child would not have as it was."""
+    """State that a fork does not preserve."""
     return {"random numbers": _modules["random"].getstate()} if "random" in _modules else {}
 
 
@@ -107,7 +107,7 @@ def threads() -> List[Tuple[str, str]]:
 
 
 def digest_with(parts: List[Any]) -> str:
-    """The key of some bytes when the extension module is not there."""
+    """The key of some bytes without the extension module."""
     import hashlib
 
     state = hashlib.blake2b(digest_size=16)
@@ -121,7 +121,7 @@ def digest_with(parts: List[Any]) -> str:
 LEADS_MAX = 10000  # objects
 NOT_LED = (type, types.ModuleType, types.FunctionType)
 
-# Objects of these are not told apart by identity.
+# Types of objects that are not distinguished by identity.
 FIXED = ATOMS | frozenset(
     (
         tuple,
@@ -162,12 +162,12 @@ REF_TYPES = tuple(
 
 
 class Ref:
-    """A class, or another thing that all groups refer to by one name."""
+    """A class, or another object that all groups refer to by one name."""
 
     def __init__(self, ident: str, thing: Any) -> None:
         self.ident = ident
         self.thing = thing
-        self.skeleton: Optional[bytes] = None  # None: not yet, or it cannot be
+        self.skeleton: Optional[bytes] = None  # None: not yet, or impossible
         self.error: Optional[str] = None
         self.refs: Set[str] = set()
 
@@ -179,16 +179,16 @@ class Root:
         self.name = name
         self.value = value
         self.ref = ref
-        self.special: Optional[str] = None  # no variable: "_", the last value, or of the interpreter
+        self.special: Optional[str] = None  # not a variable: "_", the last value, or of the interpreter
         self.late: List[Any] = []  # containers that are filled at the end
-        self.has_lost = False  # whether something in it cannot be saved
+        self.has_lost = False  # whether a part cannot be saved
         self.state: Any = None  # of a class
         self.pickled: Optional[Pickled] = None
-        self.shared: List[int] = []  # what others may hold too, by id
+        self.shared: List[int] = []  # ids of objects that other roots may hold
         self.refs: Set[str] = set()
-        self.is_hashed = False  # without being pickled
+        self.is_hashed = False  # instead of being pickled
         self.mark = ""  # that hash, if it shares nothing with others
-        self.links: List["Root"] = []  # that share objects with it
+        self.links: List["Root"] = []  # roots that share objects with it
         self.parent = self
 
     def top(self) -> "Root":
@@ -211,8 +211,8 @@ def special_root(name: str, value: Any) -> Root:
 
 
 def payload_of(roots: List[Root]) -> Tuple[Any, ...]:
-    """What a group's pickle holds. Bodies are set while it is read: what a class can do, then
-    what it has, then variables, so that instances find the methods they are made with."""
+    """The payload of a group's pickle. Bodies are set while it is read: first methods, then data, then variables, so
+    that instances are made with their methods."""
     bodies = [root for root in roots if root.ref is not None]
     early = [Body(root.ref.ident, root.state[0]) for root in bodies]  # type: ignore[union-attr]
     late = [Body(root.ref.ident, root.state[1]) for root in bodies]  # type: ignore[union-attr]
@@ -224,7 +224,7 @@ def payload_of(roots: List[Root]) -> Tuple[Any, ...]:
 
 
 class Body:
-    """A part of a class's body, which is set when it is read."""
+    """A part of a class's body, set when it is read."""
 
     def __init__(self, ident: str, state: Dict[str, Any]) -> None:
         self._what = (ident, state)
@@ -234,7 +234,7 @@ class Body:
 
 
 class Fill:
-    """The contents of a container, set when all that is in it is complete."""
+    """The contents of a container, set when they are complete."""
 
     def __init__(self, container: Any) -> None:
         self._container = container
@@ -271,12 +271,12 @@ class Pickler(_CloudPickler):  # type: ignore[misc]
     def __init__(self, saver: "Saver", file: Any, buffers: Optional[List[memoryview]]) -> None:
         _CloudPickler.__init__(self, file, 5, buffer_callback=self._take)
         self.saver = saver
-        self.lost: Set[int] = set()  # what stands for something that is not saved
+        self.lost: Set[int] = set()  # placeholders for unsaved objects
         self.late: Set[int] = set()  # containers that are filled at the end
         self.buffers = buffers
         self.refs: Set[str] = set()
-        self.made: Set[int] = set()  # functions and modules that are made anew when restored
-        self.seen: Optional[Dict[int, Any]] = None  # a copy of the memo, once it was needed
+        self.made: Set[int] = set()  # functions and modules that are recreated on restore
+        self.seen: Optional[Dict[int, Any]] = None  # a copy of the memo, made when needed
 
     def _take(self, buffer: Any) -> bool:
         """Whether a buffer stays inside the pickle."""
@@ -318,7 +318,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc]
         if is_importable(kind, module, name):
             return NotImplemented
         if not kind.__flags__ & _HEAP_TYPE or self.saver.is_ours(kind):
-            return NotImplemented  # not by name either, which it will say
+            return NotImplemented  # cannot be pickled by name either, which raises an error
         return self._refer(kind)
 
     def _reduce_function(self, function: Any) -> Any:
@@ -331,7 +331,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc]
             if self.saver.is_part(names):
                 raise Refused("it is a part of the interpreter")
             if self.saver.is_foreign(names):
-                where = self.saver.holder_of(names)  # such as exec() was given
+                where = self.saver.holder_of(names)  # such as one given to exec()
         self.made.add(id(function))
         self.saver.note_source(function.__code__.co_filename)
         parts = {}
@@ -352,21 +352,21 @@ class Pickler(_CloudPickler):  # type: ignore[misc]
         return _module, (name, is_known), state, None, None, _module_set
 
 
-# What is told apart only where a second one would take much: how long it is then.
+# Types distinguished by identity only if large: from this length on.
 SIZED: Dict[type, int] = {str: LARGE, bytes: LARGE, tuple: LARGE // 8, frozenset: LARGE // 32}
 
 
 def large_in(value: Any) -> List[int]:
-    """What of a flat value is large itself."""
+    """The large parts of a flat value."""
     kind = type(value)
     if kind is bytearray:
-        return []  # each has bytes of its own; looked through they would be numbers
+        return []  # its bytes are private; iterating would yield numbers
     parts = [value] if kind in ATOMS else itertools.chain(value, value.values()) if kind is dict else value
     return [id(part) for part in parts if type(part) in SIZED and len(part) >= SIZED[type(part)]]
 
 
 class ContainerPickler(Pickler):
-    """For payloads that hold globals() or the like: slower, it looks at each object."""
+    """For payloads with globals() or the like: slower, it checks each object."""
 
     def persistent_id(self, thing: Any) -> Any:
         found = self.saver.known_containers.get(id(thing))
@@ -376,7 +376,7 @@ class ContainerPickler(Pickler):
 
 
 def is_flat_value(value: Any) -> bool:
-    """Whether nothing in it could be shared."""
+    """Whether it contains nothing that could be shared."""
     kind = type(value)
     if kind in (list, tuple, set, frozenset):
         return ATOMS.issuperset(map(type, value))
@@ -386,15 +386,15 @@ def is_flat_value(value: Any) -> bool:
 
 
 def code_bytes(code: types.CodeType) -> bytes:
-    """The same bytes for the same code, whoever else refers to its parts."""
+    """The same bytes for the same code, regardless of references to its parts."""
     try:
         return marshal.dumps(code, 2)
-    except ValueError:  # constants that are younger than that format
+    except ValueError:  # constants that the format does not support
         return marshal.dumps(code)
 
 
 def leads_to(start: Any, wanted: Any) -> bool:
-    """Whether something is reached from the attributes of an object."""
+    """Whether an object is reachable from the attributes of another."""
     pending, seen = [start], {id(start)}
     while pending and len(seen) < LEADS_MAX:
         for thing in gc.get_referents(pending.pop()):
@@ -407,7 +407,7 @@ def leads_to(start: Any, wanted: Any) -> bool:
 
 
 def is_importable(thing: Any, module: Any, name: Any) -> bool:
-    """Whether another interpreter finds it under this name."""
+    """Whether another interpreter can import it under this name."""
     if type(module) is not str or type(name) is not str or module == "__main__" or module in work.saver.by_hand:
         return False
     found: Any = _modules.get(module)
@@ -419,7 +419,7 @@ def is_importable(thing: Any, module: Any, name: Any) -> bool:
 
 
 def known_things(names: Dict[str, Any]) -> Dict[int, Any]:
-    """Objects that every interpreter has one of: how to find them."""
+    """Objects that exist once in every interpreter, and how to find them."""
     found: Dict[int, Any] = {}
 
     def add(thing: Any, *how: Any) -> None:
@@ -441,7 +441,7 @@ def known_things(names: Dict[str, Any]) -> Dict[int, Any]:
             add(kind, getattr, (types, name))
     single = {
         "dataclasses": "MISSING KW_ONLY _HAS_DEFAULT_FACTORY _FIELD _FIELD_CLASSVAR _FIELD_INITVAR",
-        "random": "_inst",  # state of our own is renewed, not taken along
+        "random": "_inst",  # our own random state is renewed, not saved
         "numpy.random.mtrand": "_rand",
         "threading": "_main_thread",
         "decimal": "DefaultContext BasicContext ExtendedContext",
@@ -455,7 +455,7 @@ def known_things(names: Dict[str, Any]) -> Dict[int, Any]:
 
 
 def modules_by_hand(names: Dict[Any, Any]) -> Dict[str, types.ModuleType]:
-    """Modules that the session has made, and no import would find, by name."""
+    """Modules made by the session, which cannot be imported, by name."""
     held = {id(value) for value in names.values() if type(value) is types.ModuleType}
     found = {}
     for name, module in list(_modules.items()):
@@ -475,7 +475,7 @@ class Saver:
     def __init__(self, names: Dict[Any, Any], own: List[Dict[str, Any]], module: Any, known: Set[str]) -> None:
         """module: _snp, or None. known: keys of items that the reader has."""
         self.names = names
-        # Whether a namespace is that of a module of ours.
+        # Whether a namespace belongs to one of our modules.
         self.is_part: Callable[[Any], bool] = lambda names: any([names is one for one in own])
         self.own = {name: value for part in own for name, value in part.items()}
         self._digest = getattr(module, "digest", digest_with)
@@ -483,11 +483,11 @@ class Saver:
         self._refs: Dict[int, Ref] = {}
         self._idents: Set[str] = set()
         self._skeletons: List[Ref] = []
-        self._bodies: List[Root] = []  # classes whose bodies are still to be pickled
+        self._bodies: List[Root] = []  # classes whose bodies are not pickled yet
         self._lost: List[Dict[str, Any]] = []
         self.no_image = ""  # why there is no image, which would hold the lost state
         self._room = ROOTS_KEPT_MAX
-        self._kinds: Dict[type, bool] = {}  # whether their objects are told apart
+        self._kinds: Dict[type, bool] = {}  # whether their objects are distinguished
         self._of_classes: Set[int] = set()
         self._workspace: Set[str] = set()  # names of modules of the workspace
         self._sources: Set[str] = set()
@@ -498,11 +498,11 @@ class Saver:
         self._hows: Dict[int, Tuple[type, Any]] = {}
         self._opens: Dict[int, Tuple[type, bool]] = {}
         self._holders: Dict[int, Any] = {}
-        self._lost_parts: Dict[int, Tuple[Any, str, str]] = {}  # of what is saved: id, type, reason
+        self._lost_parts: Dict[int, Tuple[Any, str, str]] = {}  # unsaved parts: id, type, reason
         self._hashed: Set[type] = set()
         self._late: Dict[int, Any] = {}  # containers that are filled at the end
         self.by_hand = modules_by_hand(names)
-        self.owned: Set[int] = set()  # descriptors that are files'
+        self.owned: Set[int] = set()  # descriptors owned by file objects
         work.saver = self
         self.known_things = known_things(names)
         self.known_containers: Dict[int, Any] = {
@@ -520,7 +520,7 @@ class Saver:
     # The order of things ----------------------------------------------------------
 
     def save(self, sink: Sink, budget_s: float, settings: Any) -> None:
-        """Write the part. settings: what the driver adds to the interpreter's own."""
+        """Write the part. settings: from the driver, in addition to the interpreter's."""
         self._deadline = monotonic() + budget_s
         ambient = read_ambient(settings["baseline"], self.names, self.is_part, settings, self.lose)
         for name, module in workspace_modules((settings["base"] or "/workspace") + "/"):
@@ -528,7 +528,7 @@ class Saver:
             self.known_things.update({id(one): (getattr, (module, key)) for key, one in sentinels(module)})
         gc.disable()
         self._main = _modules.get("__main__")
-        # What looks itself up by name there must not be saved as that name.
+        # Objects that look up their module there must not be saved under that name.
         _modules["__main__"] = types.ModuleType("__main__")
         _modules[STATE] = OURSELVES
         _modules.update(_cloud_modules)
@@ -543,7 +543,7 @@ class Saver:
             raise Slow()
 
     def _roots(self, baseline: Baseline, ambient: Dict[str, Any]) -> List[Root]:
-        """Everything that could be pickled, each alone."""
+        """Everything that can be pickled, each root alone."""
         roots = [Root(k, v) for k, v in list(self.names.items()) if not self._is_internal(k)]
         if hasattr(builtins, "_"):
             roots.append(special_root("_", builtins._))
@@ -589,8 +589,8 @@ class Saver:
         return True
 
     def _give_up_parts(self, root: Root) -> bool:
-        """Find what cannot be saved in lists, dicts and objects of the session. What stands there
-        instead says so when it is used, and the rest is saved."""
+        """Find unsaveable parts in lists, dicts and objects of the session. A placeholder raises an error on use, and
+        the rest is saved."""
         now = monotonic()
         until = now + (self._deadline - now) * ROOT_PART / 2
         leaves: Dict[int, Any] = {}
@@ -603,7 +603,7 @@ class Saver:
         for part, error in self._refused(list(leaves.values()), until):
             found[id(part)] = (part, type_name(part), self._explain(error, part))
         self._lost_parts.update(found)
-        for key, lost in found.items():  # which may have been refused for another
+        for key, lost in found.items():  # it may have been refused for another reason
             del self._lost_parts[key]
             if self._refused([lost[0]], until):
                 self._lost_parts[key] = lost
@@ -611,7 +611,7 @@ class Saver:
         return bool(found)
 
     def _refused(self, parts: List[Any], until: float) -> List[Tuple[Any, BaseException]]:
-        """Those that cannot be saved, by halves."""
+        """Find the unsaveable parts, by bisection."""
         if not parts:
             return []
         if monotonic() > until:
@@ -643,7 +643,7 @@ class Saver:
         return found[1] and type(getattr(value, "__dict__", None)) is dict
 
     def _walk(self, value: Any) -> Iterable[Tuple[str, Any]]:
-        """All parts of it that are not plain values, with how one writes them."""
+        """All parts that are not plain values, with their paths."""
         pending, seen = [("", value)] if self._is_open(value) else [], {id(value)}
         while pending:
             where, whole = pending.pop()
@@ -667,7 +667,7 @@ class Saver:
             self.lose(root.label() + " (a part of it)", "object", "what it refers to cannot be saved")
 
     def _explain(self, error: BaseException, value: Any) -> str:
-        """The reason, with the place inside the value when it is found quickly."""
+        """The reason, with the place inside the value if it is found quickly."""
         try:
             where, inner, error = self._search(error, value, [WHERE_TRIES], 4)
         except BaseException:
@@ -694,7 +694,7 @@ class Saver:
         return "", value, error
 
     def _try_body(self, root: Root) -> bool:
-        """A class; attributes that cannot be saved are left out."""
+        """Pickle a class; unsaveable attributes are left out."""
         ref = root.ref
         assert ref is not None
         try:
@@ -757,7 +757,7 @@ class Saver:
             raise error.cause from None
 
     def _pickle_with(self, how: Any, value: Any, file: Any, with_buffers: bool) -> None:
-        """Into the file, whose is what is too large for it."""
+        """Write into the file, which handles large contents."""
         pickler = how(self, file, file.buffers if with_buffers else None)
         outer = self._limit
         now = monotonic()
@@ -794,7 +794,7 @@ class Saver:
         self._room -= pickled.own
 
     def _find_late(self, root: Root, pickler: Any) -> bool:
-        """Containers that a key of theirs leads to: when the key is put in, it must be complete."""
+        """Containers reachable from one of their keys: they must be complete when the key is inserted."""
         memo = pickler.memo.copy()
         found = [thing for _, thing in memo.values() if type(thing) in (dict, set) and self._is_late(thing)]
         root.late = found + [thing for key, thing in self._late.items() if key in pickler.late]
@@ -812,13 +812,13 @@ class Saver:
         return self.own.get(_type_name(kind)) is kind
 
     def _is_own(self, kind: type) -> bool:
-        """Whether a class is the session's."""
+        """Whether a class was made by the session."""
         if not is_heap(kind) or self.is_ours(kind):
             return False
         return not is_importable(kind, _type_module(kind), _type_qualname(kind))
 
     def ident_of(self, kind: type) -> Optional[str]:
-        """The name of a class of the session; None: it is imported."""
+        """The name of a session's class; None: it can be imported."""
         if is_importable(kind, _type_module(kind), _type_qualname(kind)):
             return None
         if self.is_ours(kind):
@@ -826,7 +826,7 @@ class Saver:
         return self.refer(kind).ident
 
     def how_of(self, kind: type) -> Optional[Callable[[Any], Any]]:
-        """What takes objects of a class apart, where pickle's way is not right."""
+        """The function that reduces objects of a class, where pickle's way is not right."""
         found = self._hows.get(id(kind))
         if found is None:
             found = self._hows[id(kind)] = (kind, self._find_how(kind))
@@ -847,14 +847,14 @@ class Saver:
         return lambda thing: reduce_instance(thing, kind, plan)
 
     def holder_of(self, names: Dict[str, Any]) -> Any:
-        """The module whose namespace this is, if it is one's that was made by hand."""
+        """The handmade module with this namespace, if any."""
         if id(names) not in self._holders:
             found = [one for one in gc.get_referrers(names) if type(one) is types.ModuleType and vars(one) is names]
             self._holders[id(names)] = found[0] if found else names
         return self._holders[id(names)]
 
     def is_foreign(self, names: Dict[str, Any]) -> bool:
-        """Whether a namespace is neither the session's nor that of a module which is imported."""
+        """Whether a namespace belongs neither to the session nor to an importable module."""
         where: Any = names.get("__name__")
         if names is self.names or self.is_part(names):
             return False
@@ -865,7 +865,7 @@ class Saver:
             self._sources.add(filename)
 
     def refer(self, thing: Any) -> Ref:
-        """The name of a class. Its skeleton, and those of its bases, are pickled first."""
+        """The name of a class. Pickles its skeleton, and those of its bases, first."""
         ref = self._refs.get(id(thing))
         if ref is None:
             ref = self._refs[id(thing)] = Ref(self._new_ident(thing), thing)
@@ -902,7 +902,7 @@ class Saver:
     # Groups -----------------------------------------------------------------------
 
     def _groups(self, roots: List[Root]) -> List[List[Root]]:
-        """Roots that hold the same mutable objects are one group."""
+        """Combine roots that hold the same mutable objects."""
         owner: Dict[int, Root] = {}
         by_ref = {root.ref.ident: root for root in roots if root.ref is not None}
         for root in roots:
@@ -943,7 +943,7 @@ class Saver:
         return found
 
     def _note_class(self, kind: type) -> None:
-        """What all instances of a class that is imported have from it is not shared by them."""
+        """Attributes of an imported class are not shared objects of its instances."""
         for base in kind.__mro__:
             if id(base) not in self._refs and _type_dict(base).get("__module__") not in self._workspace:
                 self._of_classes.update([id(value) for value in _type_dict(base).values()])
@@ -959,7 +959,7 @@ class Saver:
         return True
 
     def _ordered(self, groups: List[List[Root]], by_ref: Dict[str, Root]) -> List[List[Root]]:
-        """So that what a group is made of comes before it, as far as that can be."""
+        """Order groups after those that they depend on, as far as possible."""
         place = {id(root): group for group in groups for root in group}
         skeleton_refs = {ref.ident: ref.refs for ref in self._skeletons}
         ordered: List[List[Root]] = []
@@ -1110,7 +1110,7 @@ def head_of(name: str, key: str, size: int, same: bool, meta: Any) -> Dict[str, 
 
 
 def trim(names: List[str], most: int) -> List[str]:
-    """As many of the names as fit into so many bytes of JSON."""
+    """As many of the names as fit into this many bytes of JSON."""
     kept = []
     for name in names:
         most -= len(_encode(name).encode()) + 2
@@ -1124,7 +1124,7 @@ CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, collections.
 
 
 def parts_of(value: Any, most: Optional[int] = WHERE_TRIES) -> Iterable[Tuple[str, Any]]:
-    """What a value is made of, with how one writes it; no code of the session."""
+    """The parts of a value, with their paths; runs no code of the session."""
     kind = type(value)
     if kind in (list, tuple, collections.deque):
         return [("[{}]".format(i), part) for i, part in enumerate(list(value)[:most])]
@@ -1137,7 +1137,7 @@ def parts_of(value: Any, most: Optional[int] = WHERE_TRIES) -> Iterable[Tuple[st
     if kind is types.FunctionType:
         found = []
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
-            with contextlib.suppress(ValueError):  # an empty one
+            with contextlib.suppress(ValueError):  # an empty cell
                 found.append((" " + name, cell.cell_contents))
         for name in ("__defaults__", "__kwdefaults__", "__dict__"):
             part = getattr(value, name)
@@ -1154,15 +1154,15 @@ def parts_of(value: Any, most: Optional[int] = WHERE_TRIES) -> Iterable[Tuple[st
 
 
 def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
-    """Where code writes besides the workspace, and how many entries are there, if any."""
+    """Folders for writing outside the workspace, and their numbers of entries, if any."""
     found = []
     tmp = os.path.join(os.path.dirname(workspace or "/workspace"), "tmp")
     for name, path in (("/tmp", tmp), ("/dev/shm", "/dev/shm")):
         try:
             held = [file for file in listdir(path) if file != ".home"]
-        except OSError:  # as in the local tier, where it is the host's
+        except OSError:  # as in the local tier, where it belongs to the host
             continue
-        try:  # caches and settings of programs come again; what the code has put there does not
+        try:  # programs recreate caches and settings; files of the code are lost
             held += [file for file in listdir(os.path.join(path, ".home")) if file[:1] != "."]
         except OSError:
             pass
@@ -1174,10 +1174,9 @@ def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
 def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes, order: Dict[str, Any]) -> None:
     """Write the variables in names to the pipe fd.
 
-    order: budget_s, module (_snp; None: slower), threads and locks (that this
-    process does not have), processes (how many run besides this session's interpreter), settings (of the
-    driver, with `baseline`), items (that were written before), no_image (why they are no image; ""). This
-    process is of no other use afterwards. OSError: the pipe.
+    order: budget_s, module (_snp; None: slower), threads and locks (which this process lacks), processes (the number
+    besides this session's interpreter), settings (of the driver, with `baseline`), items (written before), no_image
+    (why they are no image; ""). The process must not be used afterwards. OSError: the pipe.
     """
     keys = set(known.decode("ascii", "replace").split("\n"))
     saver = Saver(names, own, order["module"], keys)

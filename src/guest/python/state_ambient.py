@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of the interpreter itself belongs to a session: saved with its variables, restored before them."""
+"""Interpreter state that belongs to a session: saved with its variables, restored before them."""
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import contextlib
@@ -29,7 +29,7 @@ _modules: Dict[str, Any] = sys.modules
 
 
 def sources(filenames: Set[str]) -> Dict[str, str]:
-    """The text of cells that functions come from, for tracebacks."""
+    """The text of cells that define functions, for tracebacks."""
     import linecache
 
     found = {}
@@ -52,7 +52,7 @@ def restore_sources(texts: Dict[str, str]) -> None:
 
 
 class Baseline:
-    """What the interpreter was like before its first cell."""
+    """The interpreter's state before its first cell."""
 
     def __init__(self) -> None:
         self.environ = dict(os.environ)
@@ -66,11 +66,11 @@ class Baseline:
         self.loggers = dict(_loggers())
         self.finalizers = set(_finalizers())
         self.descriptors = _descriptors()
-        note_modules(("builtins", "sys", "os"))  # the driver has changed some of it
+        note_modules(("builtins", "sys", "os"))  # the driver has changed some of their attributes
 
 
 def interpreter_settings(given: Dict[str, Any], order: List[Any], lose: Any) -> Dict[str, Any]:
-    """Of the interpreter: what docs/wire.md lists. given is the driver's."""
+    """The interpreter's settings, listed in docs/wire.md. given: from the driver."""
     data = {key: given[key] for key in ("base", "flags", "first_cell")}
     baseline = given["baseline"]
     now = dict(os.environ)
@@ -83,7 +83,7 @@ def interpreter_settings(given: Dict[str, Any], order: List[Any], lose: Any) -> 
     data["recursion_limit"] = limit if limit != baseline.recursion_limit else None
     data["order"] = [name for name in order if type(name) in ATOMS]
     data["cwd"] = None
-    if given["base"] is not None:  # else no cell has begun, which is when it gets its folder
+    if given["base"] is not None:  # else no cell has begun, and the folder is not set
         try:
             data["cwd"] = os.getcwd()
         except OSError:
@@ -94,7 +94,7 @@ def interpreter_settings(given: Dict[str, Any], order: List[Any], lose: Any) -> 
 def restore_settings(
     settings: Dict[str, Any], baseline: Baseline, base: Optional[str], moved: Callable[[str], str]
 ) -> None:
-    """What interpreter_settings() found. base: the folder cells start in."""
+    """Restore the settings of interpreter_settings(). base: the initial folder of cells."""
     for key in settings["unset"]:
         os.environ.pop(key, None)
     for key, value in settings["set"].items():
@@ -111,7 +111,7 @@ def _restore_path(settings: Dict[str, Any], baseline: Baseline, moved: Callable[
     if old == baseline.path:
         sys.path[:] = [moved(entry) for entry in saved]
         return
-    # Another installation: what it has itself, and what the session added.
+    # Another installation: keep its entries, and those that the session added.
     added = [moved(entry) for entry in saved if entry not in old]
     sys.path[:] = added + [entry for entry in sys.path if entry not in added]
 
@@ -125,7 +125,7 @@ def restore_options(options: Dict[str, bytes], fail: Callable[[str, BaseExceptio
             fail("options of " + name, error)
 
 
-# What one sets and expects to stay ------------------------------------------------------------
+# Settings that users expect to persist ------------------------------------------------------------
 #
 # Each aspect is read as a value and compared with its value before the first cell.
 
@@ -318,7 +318,7 @@ def _read_signals() -> Dict[int, Any]:
     signal = _modules["signal"]
     found = {}
     for number in range(1, signal.NSIG):
-        if number != signal.SIGINT:  # which is the driver's
+        if number != signal.SIGINT:  # the driver's
             with contextlib.suppress(ValueError, OSError):
                 found[number] = signal.getsignal(number)
     return found
@@ -353,7 +353,7 @@ def _write_gc(value: Any) -> None:
 
 Write = Callable[[Any], object]
 
-# What, as people read it: (module that must be loaded, how it is read, how it is set).
+# Aspects by display name: (module that must be loaded, reader, writer).
 ASPECTS: Dict[str, Tuple[str, Callable[[], Any], Write]] = {
     "the time zone": ("time", _zone, _write_zone),
     "the umask": ("os", _read_mask, os.umask),
@@ -455,7 +455,7 @@ LOGGER_NEW = {"level": 0, "propagate": True, "disabled": False, "handlers": [], 
 
 
 def _loggers() -> Any:
-    """(name, what was set) of each logger that is not as it was made."""
+    """(name, changed settings) of each logger that has any."""
     logging = _modules.get("logging")
     if logging is None:
         return
@@ -485,7 +485,7 @@ def _write_logger(name: str, value: Any) -> None:
 
 
 def _descriptors() -> Dict[int, os.stat_result]:
-    """All that are open, and what they lead to."""
+    """All open descriptors, and their status."""
     found = {}
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc/self/fd"):
@@ -495,7 +495,7 @@ def _descriptors() -> Dict[int, os.stat_result]:
 
 
 def _remembered(names: Dict[Any, Any]) -> Set[int]:
-    """Numbers that variables hold."""
+    """Numbers held by variables."""
     found = set()
     for value in list(names.values()):
         for one in value if type(value) in (tuple, list) and len(value) < 100 else (value,):
@@ -505,7 +505,7 @@ def _remembered(names: Dict[Any, Any]) -> Set[int]:
 
 
 def read_descriptors(baseline: Baseline, names: Dict[Any, Any], ours: Set[int], lose: Any) -> List[Any]:
-    """Of what os.open() gave: (number, place, path, flags, whether programs inherit it)."""
+    """Descriptors from os.open(): (number, place, path, flags, whether programs inherit it)."""
     found = []
     wanted = _remembered(names)
     for fd, status in _descriptors().items():
@@ -522,7 +522,7 @@ def read_descriptors(baseline: Baseline, names: Dict[Any, Any], ours: Set[int], 
             found.append((fd, place, path, flags, os.get_inheritable(fd)))
         elif fd in wanted:
             lose("descriptor {}".format(fd), "int", "the file behind it cannot be opened again")
-            found.append((fd, 0, "/", getattr(os, "O_PATH", 0), False))  # nothing else gets the number
+            found.append((fd, 0, "/", getattr(os, "O_PATH", 0), False))  # reserves the number
     return found
 
 
@@ -544,7 +544,7 @@ def restore_descriptors(
             fail("descriptor {}".format(fd), error)
 
 
-# All of it ------------------------------------------------------------------------------------
+# All state ------------------------------------------------------------------------------------
 
 LOGGER, PATCHES, REGISTRY = "logger ", "changes to module ", "entries of "
 ABSTRACT = "registrations with "
@@ -558,7 +558,7 @@ def _finalizers() -> List[Any]:
 
 
 def finalizers(baseline: Baseline, is_saved: Callable[[int], bool]) -> List[Any]:
-    """Those made since, of objects that are saved."""
+    """Finalizers made since, of saved objects."""
     found = []
     for one in _finalizers():
         if one not in baseline.finalizers:

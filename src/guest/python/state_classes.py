@@ -3,7 +3,7 @@
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import enum
@@ -33,7 +33,7 @@ MEMBER_OWN = frozenset("_value_ _name_ __objclass__ _sort_order_ _inverted_".spl
 
 
 def skeleton_of(thing: Any) -> Tuple[Any, ...]:
-    """What a class is before it has a body; of other things all there is."""
+    """A class without its body; for other things, the whole description."""
     if not isinstance(thing, type):
         return skeleton_of_typing(thing)
     own = _type_dict(thing)
@@ -68,7 +68,7 @@ def skeleton_of_typing(thing: Any) -> Tuple[Any, ...]:
     return "typing", kind, thing.__module__, args, more
 
 
-# What methods are, and what hardly refers to anything.
+# Types of methods, and of values that refer to hardly anything.
 EARLY = ATOMS | frozenset(
     (
         types.FunctionType,
@@ -89,7 +89,7 @@ def registered(kind: Any) -> List[Any]:
 
 
 def class_state(kind: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-    """The body of a class: what is to be there first, and the rest."""
+    """The body of a class: attributes to set first, and the rest."""
     own = _type_dict(kind)
     is_enum = issubclass(kind, enum.Enum)
     members = own.get("_member_map_", {}) if is_enum else {}
@@ -116,7 +116,7 @@ def class_state(kind: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:
 
 
 def make_class(how: str, *args: Any) -> Any:
-    """The thing that skeleton_of() described."""
+    """Make the object described by skeleton_of()."""
     if how == "typing":
         kind, module, values, more = args
         made = kind(*values, **more)
@@ -134,7 +134,7 @@ def make_class(how: str, *args: Any) -> Any:
     if issubclass(meta, ABCMeta):
         return ABCMeta.__new__(meta, name, bases, names)
     try:
-        # The body comes later, and with it what the metaclass made of it.
+        # The body is set later, including the metaclass's additions.
         return type.__new__(meta, name, bases, names)
     except TypeError:
         return meta.__new__(meta, name, bases, names)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restores the variables of a session, which state.py has saved."""
+"""Restores the variables of a session, saved by state.py."""
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import contextlib
@@ -26,11 +26,11 @@ from state_objects import work
 from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, Pieces, Source, Torn, writable
 from state_texts import NAME_MAX, ROOT_PART, TICK_S, Refused, Slow, clean, why_of
 
-FAILED_MAX = 500  # that could not be restored, named; the rest is counted
+FAILED_MAX = 500  # named failures; further ones are counted
 
 
 class Item:
-    """A group of variables as it was read; its memory goes as soon as it is restored."""
+    """A group of variables as read; its memory is freed when it is restored."""
 
     def __init__(self, name: str, names: List[str], data: Pieces, buffers: List[Any]) -> None:
         self.name = name
@@ -51,7 +51,7 @@ def names_of(head: Dict[str, Any]) -> List[str]:
 
 @contextlib.contextmanager
 def bounded(room: Optional[int]) -> Iterator[None]:
-    """What does not fit fails, and costs itself; not the process, as where the kernel meets the limit."""
+    """Limit memory: an item that does not fit fails alone, while the kernel's limit would end the process."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
     if room is not None:
         with open("/proc/self/statm") as file:
@@ -64,7 +64,7 @@ def bounded(room: Optional[int]) -> Iterator[None]:
 
 
 class Unpickler(pickle.Unpickler):
-    """Knows our names, and the namespace."""
+    """Resolves our names, and the namespace."""
 
     def __init__(self, loader: "Loader", data: Any, buffers: Any) -> None:
         super().__init__(data, buffers=buffers)
@@ -97,7 +97,7 @@ class Loader:
     """Reads a part, and restores it into one namespace."""
 
     def __init__(self, names: Dict[Any, Any], room: Optional[int] = None) -> None:
-        """room: bytes of memory that variables may take; None: all of them are wanted."""
+        """room: bytes of memory for variables; None: unlimited."""
         self.names = names
         self._room = room
         self.settings: Dict[str, Any] = {}
@@ -114,7 +114,7 @@ class Loader:
     # Reading ----------------------------------------------------------------------
 
     def read(self, fd: int) -> None:
-        """Take the part in; nothing of it is believed or run yet."""
+        """Read the part; nothing in it is trusted or executed yet."""
         source = Source(fd)
         while True:
             head = source.next()
@@ -127,7 +127,7 @@ class Loader:
             source.done()
 
     def _take_item(self, source: Source, head: Dict[str, Any]) -> None:
-        """As long as there is room; what the interpreter itself needs comes first, and is small."""
+        """Read an item if there is room; the interpreter's own items come first, and are small."""
         if self._room is not None and not head["name"].startswith(":"):
             if head["size"] > self._room:
                 source.skip(head["size"])
@@ -158,7 +158,7 @@ class Loader:
     # Restoring --------------------------------------------------------------------
 
     def restore(self, baseline: Baseline, base: Optional[str], budget_s: float) -> None:
-        """All that can be; self.failed has the rest. base: the folder cells start in."""
+        """Restore everything possible; self.failed lists the rest. base: the initial folder of cells."""
         self._deadline = monotonic() + budget_s
         work.loader = self
         before = signal.signal(signal.SIGALRM, self._tick)
@@ -187,7 +187,7 @@ class Loader:
             raise Slow()
 
     def moved(self, path: str) -> str:
-        """Where a path of the session that was saved is now."""
+        """The current location of a path of the saved session."""
         if self._moved is not None:
             old, new = self._moved
             if path == old or path.startswith(old + "/"):
@@ -250,7 +250,7 @@ class Loader:
                 self._fail("texts of cells", error)
 
     def _restore_all(self) -> None:
-        """Again while it helps: what fails may need what comes later."""
+        """Repeat while it helps: an item may need a later one."""
         item = self._take(":classes")
         classes = []
         if item is not None:
@@ -258,7 +258,7 @@ class Loader:
                 classes = self._load(item.data, item.buffers)
             except Exception as error:
                 self._fail("classes", error)
-        # Large ones can be read once: after all that they may need.
+        # Large ones can be read once: after everything that they may need.
         pending = [item for item in self._items if not item.data.is_once]
         large = [item for item in self._items if item.data.is_once]
         self._items = []
@@ -291,12 +291,12 @@ class Loader:
             item.data.rewind()
             _, _, names, specials = self._load(item.data, item.buffers)[:4]
             self.names.update(names)
-            if type(specials) is tuple:  # as it was written once
+            if type(specials) is tuple:  # written by an older version as a single value
                 specials = {"_": specials[0]} if specials else {}
             self._ambient.update(specials)
             item.release()
             return True
-        except BaseException as error:  # which must not keep alive what it had made
+        except BaseException as error:  # must not keep its objects alive
             item.why = why_of(error)
             if item.data.is_once:
                 item.release()
@@ -312,7 +312,7 @@ class Loader:
                 self._fail(name, error)
 
     def _restore_ambient(self) -> None:
-        """At the end: what is loaded changes some of it."""
+        """At the end: loading modules changes some of it."""
         if "_" in self._ambient:
             builtins._ = self._ambient.pop("_")  # type: ignore[attr-defined]
         # Attributes of modules first: some settings refer to them.

@@ -3,7 +3,7 @@
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import codecs
@@ -32,7 +32,7 @@ NOT_PATCHES = frozenset(
 )
 STREAMS = ("stdin", "stdout", "stderr")
 
-_fresh: Dict[str, Dict[str, Any]] = {}  # attributes of modules as they were loaded
+_fresh: Dict[str, Dict[str, Any]] = {}  # attributes of modules as loaded
 
 
 def note_modules(names: Any) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pickles of variables refer to by name: cloudpickle, and functions of ours."""
+"""Names in pickles of variables: cloudpickle, and our functions."""
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import importlib
@@ -22,12 +22,12 @@ from state_views import MAKERS as VIEW_MAKERS
 _modules: Dict[str, Any] = sys.modules
 
 
-STATE = "_snp_state"  # our own names, in pickles only
+STATE = "_snp_state"  # our names, in pickles only
 CLOUD = "_snp_cloudpickle"
 
 
 def _load_cloudpickle() -> Tuple[Any, Dict[str, Any]]:
-    """The class we build upon, and its modules; a program's own cloudpickle is untouched."""
+    """Our pickler's base class, and its modules; a program's own cloudpickle is unaffected."""
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cloudpickle")
     package = types.ModuleType(CLOUD)
     package.__path__ = [here]
@@ -44,10 +44,10 @@ def _load_cloudpickle() -> Tuple[Any, Dict[str, Any]]:
 _CloudPickler, _cloud_modules = _load_cloudpickle()
 
 
-# Found by these names when a pickle is read. They act for the loader that is at work.
+# Pickles refer to these names when they are read. They act for the active loader.
 
 def _ref(ident: str) -> Any:
-    """A class of the session, or another thing that exists once."""
+    """A class of the session, or another object that exists once."""
     return work.loader.find_ref(ident)
 
 
@@ -73,13 +73,13 @@ def _code(magic: bytes, data: bytes) -> types.CodeType:
 
 
 def _function(code: types.CodeType, where: Any, name: str, closure: Any) -> Any:
-    """where: a module's name, a namespace, or None for that of the session."""
+    """where: a module's name, a namespace, or None for the session's."""
     if where is None:
         where = work.loader.names
     if isinstance(where, str):
         where = importlib.import_module(where)
     names = vars(where) if isinstance(where, types.ModuleType) else where
-    has_own = "__builtins__" in names  # perhaps not yet, and a function takes them when it is made
+    has_own = "__builtins__" in names  # perhaps not yet, but a function takes them when it is made
     names.setdefault("__builtins__", builtins)
     try:
         return types.FunctionType(code, names, name, None, closure)
@@ -145,13 +145,13 @@ BY_NAME = {
 }
 
 
-# Under this name pickles find what is theirs.
+# Pickles find our functions under this name.
 OURSELVES = types.ModuleType(STATE)
 for _each in BY_NAME.values():
     _each.__module__ = STATE
     setattr(OURSELVES, _each.__name__, _each)
 for _each in _cloud_modules.values():
-    # A name for each class that differed from process to process would be a new key each time.
+    # An id per process for each class would change the keys of items.
     if hasattr(_each, "_get_or_create_tracker_id"):
         _each._get_or_create_tracker_id = lambda _class: None
 del _each

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that need more than pickle knows to be kept: how they are taken apart and made again."""
+"""Reducers and makers for objects that pickle alone cannot save."""
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import array
@@ -27,15 +27,15 @@ from state_texts import Refused, clean
 
 
 _modules: Dict[str, Any] = sys.modules
-_type_dict = vars(type)["__dict__"].__get__  # whatever a metaclass says
+_type_dict = vars(type)["__dict__"].__get__  # ignores overrides in metaclasses
 _type_flags = vars(type)["__flags__"].__get__
 _type_mro = vars(type)["__mro__"].__get__
 _HEAP_TYPE = 1 << 9  # of type.__flags__: made at run time
-SEARCHED_MAX = 64 << 20  # bytes in which a memoryview's place is looked for
+SEARCHED_MAX = 64 << 20  # bytes searched for a memoryview's offset
 
 
 class Work:
-    """Who reads or writes pickles now: what takes objects apart and makes them acts for it."""
+    """The active loader and saver, on whose behalf reducers and makers act."""
 
     loader: Any = None
     saver: Any = None
@@ -63,16 +63,16 @@ def _stdio(name: str, is_buffer: bool) -> Any:
 
 
 def _weak_ref(*things: Any) -> Any:
-    return weakref.ref(*things or (set(),))  # of nothing: one that is dead at once
+    return weakref.ref(*things or (set(),))  # of no object: already dead
 
 
 class FileState(NamedTuple):
-    """An open file, or one that was closed."""
+    """An open or closed file."""
 
     kind: str  # text, buffered, raw
     name: Any
     mode: str
-    path: Optional[str]  # None: it is closed
+    path: Optional[str]  # None: closed
     position: int
     encoding: str
     errors: str
@@ -166,7 +166,7 @@ def _reduce_file(file: Any) -> Any:
     return _file, tuple(FileState(kind, name, mode, path, place, encoding, errors, newline))
 
 
-_newlines: Dict[int, Optional[str]] = {}  # of files, by id: the file itself is asked once
+_newlines: Dict[int, Optional[str]] = {}  # of files, by id: each file is probed once
 
 PROBE = "a\r\nb\rc\n"
 NEWLINES = {
@@ -179,9 +179,9 @@ NEWLINES = {
 
 
 def _newline_of(file: Any, path: str) -> Optional[str]:
-    """How a text file takes the ends of lines, which only reading tells: in this process, which
-    only saves, its descriptor leads to a text of ours for a moment, and then to the file anew
-    (the place where the session reads is in what it opened, which is not moved)."""
+    """The newline mode of a text file, which only reading reveals: in this process, which only saves, its descriptor is
+    redirected to a probe text, and then to the reopened file (the session's file offset is in the original open file,
+    and stays)."""
     if id(file) not in _newlines:
         fd, place = file.fileno(), file.tell()
         probe = io.open("/tmp", "w+b", opener=_nameless)
@@ -190,7 +190,7 @@ def _newline_of(file: Any, path: str) -> Optional[str]:
             probe.flush()
             file.buffer.tell()
             os.dup2(probe.fileno(), fd)
-            file.buffer.seek(1 << 40)  # nothing of what was read ahead is left
+            file.buffer.seek(1 << 40)  # discards the read-ahead buffer
             file.seek(0)
             lines = tuple(file)
             os.dup2(again.fileno(), fd)
@@ -213,11 +213,11 @@ def _nameless(_path: str, _flags: int) -> int:
         return fd
 
 
-# What is lost, in its place ----------------------------------------------------------------
+# Placeholders for lost objects ----------------------------------------------------------------
 
 
 class Lost:
-    """Stands in a list, dict or object for a part that could not be kept."""
+    """Replaces an unsaved part in a list, dict or object."""
 
     def __init__(self, kind: str, reason: str) -> None:
         object.__setattr__(self, "_what", "{} was lost while this session hibernated: {}".format(kind, reason))
@@ -242,16 +242,15 @@ class Lost:
 
 def _lost(kind: Optional[str], reason: str) -> Any:
     made = Lost(kind or "", reason)
-    if kind is None:  # once more
+    if kind is None:  # called again
         object.__setattr__(made, "_what", reason)
     return made
 
 
 # Instances ---------------------------------------------------------------------------------
 #
-# pickle makes them by calling what the session wrote (__new__, and __init__ of exceptions, sets,
-# dates), with arguments that it may not take. The object is there already: what the class is built
-# upon makes it, and its attributes are set.
+# pickle makes them by calling session code (__new__, and __init__ of exceptions, sets, dates), perhaps with wrong
+# arguments. Here the builtin base class makes the object, and its attributes are set.
 
 
 def is_heap(kind: type) -> bool:
@@ -273,14 +272,14 @@ HOOKS = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__")
 
 
 def is_plain(kind: type) -> bool:
-    """Whether objects are saved by their attributes, and nothing of the class has a hand in it."""
+    """Whether objects are saved by their attributes, without hooks of the class."""
     names = HOOKS + ("__getstate__", "__setstate__")
     return all([_owner_of(_type_mro(kind), name) is object for name in names])
 
 
 def plan_of(kind: type, is_own: Any) -> Any:
-    """How objects of a class are made without code of the session: (class whose __new__, class
-    whose __init__), or None when pickle's way is right. is_own: whether a class is the session's."""
+    """How to make objects of a class without session code: (class whose __new__, class whose __init__), or None when
+    pickle's way is right. is_own: whether a class is the session's."""
     if issubclass(kind, BaseException):
         own = [base for base in _type_mro(kind) if is_heap(base)]
     else:
@@ -294,7 +293,7 @@ def plan_of(kind: type, is_own: Any) -> Any:
                 return None
     others = [base for base in _type_mro(kind) if base not in own]
     has_new, has_init = [any([name in _type_dict(base) for base in own]) for name in ("__new__", "__init__")]
-    is_called = any([_owner_of(others, name) is not object for name in HOOKS[:2]])  # with what the base gives
+    is_called = any([_owner_of(others, name) is not object for name in HOOKS[:2]])  # with the base's arguments
     if not has_new and not (has_init and is_called):
         return None
     if any([base.__module__ == "enum" for base in others]):
@@ -322,7 +321,7 @@ def reduce_instance(thing: Any, kind: type, plan: Any) -> Any:
 
 
 def reduce_exception(error: Any, kind: type, plan: Any) -> Any:
-    """With what is not in its attributes: causes, and where it was raised."""
+    """Includes state outside its attributes: causes, and the traceback."""
     reduced = error.__reduce_ex__(5) if plan is None else reduce_instance(error, kind, plan)
     if type(reduced) is not tuple or len(reduced) > 3:
         return reduced
@@ -343,7 +342,7 @@ def _exception_set(error: Any, state: Any) -> None:
 
 
 def _reduce_traceback(trace: Any) -> Any:
-    """The lines it shows. Its frames are over, and their variables are not taken along."""
+    """The lines that it shows. Frames have ended, and their variables are not saved."""
     lines: List[Tuple[str, str, int, Any]] = []
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -407,13 +406,13 @@ def _reduce_memory(view: memoryview) -> Any:
 
 
 def _place_of(view: memoryview, whole: memoryview) -> int:
-    """Where a view begins. Nothing tells it; here, where nobody else looks, a byte is changed."""
+    """The offset of a view. It is not recorded, so a byte is changed to find it; this process only saves."""
     if view.nbytes == whole.nbytes or not view.nbytes:
         return 0
     if whole.nbytes > SEARCHED_MAX or (view.readonly and not whole.readonly):
         raise Refused("a view of another object's memory")
     before = bytes(whole)
-    if view.readonly:  # any place with the same bytes will do
+    if view.readonly:  # any offset with the same bytes will do
         return before.index(bytes(view))
     part = view.cast("B")
     old, part[0] = part[0], part[0] ^ 255
@@ -423,10 +422,10 @@ def _place_of(view: memoryview, whole: memoryview) -> int:
 
 
 def reduce_memmap(made: Any) -> Any:
-    """numpy.memmap: the file is there after a wake, and what is written goes into it."""
+    """numpy.memmap: reopened after a wake, with writes going to the file."""
     numpy = _modules["numpy"]
     if made.mode == "c" or made.filename is None and made.base is None:
-        return NotImplemented  # its contents are its own
+        return NotImplemented  # it has private contents
     if made.filename is None or type(made.base) is numpy.memmap:
         raise Refused("a part of a file that is mapped into memory")
     path = os.path.abspath(os.fspath(made.filename))
@@ -443,11 +442,11 @@ def _memmap(path: str, dtype: Any, mode: str, offset: int, shape: Any, order: st
     return numpy.memmap(work.loader.moved(path), dtype, mode, offset, shape, order)
 
 
-# Of modules of the library ------------------------------------------------------------------
+# Objects of the standard library ------------------------------------------------------------------
 
 
 def _reduce_context_var(var: Any) -> Any:
-    """With what it is now, and what it is where nothing was set."""
+    """Includes its current value, and its value where unset."""
     default: List[Any] = []
     now: List[Any] = []
     for context, found in ((contextvars.Context(), default), (contextvars.copy_context(), now)):
@@ -477,7 +476,7 @@ def _reduce_finalize(made: Any) -> Any:
 
 def _finalize(thing: Any, function: Any, args: Any, named: Dict[str, Any], at_exit: bool) -> Any:
     if function is None:
-        made = weakref.finalize(Work(), bool)  # dead at once
+        made = weakref.finalize(Work(), bool)  # already dead
         made.detach()
         return made
     made = weakref.finalize(thing, function, *args, **named)
@@ -486,7 +485,7 @@ def _finalize(thing: Any, function: Any, args: Any, named: Dict[str, Any], at_ex
 
 
 def reduce_handler(handler: Any) -> Any:
-    """Of logging. Its lock is made anew; what writes to a file opens it again and goes on there."""
+    """For logging. The lock is recreated; a handler of a file reopens it and appends."""
     reduced = handler.__reduce_ex__(5)
     if type(reduced) is not tuple or len(reduced) < 3 or type(reduced[2]) is not dict:
         return reduced
@@ -508,7 +507,7 @@ def _handler_set(handler: Any, state: Dict[str, Any]) -> None:
         logging._handlers[handler._name] = handler  # type: ignore[attr-defined]
 
 
-# How objects of these classes are taken apart.
+# Reducers by class.
 REDUCERS = {
     types.MethodType: _reduce_method,
     type(functools.lru_cache()(len)): _reduce_lru_cache,
@@ -533,7 +532,7 @@ REDUCERS = {
     },
 }
 
-# What pickles refer to by name.
+# Functions that pickles refer to by name.
 MAKERS = (
     _lru_cache,
     _cached_property,

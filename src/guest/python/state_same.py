@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds variables that are as they were when they were saved, without pickling them."""
+"""Finds variables unchanged since they were saved, without pickling them."""
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import re
@@ -15,15 +15,15 @@ from state_objects import _type_mro, is_heap, is_plain
 from state_texts import Refused, _type_dict
 from state_views import reduce_view
 
-# Of an item that was hashed: version of the hash, the hash, and bytes of the pickle. A hash by other rules, or
-# of what is pickled in another way, needs another version.
+# Keys of hashed items: version of the hash, the hash, and bytes of the pickle. Changes to the hash's rules, or to
+# pickling, need another version.
 FORM = "c1:{}"
 KEY = re.compile("(c1:[0-9a-f]{32}):([0-9a-f]{1,16})")
 
-# A class that has one of these takes part in how its objects are pickled, or in what their attributes are.
+# A class with one of these affects how its objects are pickled, or the values of their attributes.
 HANDS = frozenset(("__getattribute__", "__getattr__", "__class__", "__call__", "__slots__"))
-NUMBERS = frozenset("biufcmMSU")  # kinds of numpy's types whose bytes are all there is
-BUILTIN_NUMBERS = 24  # from here on numpy numbers the types of others
+NUMBERS = frozenset("biufcmMSU")  # kinds of numpy's types without state besides their bytes
+BUILTIN_NUMBERS = 24  # numpy numbers foreign types from here on
 POINTER = struct.calcsize("P")
 
 _basic_size, _dict_offset, _weak_offset = [
@@ -32,12 +32,12 @@ _basic_size, _dict_offset, _weak_offset = [
 
 
 def has_hash(kind: Any) -> bool:
-    """Whether code of the session hashes objects of a class: as keys they are complete first."""
+    """Whether session code hashes objects of a class: as keys they must be complete first."""
     return kind.__hash__ is not None and kind.__hash__ is not object.__hash__
 
 
 def is_attributes(kind: type) -> bool:
-    """Whether objects of a class are their attributes, and nothing else has a hand in it."""
+    """Whether objects of a class consist of their attributes, without hooks."""
     *bases, last = _type_mro(kind)
     if last is not object or not all([is_heap(base) for base in bases]) or not is_plain(kind):
         return False
@@ -52,7 +52,7 @@ def is_attributes(kind: type) -> bool:
 
 
 def bytes_of(array: Any) -> Any:
-    """What a numpy array is besides its contents, and these; None where that is not all."""
+    """The state of a numpy array besides its contents; None if it has more."""
     dtype = array.dtype
     if dtype.kind not in NUMBERS or dtype.num >= BUILTIN_NUMBERS:
         return None
@@ -65,14 +65,14 @@ def bytes_of(array: Any) -> Any:
 
 
 class Same:
-    """Hashes what variables hold, and knows which hashes the reader has."""
+    """Hashes the contents of variables, and knows which hashes the reader has."""
 
     def __init__(self, saver: Any, module: Any, known: Iterable[str]) -> None:
-        """module: _snp, or None: then nothing has a hash."""
+        """module: _snp, or None: then there are no hashes."""
         self._saver = saver
         self._module = module if hasattr(module, "content") else None
         self._walkers: List[Any] = []  # of each call: the root
-        self._held: List[Any] = []  # what was looked at stays where it is
+        self._held: List[Any] = []  # keeps the addresses of hashed objects valid
         self._kinds: Dict[int, Tuple[type, Optional[str]]] = {}
         found = [KEY.fullmatch(key) for key in known]
         self._sizes = {one.group(1): int(one.group(2), 16) for one in found if one}
@@ -80,12 +80,12 @@ class Same:
             self._module.content_refuse(list(saver.known_things) + list(saver.known_containers))
 
     def look(self, root: Any) -> None:
-        """Before it is pickled: whether it need be, and what it shares with roots that were looked at."""
+        """Before pickling: is it needed, and which objects does it share with earlier roots?"""
         hashed = self._hash([root], len(self._walkers), root)
         root.is_hashed, root.mark = hashed is not None, hashed or ""
 
     def key_of(self, group: List[Any]) -> str:
-        """What the key of a group's item begins with; "" if that is not known."""
+        """The prefix of a group's item key; "" if unknown."""
         if not all([root.is_hashed for root in group]):
             return ""
         if len(group) == 1 and group[0].mark:
@@ -94,15 +94,15 @@ class Same:
         return FORM.format(hashed) if hashed else ""
 
     def size_of(self, key: str) -> int:
-        """Of the content that the reader has under such a key; -1 if it has none."""
+        """The size of the reader's content with this key; -1 if it has none."""
         return self._sizes.get(key, -1)
 
     def holders(self, ids: List[int]) -> List[Any]:
-        """The roots in which these objects were met."""
+        """The roots that contain these objects."""
         return [self._walkers[number] for number in self._module.content_held(ids)] if self._walkers else []
 
     def _hash(self, roots: List[Any], first: int, root: Any) -> Optional[str]:
-        """None: not known; "": it shares objects with calls before first."""
+        """None: unknown; "": it shares objects with calls before first."""
         if self._module is None:
             return None
         payload = [(one.special, one.name, one.value) for one in roots]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream of variables: frames written to a pipe and read from one (docs/wire.md), and contents of items
-that are never in memory twice: neither while they are pickled, nor while they are read.
+"""The stream of variables: frames written to a pipe and read from one (docs/wire.md), and contents of items, which are
+never in memory twice: neither while pickling, nor while reading.
 """
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import json
@@ -23,11 +23,11 @@ PART = "vars"
 
 RAW_MAX = 1 << 20  # bytes of one frame besides its head
 HEAD_MAX = 64 << 10
-PIPE_SIZE = 1 << 20  # asked for
+PIPE_SIZE = 1 << 20  # requested
 F_SETPIPE_SZ = 1031
 MAPPED_MIN = 256 << 10  # bytes of a buffer that is mapped, not allocated
-LARGE = 64 << 10  # what pickle hands over by itself, not as a part of a frame of many objects
-KEPT_MAX = 8 << 20  # bytes of a pickle that is kept until it is written, beside what objects hold anyway
+LARGE = 64 << 10  # pickle passes these on directly, not in a frame of many objects
+KEPT_MAX = 8 << 20  # bytes of a pickle kept until it is written, beside those held by objects
 PIECE = 1 << 20
 
 _FRAME = struct.Struct("<IIIB3x")
@@ -44,11 +44,11 @@ CHANGED = "an object changed while it was saved"
 
 
 class Torn(Exception):
-    """The stream is not what it should be."""
+    """The stream is invalid."""
 
 
 def widen(fd: int) -> None:
-    """A larger pipe, if it may be."""
+    """Enlarge a pipe, if allowed."""
     try:
         fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE)
     except OSError:
@@ -63,15 +63,15 @@ class Sink:
 
     def __init__(self, fd: int, items: int = 0) -> None:
         self._fd = fd
-        self._items = items  # with those that the part has already
-        self._start: Optional[Tuple[int, bytes]] = None  # type and head of the frame to come
+        self._items = items  # including those already in the part
+        self._start: Optional[Tuple[int, bytes]] = None  # type and head of the next frame
         self._pending: List[memoryview] = []
-        self._size = 0  # of these
-        self._left = 0  # of the item, to be added
+        self._size = 0  # of the head and the pending data
+        self._left = 0  # remaining bytes of the item
         widen(fd)
 
     def begin(self, head: Dict[str, Any]) -> None:
-        """An item; its content, if it is not `same`, is what is added until end_item()."""
+        """Begin an item; its content, unless it is `same`, is added until end_item()."""
         self._items += 1
         self._start = ITEM, _encode(head).encode("utf-8")
         self._left = 0 if head["same"] else head["size"]
@@ -119,7 +119,7 @@ class Sink:
 
 
 def is_content(header: bytes, size: int) -> bool:
-    """Whether what a pickler writes behind this are the bytes of an object, which are there anyway."""
+    """Whether the next write of a pickler is the content of an object, which is in memory anyway."""
     return header[-5:] == b"B" + struct.pack("<I", size & 0xFFFFFFFF) or header[-9:-8] in (b"\x8e", b"\x96")
 
 
@@ -128,13 +128,13 @@ def bytes_of(data: Any) -> memoryview:
 
 
 class Pickled:
-    """What a pickler writes. Large contents stay where they are. The rest is kept; if it is too much it is only
-    counted, and the object pickled once more, into the pipe."""
+    """The output of a pickler. Large contents stay in their objects. The rest is kept; if it is too large it is only
+    counted, and the object is pickled again, into the pipe."""
 
     def __init__(self, digest: Callable[[List[Any]], str], buffers: Optional[List[memoryview]] = None) -> None:
-        self.pickler: Any = None  # keeps alive what its memo tells apart
+        self.pickler: Any = None  # keeps objects alive that its memo identifies
         self.how: Any = None  # its class
-        self.is_dropped = False  # it was kept, and can be again
+        self.is_dropped = False  # it was kept, and can be made again
         self.buffers = buffers if buffers is not None else []
         self.is_kept = True
         self.own = 0  # bytes kept
@@ -158,7 +158,7 @@ class Pickled:
             self._parts = []
 
     def drop(self) -> None:
-        """Keep what says whether it is the same, no more."""
+        """Keep only what identifies the content."""
         self.key()
         self.is_dropped = self.is_kept
         self.is_kept = False
@@ -175,11 +175,11 @@ class Pickled:
         return len(self.head()) + self._bytes + sum([view.nbytes for view in self.buffers])
 
     def parts(self) -> List[memoryview]:
-        """The content of an item that is kept."""
+        """The content of a kept item."""
         return [memoryview(self.head())] + self._parts + [v for v in self.buffers if v.nbytes]
 
     def name(self, key: str) -> None:
-        """Its key is made of what was known before it was pickled."""
+        """Set the key, from the hash known before pickling."""
         self._key = "{}:{:x}".format(key, self.size())
 
     def key(self) -> str:
@@ -191,7 +191,7 @@ class Pickled:
 
 
 class Pouring:
-    """The same once more, into the pipe."""
+    """The second pickling, into the pipe."""
 
     def __init__(self, sink: Sink, counted: Pickled) -> None:
         self.buffers: List[memoryview] = []
@@ -214,7 +214,7 @@ class Pouring:
 
 
 def writable(size: int, stays: bool = True) -> Any:
-    """Room for a buffer. Large ones that stay in large pages, which are quicker to get."""
+    """Memory for a buffer. Large ones that stay use huge pages, which are faster to allocate."""
     if size < MAPPED_MIN:
         return bytearray(size)
     room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -268,7 +268,7 @@ class Source:
         return head
 
     def into(self, view: memoryview) -> None:
-        """The next bytes of the item's content."""
+        """Read the next bytes of the item's content."""
         while view:
             if not self._left:
                 kind, _ = self._header()
@@ -280,7 +280,7 @@ class Source:
             view = view[size:]
 
     def skip(self, size: int) -> None:
-        """... of no use."""
+        """Skip them."""
         view = memoryview(bytearray(min(size, PIECE)))
         while size:
             part = view[: min(size, len(view))]
@@ -294,8 +294,7 @@ class Source:
 
 
 class Pieces:
-    """A pickle, read in pieces for an unpickler. Of a large one each piece goes when it was read: it can be
-    read once."""
+    """A pickle, read in pieces by an unpickler. Pieces of a large one are freed after reading: it can be read once."""
 
     def __init__(self, source: Source, size: int) -> None:
         self.is_once = size > KEPT_MAX
@@ -309,8 +308,8 @@ class Pieces:
             size -= len(room)
 
     def rewind(self) -> None:
-        self._piece = 0  # that is read now
-        self._at = 0  # in it
+        self._piece = 0  # the current one
+        self._at = 0  # offset in it
         self._left = self._size
 
     def readinto(self, view: Any) -> int:

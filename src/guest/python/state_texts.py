@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people read of variables: types, summaries, and why one is not kept."""
+"""Texts about variables for users: types, summaries, and why one was not saved."""
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import collections
@@ -12,18 +12,18 @@ import sys
 import types
 from typing import Any, Dict, Iterable
 
-NAME_MAX = 200  # characters of a name as the reader sees it
+NAME_MAX = 200  # characters shown of a name
 REASON_MAX = 300
 SUMMARY_MAX = 200
 
-TICK_S = 0.05  # how often the clock of one root is looked at
-ROOT_PART = 0.5  # of the time that is left, for one root
+TICK_S = 0.05  # interval of time checks for a root
+ROOT_PART = 0.5  # of the remaining time, for one root
 
-# Values that are saved without looking for what they share.
+# Types saved without a search for shared objects.
 ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
 
 _modules: Dict[str, Any] = sys.modules
-_type_name = vars(type)["__name__"].__get__  # whatever a metaclass says
+_type_name = vars(type)["__name__"].__get__  # ignores overrides in metaclasses
 _type_qualname = vars(type)["__qualname__"].__get__
 _type_module = vars(type)["__module__"].__get__
 _type_bases = vars(type)["__bases__"].__get__
@@ -31,11 +31,11 @@ _type_dict = vars(type)["__dict__"].__get__
 
 
 class Refused(Exception):
-    """Something that we do not save or restore; the text says why."""
+    """An object that is not saved or restored; the text says why."""
 
 
 class Slow(BaseException):
-    """One root has taken its time."""
+    """A root has exceeded its time."""
 
 
 def clean(text: Any, limit: int) -> str:
@@ -53,7 +53,7 @@ def type_name(value: Any) -> str:
 
 
 def class_name(kind: type) -> str:
-    """As users write it: with the module, but for builtins and the session's own."""
+    """As users write it: with the module, except for builtins and the session's classes."""
     try:
         module = _type_module(kind)
     except AttributeError:
@@ -88,7 +88,7 @@ OURS = (TypeError, pickle.PicklingError, AttributeError)
 
 
 def why_of(error: BaseException) -> Dict[str, str]:
-    """Why something was not restored: for people, and which limit was met, if one was."""
+    """Why something was not restored: a text, and the limit that was met, if any."""
     cause = {Slow: "timeout", MemoryError: "memory"}.get(type(error))
     return {"reason": reason_of(error), **({"cause": cause} if cause else {})}
 
@@ -133,7 +133,7 @@ def _signature(function: types.FunctionType) -> str:
 
 
 def summarize(value: Any) -> str:
-    """What a variable is, for people; code of the session is not asked."""
+    """A description of a variable for users; runs no session code."""
     return clean(_summary(value), SUMMARY_MAX)
 
 

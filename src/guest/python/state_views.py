@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that show the memory of another one stay views of it: it is saved once, and shared again."""
+"""Arrays that are views of another stay views: the memory is saved once, and shared again."""
 
 import builtins
 
-# Ours, as in driver.py.
+# A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import sys
@@ -11,7 +11,7 @@ from typing import Any, Tuple
 
 
 def holders() -> int:
-    """What getrefcount() says of an object that one other object holds, and a local name."""
+    """The value of getrefcount() for an object held by one other object and a local name."""
     holder = [object()]
     thing = holder[0]
     return sys.getrefcount(thing)
@@ -21,7 +21,7 @@ ONE_HOLDER = holders()
 
 
 def extent(array: Any) -> Tuple[int, int]:
-    """Where the memory of its elements begins and ends."""
+    """The first and last address of its elements' memory."""
     low = high = array.__array_interface__["data"][0]
     for length, stride in zip(array.shape, array.strides):
         if stride < 0:
@@ -32,7 +32,7 @@ def extent(array: Any) -> Tuple[int, int]:
 
 
 def reduce_view(array: Any) -> Any:
-    """NotImplemented: it is an array of its own, or may become one unseen."""
+    """NotImplemented: it owns its memory, or can be saved as if it did."""
     kind = type(array)
     owner = array.base
     if type(owner) is not kind or not array.size:
@@ -44,7 +44,7 @@ def reduce_view(array: Any) -> Any:
     if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
         return NotImplemented
     if sys.getrefcount(owner) <= ONE_HOLDER and array.nbytes <= owner.nbytes:
-        return NotImplemented  # nobody else sees what it shows
+        return NotImplemented  # the owner is not visible elsewhere
     low, high = extent(array)
     begin = owner.__array_interface__["data"][0]
     if low < begin or high > begin + owner.nbytes:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cell prints: descriptors 0, 1 and 2, in the order it was said."""
+"""Output of a cell: descriptors 0, 1 and 2, in the order of writes."""
 
 import builtins
 
-# Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
+# A private copy, as in driver.py: cells cannot change it. This module is a part of the same program.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
@@ -26,15 +26,15 @@ from stream import close_quietly, high_descriptor, identity
 class Turn:
     """Keeps the order between stdout and stderr, which are two pipes.
 
-    Before writing changes from one to the other we wait until the first has been read. So
-    we do before a child process starts; what it wrote itself is waited for behind it.
+    Before changing from one to the other, wait until the first has been read. The same is done before a child process
+    starts; its output is awaited after it.
     """
 
     WAIT_S = 0.250
-    GIVE_UP = 4  # waits in one cell that ran out: nobody is reading
+    GIVE_UP = 4  # expired waits in a cell: the pipes have no reader
 
     def __init__(self) -> None:
-        self._last = 0  # written last: 1, 2, or 0 = either may have been
+        self._last = 0  # written last: 1, 2, or 0 = unknown
         self._given_up = 0
 
     def begin(self) -> None:
@@ -46,7 +46,7 @@ class Turn:
             self._wait(3 - fd)
 
     def settle(self) -> None:
-        """Wait for what was written, before something else goes to the host."""
+        """Wait until the output is read, before another message goes to the host."""
         self._last = 0
         self._wait(1)
         self._wait(2)
@@ -68,7 +68,7 @@ class Turn:
 
 
 class OutputPipe(FileIO):
-    """Descriptor 1 or 2 as Python sees it: what is written is in the pipe at once."""
+    """Descriptor 1 or 2 as a Python file: writes reach the pipe at once."""
 
     def __init__(self, fd: int, turn: Turn) -> None:
         super().__init__(fd, "wb", closefd=False)
@@ -97,9 +97,8 @@ class OutputPipe(FileIO):
 class Stdio:
     """Descriptors 0, 1, 2 and sys.stdin, stdout, stderr over them.
 
-    A cell starts with the session's own descriptors, whatever the one before did to them.
-    Objects put into sys.stdout and the like stay, as in any interpreter, unless they
-    cannot be used.
+    A cell starts with the session's descriptors, whatever the previous one did to them. Replaced sys.stdout and the
+    like stay, as in any interpreter, unless they are unusable.
     """
 
     NAMES = ("stdin", "stdout", "stderr")
@@ -109,12 +108,12 @@ class Stdio:
         self.spare = [high_descriptor(fd) for fd in range(3)]
         self._identity = [identity(fd) for fd in range(3)]
         self._own: List[TextIOWrapper] = [self._make(fd) for fd in range(3)]
-        self._given = False  # standard input of the last cell was not the session's
+        self._given = False  # standard input of the last cell was its own text
         for fd in range(3):
             self._show(fd)
 
     def adopt(self) -> bool:
-        """Go on in another sandbox, where 0, 1 and 2 lead elsewhere. Whether the spare ones are there, too."""
+        """Continue in another sandbox, where 0, 1 and 2 are other files. Are the spare ones there, too?"""
         self._identity = [identity(fd) for fd in range(3)]
         return [identity(fd) for fd in self.spare] == self._identity
 
@@ -134,7 +133,7 @@ class Stdio:
         setattr(sys, "__" + self.NAMES[fd] + "__", self._own[fd])
 
     def begin(self, stdin: Optional[bytes]) -> None:
-        """Make the descriptors right for a cell."""
+        """Prepare the descriptors for a cell."""
         self.turn.begin()
         for fd in (1, 2):
             if identity(fd) != self._identity[fd]:
@@ -172,7 +171,7 @@ class Stdio:
         self._show(fd)
 
     def heal(self) -> None:
-        """Replace what cannot be used in sys; looks at user objects."""
+        """Replace unusable objects in sys; accesses user objects."""
         for fd, name in enumerate(self.NAMES):
             now = getattr(sys, name, None)
             try:
@@ -193,7 +192,7 @@ class Stdio:
 
 
 def temporary_file() -> int:
-    """A file without a name."""
+    """An unnamed file."""
     try:
         return os.memfd_create("stdin")
     except (AttributeError, OSError):

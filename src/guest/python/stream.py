@@ -3,7 +3,7 @@
 
 import builtins
 
-# Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
+# A private copy, as in driver.py: cells cannot change it. This module is a part of the same program.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
@@ -39,18 +39,18 @@ CALL_MAX = 4 << 20  # bytes of one call
 PROMPT_MAX = 1 << 20  # bytes of one prompt
 PROMPTS_MAX = 100  # of one call
 MIMES_MAX = 16  # representations of one display
-JOIN_S = 0.05  # for each thread that has nothing to do
+JOIN_S = 0.05  # for each idle thread
 SOURCES_KEPT = 1000  # cells whose source lines tracebacks can show
 CHAIN_MAX = 16  # causes of an exception searched for a denial
-RESERVE = 4 << 20  # bytes of address space set aside for answering when there are no more
+RESERVE = 4 << 20  # bytes of address space reserved for answers when memory runs out
 FAILURES_MAX = 100  # consecutive exceptions while a frame is read or answered
-RECURSION_MIN = 1000  # what we need ourselves; a cell may leave less behind
+RECURSION_MIN = 1000  # for the driver; a cell may have lowered it
 
-PRISTINE_FD = 4  # given to an interpreter; gone when it starts
+PRISTINE_FD = 4  # given to an interpreter; closed when it starts
 
 EXIT_GONE = 0  # the host closed the stream
 EXIT_PRELOAD = 3
-EXIT_STREAM = 70  # the guest stream is no longer ours
+EXIT_STREAM = 70  # the guest stream was replaced
 
 _HEADER = struct.Struct("<IIIB3x")
 _scan_json: Callable[[str, int], Tuple[Any, int]] = getattr(json.JSONDecoder(), "scan_once")
@@ -66,11 +66,11 @@ _urandom = os.urandom
 select_fds = select.select
 get_thread = threading.get_ident
 _int_text = int.__repr__
-_type_name = vars(type)["__name__"].__get__  # whatever a metaclass says
+_type_name = vars(type)["__name__"].__get__  # ignores overrides in metaclasses
 
 
 def to_json(value: Any) -> str:
-    """JSON of None, bools, ints, strings, lists and dicts; nothing a cell can patch."""
+    """JSON of None, bools, ints, strings, lists and dicts; cells cannot patch it."""
     kind = type(value)
     if kind is str:
         return _quote(value)
@@ -86,7 +86,7 @@ def to_json(value: Any) -> str:
 
 
 def clean(text: str, limit: int = TEXT_MAX) -> str:
-    """An exact str of at most limit characters that UTF-8 can carry."""
+    """An exact str of at most limit characters, valid in UTF-8."""
     if type(text) is not str:
         text = str.__str__(text)
     if len(text) > limit:
@@ -97,7 +97,7 @@ def clean(text: str, limit: int = TEXT_MAX) -> str:
 
 
 def clean_middle(text: str) -> str:
-    """As clean(), but of a long text both ends are kept."""
+    """Like clean(), but keeps both ends of a long text."""
     if len(text) > TEXT_MAX:
         half = TEXT_MAX // 2 - 50
         note = "\n... {} characters left out ...\n".format(len(text) - 2 * half)
@@ -109,10 +109,10 @@ def clean_middle(text: str) -> str:
 
 
 class Interrupt:
-    """Turns SIGINT into KeyboardInterrupt, while user code runs and nowhere else.
+    """Turns SIGINT into KeyboardInterrupt, only while user code runs.
 
-    In a shielded frame, and before user code is entered, nothing is raised: the signal
-    stays pending until check(). What is pending between cells is forgotten.
+    In a shielded frame, and before user code is entered, nothing is raised: the signal stays pending until check(). A
+    signal pending between cells is dropped.
     """
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class Order(NamedTuple):
     ident: int
     head: bytes  # JSON
     raw: bytes
-    fd: int  # a descriptor that was passed with it, ours to close; -1 = none
+    fd: int  # a descriptor passed with it, to be closed by us; -1 = none
 
     def members(self) -> Dict[str, Any]:
         members: Dict[str, Any]
@@ -184,21 +184,21 @@ NO_FRAME = Outgoing(0, 0, b"", [])
 
 
 class StreamError(Exception):
-    """The host does not speak our protocol."""
+    """The host violated the protocol."""
 
 
 class SubCallError(RuntimeError):
-    """A model could not be asked. responses: of llm_query_batched, what there is, else None."""
+    """A model could not be asked. responses: the available ones of llm_query_batched, else None."""
 
     responses: List[Optional[str]] = []
 
 
 class Stream:
-    """The guest stream. Frames other than DONE leave only between CELL and DONE.
+    """The guest stream. Frames other than DONE are sent only between CELL and DONE.
 
-    A signal handler that a cell left behind may raise at any call. Received data and the progress of
-    sending are therefore stored in members, and changed by one call of C code: list.extend() of map(). Each
-    method can be repeated after such an exception.
+    A signal handler installed by a cell may raise at any call. Received data and the progress of sending are therefore
+    stored in members, and changed by one call of C code: list.extend() of map(). Each method can be repeated after such
+    an exception.
     """
 
     def __init__(self, fd: int, interrupt: Interrupt, receive: Receive) -> None:
@@ -208,7 +208,7 @@ class Stream:
         self._interrupt = interrupt
         self._receive = receive
         self._received: List[Tuple[Any, ...]] = []  # not yet moved to _passed and _input
-        self._passed = -1  # a descriptor that came with what is in _input
+        self._passed = -1  # a descriptor received with the data in _input
         self._input = bytearray()
         self._outgoing = NO_FRAME
         self._lock = _allocate_lock()
@@ -218,17 +218,17 @@ class Stream:
         interrupt.shielded.update([method.__code__ for method in own])
 
     def adopt(self, fd: int) -> None:
-        """Go on with another stream: this process is a copy of the one that had ours."""
+        """Continue with another stream: this process is a copy of the stream's owner."""
         self.fd = high_descriptor(fd)
         close(fd)
         self._identity = identity(self.fd)
         self._received.clear()
-        self._input.clear()  # read already, and meant for the other
+        self._input.clear()  # already read, for the original process
         self._outgoing = NO_FRAME
         self._passed = -1  # closed: see passed()
 
     def passed(self) -> List[int]:
-        """Descriptors that have come for orders that are still to be read: no copy may keep them open."""
+        """Descriptors received for orders that are not read yet: copies must not keep them open."""
         return [self._passed] if self._passed >= 0 else []
 
     def has_cell(self) -> bool:
@@ -236,7 +236,7 @@ class Stream:
         return self._ident is not None
 
     def receive(self) -> Union[Cell, Order, None]:
-        """What comes next; None at the end of the stream. StreamError: not our protocol."""
+        """The next cell or order; None at the end of the stream. StreamError: invalid data."""
         frame = self._peek()
         if frame is None:
             return None
@@ -257,7 +257,7 @@ class Stream:
         return order
 
     def has_next(self, kind: int) -> bool:
-        """Whether a frame of that kind is what comes next, and has come."""
+        """Whether the next frame has arrived and is of that kind."""
         if not self._input and select_fds([self.fd], [], [], 0)[0]:
             self._read()
         data = self._input
@@ -316,7 +316,7 @@ class Stream:
         self._send(READY, 0, to_json(head).encode(), b"")
 
     def answer(self, kind: int, order: Order, head: Dict[str, Any]) -> None:
-        """To an order, between cells."""
+        """Answer an order, between cells."""
         self._send(kind, order.ident, to_json(head).encode(), b"")
 
     def emit(self, kind: int, head: str, raw: bytes = b"") -> None:
@@ -327,14 +327,14 @@ class Stream:
         self._interrupt.check()
 
     def call(self, number: int, raw: bytes) -> None:
-        """Ask the client whose cell runs; wait() gets the answer."""
+        """Send a call to the cell's client; wait() gets the answer."""
         with self._lock:
             if self._ident is None or self.fd < 0:
                 raise SubCallError("no cell is running")
             self._send(CALL, self._ident, to_json({"call": number}).encode(), raw)
 
     def wait(self, number: int) -> Tuple[bool, bytes]:
-        """The answer to our call of this number. An interrupt ends it between two frames."""
+        """Wait for the answer to our call of this number. An interrupt takes effect between two frames."""
         while True:
             self._interrupt.check()
             if not self._input:
@@ -395,7 +395,7 @@ class Stream:
 
 
 def wait_readable(fd: int) -> None:
-    """The only place of a call where an interrupt raises: nothing was read."""
+    """The only place in a call where an interrupt raises: nothing was read."""
     select_fds([fd], [], [])
 
 
@@ -404,7 +404,7 @@ def main_thread_number() -> Optional[int]:
 
 
 def receiver(fd: int, receive_one: Optional[Callable[[int, int], Tuple[bytes, int]]]) -> Receive:
-    """A function that receives a stream and passed descriptors. receive_one: of our module, if it is loaded."""
+    """A function that receives data and passed descriptors. receive_one: of our module, if loaded."""
     if receive_one is not None:
         one = receive_one
         return lambda number, size: map(one, (number,), (size,))
@@ -430,7 +430,7 @@ def passed_descriptor(passed: Any) -> int:
 
 
 def high_descriptor(fd: int) -> int:
-    """A duplicate out of the way of code that counts on low numbers."""
+    """A duplicate above the low numbers, which code may rely on."""
     for lowest in (240, 100, 10, 3):
         try:
             return fcntl(fd, F_DUPFD_CLOEXEC, lowest)
@@ -441,7 +441,7 @@ def high_descriptor(fd: int) -> int:
 
 
 def identity(fd: int) -> Optional[Tuple[int, int]]:
-    """What a descriptor refers to; None if it is closed."""
+    """The file behind a descriptor; None if it is closed."""
     try:
         status = fstat(fd)
     except OSError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a template has imported before it is forked."""
+"""The modules that a template imports before it is forked."""
 
 import builtins
 
-# Ours, as in driver.py: not what a cell makes of them, and parts of the same program.
+# A private copy, as in driver.py: cells cannot change it. This module is a part of the same program.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
@@ -41,7 +41,7 @@ BASE = """
     encodings.cp1252 encodings.idna encodings.unicode_escape _strptime
 """.split()
 
-# Not in every version of Python. Some builds, as those of images, lack some of the others, too.
+# Optional: missing in some versions of Python, or in some builds, such as those of images.
 BASE_EXTRA = """
     array cmath configparser difflib doctest email.message fnmatch getpass graphlib hmac
     html.parser http.client importlib.metadata importlib.resources importlib.util ipaddress
@@ -86,13 +86,13 @@ def load_base() -> None:
 
 
 def use_one_thread() -> None:
-    """Libraries of arithmetic start no threads of their own while they are loaded."""
+    """Keep NumPy's BLAS and similar libraries from starting threads while they are loaded."""
     for name in ONE_THREAD:
         os.environ[name] = "1"
 
 
 def load_added(site: str, names: List[str]) -> None:
-    """A template that was added: any interpreter, so none of our own modules must be there."""
+    """Load a user's template: any interpreter, which may lack modules of ours."""
     use_one_thread()
     load_if_there(BASE + BASE_EXTRA)
     use_fork()
@@ -102,20 +102,20 @@ def load_added(site: str, names: List[str]) -> None:
 
 
 def activate(site_path: str) -> None:
-    """Take up a virtual environment as an interpreter does that was started from it.
+    """Activate a virtual environment, like an interpreter started from it.
 
-    Code of its packages runs here (.pth files, sitecustomize).
+    Runs code of its packages (.pth files, sitecustomize).
     """
     import site
 
     sys.executable = os.path.join(site_path, "bin", "python")
     sys.prefix = sys.exec_prefix = site_path
-    _modules.pop("sysconfig", None)  # it has read the prefix
+    _modules.pop("sysconfig", None)  # it has cached the prefix
     site.main()
 
 
 def use_fork() -> None:
-    """Processes by fork, as before 3.14: functions of a cell exist only in this process."""
+    """Start processes by fork, as before 3.14: functions of a cell exist only in this process."""
     import multiprocessing
     import multiprocessing.context as context
 
@@ -154,7 +154,7 @@ def load_plot() -> None:
     axes.legend()
     figure.savefig(BytesIO(), format="png", bbox_inches="tight")
     pyplot.close("all")
-    # Its fonts read from files they keep open; those do not survive into a sandbox.
+    # Its fonts keep files open, which are closed in a sandbox.
     from matplotlib import font_manager, mathtext
 
     for cached in (
@@ -185,7 +185,7 @@ def check_threads(what: str) -> None:
 
 
 def preload(template: str, site: Optional[str], names: List[str]) -> None:
-    """Load a template's modules and leave a process that can be forked."""
+    """Load a template's modules; the process can then be forked."""
     load_state()
     try:
         if site is None:
@@ -200,8 +200,8 @@ def preload(template: str, site: Optional[str], names: List[str]) -> None:
     if ours.state is not None:
         ours.state.note_modules(_modules)
     if "ssl" in _modules:
-        # Its generator is built when first used. Built here it is shared, not made by every
-        # fork; OpenSSL seeds it anew in each, and renew_randomness adds to it.
+        # Its generator is made at the first use. Made here it is shared by all forks; OpenSSL reseeds it in each, and
+        # renew_randomness adds to it.
         _modules["ssl"].RAND_bytes(1)
     gc.collect()
     files = open_files()
@@ -211,12 +211,12 @@ def preload(template: str, site: Optional[str], names: List[str]) -> None:
     gc.freeze()
 
 
-# What modules read there while they are loaded.
+# Files there that modules read while they are loaded.
 ETC = ["/etc/localtime", "/etc/matplotlibrc", "/etc/mime.types", "/etc/ssl/openssl.cnf", "/etc/timezone"]
 
 
 def loaded_files() -> bytes:
-    """What an image of this process was made from, "PATH\\0"...: a change there makes it stale."""
+    """The files behind an image of this process, "PATH\0"...: a change makes it stale."""
     here = os.path.dirname(os.path.abspath(__file__))
     paths = {os.path.join(here, name) for name in os.listdir(here)}
     paths.update(sys.path, ETC)
@@ -224,14 +224,14 @@ def loaded_files() -> bytes:
         paths.add(getattr(module, "__file__", None) or "")
         try:
             paths.update(getattr(module, "__path__", None) or ())
-        except Exception:  # whatever a package has there
+        except Exception:  # of any type: packages can put any object there
             pass
     names = sorted(path for path in paths if isinstance(path, str) and path.startswith("/"))
     return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
 def open_files() -> List[str]:
-    """Regular files this process has open, but for what it was given; empty without /proc."""
+    """Open regular files of this process, except inherited ones; empty without /proc."""
     names = []
     try:
         for number in os.listdir("/proc/self/fd"):
@@ -248,7 +248,7 @@ def open_files() -> List[str]:
 
 
 def task_names() -> List[str]:
-    """The kernel's names of our threads; empty when there is no /proc."""
+    """The kernel's names of our threads; empty without /proc."""
     try:
         names = []
         for task in os.listdir("/proc/self/task"):
@@ -260,10 +260,10 @@ def task_names() -> List[str]:
 
 
 def other_threads() -> List[str]:
-    """Names of the threads besides ours: Python's, else the kernel's."""
+    """Names of the other threads: Python's, else the kernel's."""
     names = [thread.name for thread in threading.enumerate()][1:]
     tasks: List[str] = []
-    for pause in (0.001, 0.005, 0.02, 0.05):  # one that has just ended is there for a moment
+    for pause in (0.001, 0.005, 0.02, 0.05):  # an ended thread may still be listed briefly
         tasks = names or task_names()[1:]
         if names or not tasks:
             break

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaded before the interpreter of a template (LD_PRELOAD): if there is an image of it, and
- * nothing that the image was made from has changed, its memory takes the place of this process'.
- * Else the interpreter starts as always, and says why in a line on standard error.
+ * Loaded before the interpreter of a template (LD_PRELOAD): if the template has an image, and all
+ * its source files are unchanged, the image's memory replaces that of this process. Else the
+ * interpreter starts normally, and a line on standard error gives the reason.
  *
- * Nothing of the C library is used, which is unmapped on the way. What fails after that ends the
- * process; the supervisor then starts it without an image.
+ * Nothing of the C library is used, because it is unmapped. A failure after that ends the process;
+ * the supervisor then starts it without an image.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -40,9 +40,9 @@ enum {
     STATUS_FAILED = 4,
 };
 
-#define SEQUENCES_MARK 0x53053053U /* of the C library, for x86-64 */
+#define SEQUENCES_MARK 0x53053053U /* the C library's, for x86-64 */
 
-/* Where the C library has its area, from the thread's base; not there before 2.35. */
+/* Offset of the C library's area from the thread's base; missing before 2.35. */
 extern const ptrdiff_t sequences_at __asm__("__rseq_offset") __attribute__((weak));
 extern const unsigned int sequences_used __asm__("__rseq_size") __attribute__((weak));
 /* NOLINTBEGIN(readability-identifier-naming): the linker's */
@@ -61,9 +61,9 @@ static struct thaw {
     char etc[ETC_MAX];
     uint64_t data_at;                         /* in the file */
     uint64_t at[SNP_TEMPLATE_IMAGE_RUNS_MAX]; /* of each run, in the file */
-    uint64_t next;                            /* run that nobody reads yet */
-    uint64_t vdso;                            /* where it is now */
-    uint32_t helper;                          /* 0 = none, or it has ended */
+    uint64_t next;                            /* the next run without a reader */
+    uint64_t vdso;                            /* its current address */
+    uint32_t helper;                          /* 0 = none, or ended */
     char stack[STACK_BYTES] __attribute__((aligned(16)));
     char helper_stack[STACK_BYTES] __attribute__((aligned(16)));
 } thaw;
@@ -86,7 +86,7 @@ static long call(long number, const long *args)
     call(n, (const long[]){(long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f)})
 #define CALL(...) CALL_(__VA_ARGS__, 0, 0, 0, 0, 0, 0)
 
-/* The compiler puts calls of these in. */
+/* The compiler inserts calls of these. */
 /* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 
 __attribute__((visibility("hidden"))) void *memcpy(void *to, const void *from, size_t n)
@@ -126,7 +126,7 @@ static bool begins(const char *text, const char *with)
     return *with == '\0';
 }
 
-/* A line on standard error, which the supervisor reads. */
+/* Print a line to standard error, for the supervisor. */
 static bool refuse(const char *what, const char *path)
 {
     static const char head[] = "image: ";
@@ -259,7 +259,7 @@ static bool are_files_same(void)
     return true;
 }
 
-/* We stay where we are until the end. */
+/* Is our memory outside the image's? We stay in place until the end. */
 static bool is_room(void)
 {
     const uint64_t start = (uintptr_t)&__ehdr_start;
@@ -273,7 +273,7 @@ static bool is_room(void)
     return true;
 }
 
-/* The C library of this process must not hear of it any more when it is gone. */
+/* End this process's restartable sequences before their area is unmapped. */
 static bool end_sequences(void)
 {
     uint64_t base = 0;
@@ -297,7 +297,7 @@ static void unmap(uint64_t start, uint64_t end)
     }
 }
 
-/* Everything but us and what the kernel gave: [first, last). */
+/* Unmap everything but us and the kernel's pages: [first, last). */
 static void unmap_all(uint64_t first, uint64_t last)
 {
     const uint64_t start = (uintptr_t)&__ehdr_start / PAGE * PAGE;
@@ -312,7 +312,7 @@ static void unmap_all(uint64_t first, uint64_t last)
     unmap(high_end, SNP_TEMPLATE_IMAGE_END);
 }
 
-/* Pages of the kernel keep their order and sizes: it is the same kernel. Its code is the last. */
+/* The kernel's pages have the same order and sizes: it is the same kernel. Its code is the last. */
 static void move_kernel(void)
 {
     uint64_t first = 0;
@@ -363,7 +363,7 @@ static void map_all(void)
     close_files(thaw.image.n_files);
 }
 
-/* What nobody else has begun to read. */
+/* Read runs that no other reader has taken. */
 static __attribute__((used)) void read_some(void)
 {
     uint64_t i;
@@ -389,7 +389,7 @@ static SNP_NORETURN __attribute__((used)) void helper_main(void)
     }
 }
 
-/* A thread, which reads with us. It ends before anybody could meet it. */
+/* Start a thread that reads runs, too. It ends before the image runs. */
 static void helper_start(void)
 {
     register uint32_t *ended __asm__("r10") = &thaw.helper;
@@ -450,7 +450,7 @@ static void protect(void)
     }
 }
 
-/* What the kernel knows of this process besides its memory. */
+/* Restore the kernel's state of this process, besides its memory. */
 static void tell_kernel(void)
 {
     struct snp_template_image *image = &thaw.image;
@@ -497,7 +497,10 @@ static SNP_NORETURN __attribute__((used)) void replace(void)
     __builtin_unreachable();
 }
 
-/* Of the environment: neither the interpreter nor what it starts is to load us again. */
+/*
+ * Remove our variable from the environment: neither the interpreter nor its children should load us
+ * again.
+ */
 static void forget_variable(char **envp)
 {
     char **to = envp;

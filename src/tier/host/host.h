@@ -27,10 +27,10 @@ struct snp_template;
 struct snp_host_ops {
     struct snp_tier_ops tier;
     char zygote_order; /* of a fork: SNP_ZYGOTE_FORK or SNP_ZYGOTE_PLAIN */
-    /* one between supervisor and template: takes host->folder and host->life_fd */
+    /* a process between supervisor and template; takes host->folder and host->life_fd */
     bool has_keeper;
     bool has_images; /* templates have a private root, so they can start from an image */
-    bool has_slot;   /* sandboxes get their ids after the fork; else at the order */
+    bool has_slot;   /* ids are reserved before the order; else with it */
 
     /* In a worker: map a forked process to its ids. NULL = nothing to do. */
     int (*map_ids)(struct snp_pending *pending, struct snp_err *err);
