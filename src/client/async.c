@@ -2,10 +2,10 @@
 /*
  * The client for event loops.
  *
- * Connecting and greeting is left to the blocking client, in a worker thread; its descriptor is
- * taken over here. Requests queue up meanwhile. When the connection breaks, every open call
- * ends with SNP_E_PEER; which of them the daemon has begun cannot be known, so nothing
- * is sent again but what it certainly did not read. Callbacks come from the loop only.
+ * The blocking client connects and greets in a worker thread; its descriptor is taken over here.
+ * Until then requests are queued. When the connection breaks, every open call ends with SNP_E_PEER;
+ * it is unknown which of them the daemon has begun, so only requests that it certainly did not read
+ * are sent again. Callbacks come from the loop only.
  */
 #include "client/async.h"
 
@@ -18,11 +18,11 @@ struct snp_async {
     struct snp_calls calls;
     uv_loop_t *loop;
     uv_work_t work;
-    uv_poll_t *poll; /* owned, on the heap: its end outlasts a connection; NULL = none */
-    int events;      /* that are watched */
+    uv_poll_t *poll; /* owned, on the heap: its handle outlives a connection; NULL = none */
+    int events;      /* watched now */
     bool is_connecting;
     bool is_closing;              /* freed when the worker is done */
-    struct snp_client *connected; /* what the worker made */
+    struct snp_client *connected; /* the worker's result */
     struct snp_err connect_err;
     int connect_r;
 };
@@ -60,7 +60,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     int r = 0;
 
     if (status < 0) {
-        /* It closed with something unread. */
+        /* It closed with unread data. */
         async->calls.is_unread = true;
         r = snp_fail(&err, SNP_E_PEER, "the daemon went away");
     }
@@ -92,7 +92,7 @@ static void poll_update(struct snp_async *async)
     }
 }
 
-/* In a worker thread: touches nothing but these three members. */
+/* In a worker thread: uses only these three members. */
 static void connect_work(uv_work_t *work)
 {
     struct snp_async *async = work->data;
@@ -113,7 +113,7 @@ static int watch(struct snp_async *async, int fd)
     }
     poll->data = async;
     async->poll = poll;
-    /* Writable at once: what waits is sent from there. */
+    /* Writable at once: queued requests are sent from there. */
     async->events = UV_READABLE | UV_WRITABLE | UV_DISCONNECT;
     (void)uv_poll_start(poll, async->events, on_poll);
     return 0;
@@ -153,7 +153,7 @@ int snp_async_new(uv_loop_t *loop, struct snp_async **ret, struct snp_err *err)
     return 0;
 }
 
-/* Connect, or send what waits. A failure is told by the loop. */
+/* Connect, or send queued requests. The loop reports failures. */
 static void push(struct snp_async *async)
 {
     struct snp_err err;
@@ -161,9 +161,9 @@ static void push(struct snp_async *async)
     if (async->calls.fd < 0 && !async->is_connecting) {
         async->is_connecting =
             uv_queue_work(async->loop, &async->work, connect_work, connect_done) == 0;
-        SNP_ASSERT(async->is_connecting); /* fails for a missing callback only */
+        SNP_ASSERT(async->is_connecting); /* only a missing callback fails */
     } else if (async->calls.fd >= 0) {
-        (void)!snp_calls_send(&async->calls, &err); /* a broken socket is found by the poll */
+        (void)!snp_calls_send(&async->calls, &err); /* the poll detects a broken socket */
         poll_update(async);
     }
 }

@@ -3,9 +3,9 @@
 #define SNP_CLIENT_ASYNC_H
 
 /*
- * A client of the daemon for programs with an event loop: many calls at once over one
- * connection. It connects with the first call (starting the daemon if none runs; a worker
- * thread waits for that) and again after the daemon went away.
+ * A client of the daemon for programs with an event loop: many calls at once over one connection.
+ * It connects with the first call (if no daemon runs it starts one, and a worker thread waits for
+ * it) and again after a daemon has ended.
  */
 
 #include <stdbool.h>
@@ -16,12 +16,12 @@
 
 struct snp_async;
 
-/* *ret is the caller's: snp_async_free(). Does nothing yet. loop: borrowed, outlives it. */
+/* *ret is the caller's: snp_async_free(). Does not connect yet. loop: borrowed, outlives it. */
 int snp_async_new(uv_loop_t *loop, struct snp_async **ret, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Ask. *ret_id names the open call until done. On failure done is not called. SNP_E_LIMIT: the
- * request is larger than a frame, or too much waits to be sent.
+ * Begin a call. *ret_id names it until done. On failure done is not called. SNP_E_LIMIT: the
+ * request is larger than a frame, or the queue is full.
  */
 int snp_async_call(struct snp_async *async,
                    const struct snp_async_call *call,
@@ -31,12 +31,12 @@ int snp_async_call(struct snp_async *async,
 /* Interrupt the cell of an open `exec`; its end comes as usual. Unknown ids are ignored. */
 void snp_async_interrupt(struct snp_async *async, uint32_t id);
 
-/* Whether everything asked so far has been handed to the kernel. */
+/* The kernel has all requests so far. */
 bool snp_async_is_sent(const struct snp_async *async);
 
 /*
- * Give up all calls without a word to them, and close. Not from a callback. A thread that is
- * connecting goes on; the loop frees the rest when it is done.
+ * Drop all calls without callbacks, and close. Not from a callback. A connecting thread continues;
+ * the loop frees the rest when it is done.
  */
 void snp_async_free(struct snp_async *async);
 

@@ -16,9 +16,9 @@
 #include "wire/session.h"
 
 enum {
-    OUT_MAX = 64 << 20, /* bytes waiting for the daemon */
+    OUT_MAX = 64 << 20, /* bytes queued for the daemon */
     KEEP_BYTES = 256 << 10,
-    FIRST_ID = 16, /* greeting has used the ones below */
+    FIRST_ID = 16, /* the greeting uses smaller ones */
 };
 
 static const char older[] = "the running daemon is older than this program";
@@ -26,10 +26,10 @@ static const char older[] = "the running daemon is older than this program";
 struct open_call {
     uint32_t id;
     struct snp_async_call call; /* head and raw are not kept */
-    struct snp_buf held;        /* its frame, until the daemon takes it */
-    bool is_interrupted;        /* as soon as it is sent */
-    bool is_again;              /* it is sent for the second time */
-    bool is_part;               /* it is never sent to another daemon */
+    struct snp_buf held;        /* its frame while queued */
+    bool is_interrupted;        /* interrupt it once it is sent */
+    bool is_again;              /* sent a second time */
+    bool is_part;               /* never sent to another daemon */
 };
 
 /* Open calls ------------------------------------------------------------------------------ */
@@ -44,7 +44,7 @@ static struct open_call *find(const struct snp_calls *calls, uint32_t id)
     return NULL;
 }
 
-/* Take one out of the table; the caller frees it. */
+/* Remove a call from the table; the caller frees it. */
 static void take_out(struct snp_calls *calls, const struct open_call *call)
 {
     for (size_t i = 0; i < calls->n_open; i++) {
@@ -62,7 +62,7 @@ static void one_free(struct snp_calls *calls, struct open_call *one)
     free(one);
 }
 
-/* A copy of the frame that ends `out`: it is sent again if the daemon dies before it reads it. */
+/* Copy the frame at the end of `out`, to send it again if the daemon dies before reading it. */
 static void newest_keep(struct snp_calls *calls, const struct open_call *one, size_t len)
 {
     snp_buf_done(&calls->newest);
@@ -70,7 +70,7 @@ static void newest_keep(struct snp_calls *calls, const struct open_call *one, si
     calls->newest_id = one->id;
     if (len <= KEEP_BYTES && !one->is_part &&
         snp_buf_add(&calls->newest, snp_buf_bytes(&calls->out) + calls->out.len - len, len) < 0) {
-        snp_buf_done(&calls->newest); /* without memory it fails as others do */
+        snp_buf_done(&calls->newest); /* out of memory: the call fails like others */
     }
 }
 
@@ -99,7 +99,7 @@ static void end(struct snp_calls *calls,
 }
 
 /*
- * The connection is gone, or never came: no open call but the spared one will be answered. Later
+ * The connection is gone, or failed: no open call except the spared one will be answered. Later
  * calls stay.
  */
 static void fail_all(struct snp_calls *calls,
@@ -123,7 +123,7 @@ static bool may_send(const struct snp_calls *calls, const struct open_call *one)
     return calls->n_sent < (size_t)(one->call.is_urgent ? SNP_CALLS_URGENT : SNP_CALLS_SENT);
 }
 
-/* The next of those that wait: what is urgent, then the oldest. */
+/* The next queued call: an urgent one, else the oldest. */
 static struct open_call *held_next(const struct snp_calls *calls)
 {
     struct open_call *next = NULL;
@@ -140,7 +140,7 @@ static struct open_call *held_next(const struct snp_calls *calls)
     return next;
 }
 
-/* The daemon has answered one: send what waited for that. */
+/* The daemon has answered a call: send calls that were queued for that. */
 static int held_send(struct snp_calls *calls, struct snp_err *err)
 {
     struct open_call *one;
@@ -160,10 +160,7 @@ static int held_send(struct snp_calls *calls, struct snp_err *err)
     return 0;
 }
 
-/*
- * A daemon that does not know a method of this program, or a member of its requests, has an
- * older version.
- */
+/* A daemon that does not know a method or member of this program's requests is older. */
 static void older_explain(struct snp_err *err)
 {
     const struct snp_err said = *err;
@@ -214,7 +211,7 @@ static int frame_handle(struct snp_calls *calls, const struct snp_frame *frame, 
     case SNP_RPC_ERROR:
         (void)snp_json_to_err(head, &told);
         if (frame->id == 0) {
-            *err = told; /* about the connection */
+            *err = told; /* *err is about the connection */
             return told.code;
         }
         if (one != NULL) {
@@ -267,7 +264,7 @@ void snp_calls_init(struct snp_calls *calls)
     snp_buf_init(&calls->out, OUT_MAX);
 }
 
-/* Does a request continue an earlier one? Another daemon may not have the earlier parts. */
+/* The request continues an earlier one. Another daemon may not have the earlier parts. */
 static bool is_part(const json_t *head)
 {
     return json_integer_value(json_object_get(head, "offset")) > 0 ||
@@ -296,7 +293,7 @@ int snp_calls_begin(struct snp_calls *calls,
     one->call.head = NULL;
     one->call.raw = NULL;
     one->is_part = is_part(head);
-    is_now = may_send(calls, one); /* then nothing of its kind waits */
+    is_now = may_send(calls, one); /* then no call of its kind is queued */
     snp_buf_init(&one->held, OUT_MAX - calls->held_bytes);
     r = snp_socket_queue(is_now ? &calls->out : &one->held,
                          &(struct snp_socket_request){one->id, head, call->raw, call->raw_len},
@@ -335,7 +332,7 @@ void snp_calls_interrupt(struct snp_calls *calls, uint32_t id)
     if (is_held) {
         one->is_interrupted = true;
     }
-    if (call.head != NULL) { /* without memory or room the cell ends by its own limits */
+    if (call.head != NULL) { /* on failure the cell ends by its limits */
         (void)!snp_calls_begin(calls, &call, &own, &err);
     }
 }
@@ -344,10 +341,10 @@ void snp_calls_forget(struct snp_calls *calls, uint32_t id)
 {
     struct open_call *one = find(calls, id);
 
-    if (one != NULL && one->held.len > 0) { /* it is still asked */
+    if (one != NULL && one->held.len > 0) { /* still queued */
         one->call.event = NULL;
         one->call.done = NULL;
-    } else if (one != NULL) { /* its answer, when it comes, is nobody's */
+    } else if (one != NULL) { /* an answer that arrives later is dropped */
         take_out(calls, one);
         newest_forget(calls, one->id);
         one_free(calls, one);

@@ -2,9 +2,9 @@
 /*
  * The client.
  *
- * The socket is non-blocking and both directions are pumped together: a daemon that sends
- * much while we still send much would otherwise wait for us as we wait for it.
- * Signals come through a descriptor, so that they are handled between frames and nowhere else.
+ * The socket is non-blocking and both directions are handled together: otherwise a daemon that
+ * sends much while this client still sends much would deadlock. Signals arrive through a
+ * descriptor, so that they are handled only between frames.
  */
 #include "client/client.h"
 
@@ -28,7 +28,7 @@
 #include "wire/session.h"
 
 enum {
-    START_MS = 20000, /* for one daemon to say that it is ready; one that ends is not waited for */
+    START_MS = 20000,   /* for one daemon to be ready; less if it ends */
     CONNECT_MS = 40000, /* for all attempts together */
     RETRY_MS = 20,
     HELLO_MS = 20000,
@@ -36,7 +36,7 @@ enum {
 };
 
 struct snp_client {
-    struct snp_calls calls; /* fd -1: of no more use */
+    struct snp_calls calls; /* fd -1: no longer usable */
     int signal_fd;          /* borrowed */
     bool has_start;         /* of the options */
     unsigned n_signals;
@@ -66,7 +66,7 @@ int snp_client_interrupted(const struct snp_client *client)
 
 /* Signals and waiting ----------------------------------------------------------------- */
 
-/* The first signal asks the daemon to stop the cell, the second gives up. */
+/* The first signal asks the daemon to stop the cell, the second ends the call. */
 static int signal_handle(struct snp_client *client, uint32_t id, struct snp_err *err)
 {
     struct signalfd_siginfo info;
@@ -83,7 +83,7 @@ static int signal_handle(struct snp_client *client, uint32_t id, struct snp_err 
     return 0;
 }
 
-/* Wait until something can be done, and do it. deadline_us: 0 = none. */
+/* Wait for the socket or a signal, and handle it. deadline_us: 0 = none. */
 static int pump(struct snp_client *client, uint32_t id, uint64_t deadline_us, struct snp_err *err)
 {
     struct pollfd p[2] = {
@@ -191,7 +191,7 @@ static int call_wait(struct snp_client *client, const struct waiting *w, uint64_
     return r;
 }
 
-/* r: of call_wait(), or of the call after it. */
+/* r: of call_wait(), or of the following call. */
 static int call_end(struct snp_client *client, const struct waiting *w, int r)
 {
     if (!w->is_over) { /* later frames of the call must find no recipient */
@@ -200,7 +200,7 @@ static int call_end(struct snp_client *client, const struct waiting *w, int r)
     return w->r < 0 ? w->r : r;
 }
 
-/* Connect to the next daemon, which gets what the previous one did not read. */
+/* Connect to the next daemon, which gets the requests that the previous one did not read. */
 static int reconnect(struct snp_client *client, struct snp_err *err)
 {
     const struct snp_client_options options = {.has_start = true, .signal_fd = -1};
@@ -237,7 +237,7 @@ int snp_client_take_fd(struct snp_client *client)
 
 /* Connecting -------------------------------------------------------------------------- */
 
-/* SNP_E_NOT_FOUND: nobody is there, which a new daemon would change. */
+/* SNP_E_NOT_FOUND: no daemon listens, so starting one would help. */
 static int socket_connect(const char *path, int *ret_fd, struct snp_err *err)
 {
     snp_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -265,7 +265,7 @@ static int socket_connect(const char *path, int *ret_fd, struct snp_err *err)
     return 0;
 }
 
-/* Connect and greet once. SNP_E_NOT_FOUND: try again after starting a daemon. */
+/* Connect and greet once. SNP_E_NOT_FOUND: retry after starting a daemon. */
 static int greet(const char *path, int signal_fd, struct snp_client **ret, struct snp_err *err)
 {
     snp_autoclient struct snp_client *client = calloc(1, sizeof(*client));
@@ -278,7 +278,7 @@ static int greet(const char *path, int signal_fd, struct snp_client **ret, struc
     if (client == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    snp_calls_init(&client->calls); /* before anything fails: what is freed is closed */
+    snp_calls_init(&client->calls); /* before any failure: snp_client_free closes it */
     client->signal_fd = -1;
     if (head == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");

@@ -3,8 +3,8 @@
 #define SNP_CLIENT_CLIENT_H
 
 /*
- * A blocking client of the daemon: connect (starting the daemon if none runs), ask,
- * receive events until the answer. One request at a time; not for several threads.
+ * A blocking client of the daemon: connect (starting the daemon if none runs), call, receive events
+ * until the answer. One request at a time; not thread-safe.
  */
 
 #include <stdbool.h>
@@ -20,15 +20,15 @@ struct snp_client_options {
     const char *socket_path; /* NULL = in the runtime folder */
     bool has_start;          /* start the daemon if none answers */
     /*
-     * A signalfd (or any descriptor that becomes readable with 128-byte records) whose
-     * first record interrupts the running cell and whose second ends the call; -1 = none. Borrowed.
+     * A signalfd (or any descriptor with records of 128 bytes): the first record interrupts the
+     * running cell and the second ends the call; -1 = none. Borrowed.
      */
     int signal_fd;
 };
 
 /*
  * *ret is the caller's: snp_client_free(). SNP_E_NOT_FOUND: no daemon, and has_start is false;
- * SNP_E_PEER: it could not start (the message has the error of its log); SNP_E_UNSUPPORTED: it
+ * SNP_E_PEER: it could not start (the message has the error from its log); SNP_E_UNSUPPORTED: it
  * speaks another version; SNP_E_DENIED: the runtime folder cannot be trusted. Blocks for at most
  * about 10 s.
  */
@@ -62,10 +62,10 @@ void snp_reply_done(struct snp_reply *reply);
 #define snp_autoreply snp_cleanup(snp_reply_done)
 
 /*
- * Ask and wait for the answer. The daemon's ERROR is returned as its code and message. A request
- * that the daemon certainly did not read goes to the next one, once, if has_start was set.
- * SNP_E_PEER also: the daemon went away; the client is then of no more use. SNP_E_TIMEOUT:
- * interrupted twice, likewise.
+ * Call and wait for the answer. The daemon's ERROR is returned as its code and message. A request
+ * that the daemon certainly did not read is sent to the next one, once, if has_start was set.
+ * SNP_E_PEER also: the daemon has ended, and the client can no longer be used. SNP_E_TIMEOUT:
+ * interrupted twice, the same applies.
  */
 int snp_client_call(struct snp_client *client,
                     const struct snp_call *call,
@@ -73,7 +73,7 @@ int snp_client_call(struct snp_client *client,
                     struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Take the connection out of an idle client, which is then of no more use; non-blocking; the caller
+ * Take the connection from an idle client, which can no longer be used; non-blocking; the caller
  * closes it.
  */
 int snp_client_take_fd(struct snp_client *client);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The socket never blocks here: who waits for it polls. */
+/* The socket never blocks here: callers poll. */
 #include "client/socket.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err)
             return 0;
         }
         if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
-            snp_buf_clear(out); /* what it said before it closed may still be read */
+            snp_buf_clear(out); /* frames sent before it closed may still be read */
             return 1;
         }
         if (n < 0) {

@@ -2,7 +2,7 @@
 #ifndef SNP_CLIENT_SOCKET_H
 #define SNP_CLIENT_SOCKET_H
 
-/* Bytes to the daemon and from it, for the client that blocks and the one that does not. */
+/* Bytes to and from the daemon, for the blocking client and the one for event loops. */
 
 #include "base/buf.h"
 #include "base/json.h"
@@ -18,15 +18,18 @@ struct snp_socket_request {
     size_t raw_len;
 };
 
-/* Append a request's frame. SNP_E_LIMIT: it is too large, or too much waits. */
+/* Append a request's frame. SNP_E_LIMIT: it is too large, or the queue is full. */
 int snp_socket_queue(struct snp_buf *out,
                      const struct snp_socket_request *request,
                      struct snp_err *err) SNP_NODISCARD;
-/* Send what can be sent now. 1: the other side has closed, and out is dropped. SNP_E_PEER. */
+/*
+ * Send as much as possible without blocking. 1: the other side has closed, and out is dropped.
+ * SNP_E_PEER.
+ */
 int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err) SNP_NODISCARD;
 /*
- * Append what has come. SNP_E_PEER, with the error of the daemon's log. *ret_is_unread is set to
- * true if the other side closed before it read all that was sent, and otherwise not changed.
+ * Append received bytes. SNP_E_PEER, with the error from the daemon's log. *ret_is_unread is set to
+ * true if the other side closed before it read all that was sent, else unchanged.
  */
 int snp_socket_receive(int fd, struct snp_buf *in, bool *ret_is_unread, struct snp_err *err)
     SNP_NODISCARD;

@@ -2,9 +2,9 @@
 /*
  * Starting the daemon, and processes of runs.
  *
- * The daemon outlives whoever starts it, so it inherits as little as possible: no descriptor,
- * no blocked signal, no terminal, and of the environment only what is listed here. In
- * particular no API key of the shell it happened to be started from.
+ * The daemon outlives its starter, so it inherits as little as possible: no descriptor, no blocked
+ * signal, no terminal, and only the environment variables listed here. In particular no API key of
+ * the shell it was started from.
  */
 #include "client/start.h"
 
@@ -29,14 +29,14 @@
 #include "base/str.h"
 
 enum {
-    FD_INSIDE = 3, /* the ready pipe, or the socket, as the other side finds it */
+    FD_INSIDE = 3, /* the number of the ready pipe, or of the socket, in the child */
     ENV_MAX = 256,
     WORDS_MAX = 256,
     LOG_READ_MAX = 4 << 20,
-    FRESH_S = 60, /* what is older was not said of this end */
+    FRESH_S = 60, /* older messages are about an earlier end */
 };
 
-/* Whole names, and beginnings (with '*'). */
+/* Whole names, and prefixes (with '*'). */
 static const char *const env_kept[] = {
     "PATH",
     "HOME",
@@ -57,9 +57,9 @@ static const char *const env_kept[] = {
     "LSAN_OPTIONS",
     "LD_LIBRARY_PATH",
 };
-/* Never, though listed above. */
+/* Never, although their names match the list above. */
 static const char *const env_secret[] = {"KEY", "TOKEN", "SECRET", "PASSWORD"};
-/* But for this one: the path of a file. */
+/* Except this one: the path of a file. */
 static const char env_path[] = "SNIPARA_SANDBOX_STORE_KEY";
 
 static bool is_kept(const char *variable)
@@ -86,8 +86,8 @@ static bool is_kept(const char *variable)
 }
 
 /*
- * A program that outlives us: it forks at once, so that it is no child of ours. log_fd: its
- * standard error, -1 = none; fd becomes FD_INSIDE.
+ * Start a program that outlives this one: it forks at once, so that it is not our child. log_fd:
+ * its standard error, -1 = none; fd becomes FD_INSIDE.
  */
 static int spawn(char *const *argv, char *const *envp, int log_fd, int fd, struct snp_err *err)
 {
@@ -108,7 +108,7 @@ static int spawn(char *const *argv, char *const *envp, int log_fd, int fd, struc
     (void)posix_spawn_file_actions_adddup2(&actions, log_fd < 0 ? STDIN_FILENO : log_fd,
                                            STDERR_FILENO);
     (void)posix_spawn_file_actions_adddup2(&actions, fd, FD_INSIDE);
-    /* What a program with the library has open is none of its business. */
+    /* The program must not inherit descriptors of a program with the library. */
     (void)posix_spawn_file_actions_addclosefrom_np(&actions, FD_INSIDE + 1);
     (void)posix_spawnattr_setsigmask(&attr, &none);
     (void)posix_spawnattr_setsigdefault(&attr, &all);
@@ -120,7 +120,7 @@ static int spawn(char *const *argv, char *const *envp, int log_fd, int fd, struc
     if (eno != 0) {
         return snp_fail_sys(err, eno, "start %s", argv[0]);
     }
-    /* A program that has its children ignored is not told how that went; the other end of fd is. */
+    /* With SIGCHLD ignored the result is unknown here; the other end of fd shows it. */
     return SNP_RETRY(waitpid(pid, &status, 0)) == pid && status != 0
                ? snp_fail(err, SNP_E_PEER, "%s ended at once", argv[0])
                : 0;
@@ -178,7 +178,7 @@ int snp_run_process_start(int *ret_fd, struct snp_err *err)
     return r;
 }
 
-/* Wait for a byte (*ret_ready true) or the end of the pipe. -1: neither came in time. */
+/* Wait for a byte (*ret_ready true) or the end of the pipe. -1: neither in time. */
 static int ready_wait(int fd, int timeout_ms, bool *ret_ready)
 {
     uint64_t deadline = snp_now_us() + (uint64_t)timeout_ms * 1000;
@@ -228,7 +228,7 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err)
         return snp_fail_sys(err, errno, "pipe");
     }
     read_fd = ends[0];
-    /* Above the number it is to have there: a dup2 onto itself would keep CLOEXEC. */
+    /* Above its number in the child: a dup2 onto itself would keep CLOEXEC. */
     write_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, FD_INSIDE + 1);
     (void)close(ends[1]);
     if (write_fd < 0) {
@@ -282,7 +282,7 @@ const char *snp_daemon_last_words(char *out, size_t out_len)
     }
     line = strrchr(text, '\n');
     line = line == NULL ? text : line + 1;
-    /* What has no level was not said by the log: a library that is missing, an abort. */
+    /* A line without a level is not from the log: a missing library, an abort. */
     if (*line != '\0' && !snp_has_prefix(line, "info ") && !snp_has_prefix(line, "warn ") &&
         !snp_has_prefix(line, "debug ")) {
         (void)snprintf(out, out_len, "; its last words: %s", line);

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "config/value.h"
 
-/* As a number: those of type limit are one; docker_memory is a text that means one. */
+/* Convert to a number: values of type limit are numbers; docker_memory is a text with one. */
 static bool to_number(enum snp_config_key key, const json_t *value, double *ret)
 {
     snp_autojson json_t *parsed = NULL;
@@ -30,9 +30,9 @@ static bool is_less(enum snp_config_key key, const json_t *value, const json_t *
 }
 
 /*
- * Nobody's model, or that of a provider with a well-known address and TLS. At the others'
- * addresses, a port of this machine for one, anybody may listen. A unit test holds the list and
- * model/route.c together.
+ * True for no model, or one of a provider with a well-known address and TLS. At other addresses,
+ * such as a port of this machine, anyone may listen. A unit test keeps the list and model/route.c
+ * in step.
  */
 static bool is_well_known(const char *model)
 {
@@ -49,7 +49,7 @@ static bool is_well_known(const char *model)
     return model[n] == '\0';
 }
 
-/* Relative, and without a way up. */
+/* Relative, and without '..'. */
 static bool is_below(const char *path)
 {
     if (path[0] == '/') {

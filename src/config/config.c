@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Loading: a slot per key, filled by one source after the other, each overwriting what
- * a weaker one left. Every value is checked when it is set, so that a loaded
- * configuration holds only good ones, and getters cannot fail.
+ * Loading: a slot per key, filled by one source after the other, each overwriting weaker ones.
+ * Every value is checked when it is set, so that a loaded configuration has only valid ones, and
+ * getters cannot fail.
  */
 
 #include "config/config.h"
@@ -36,7 +36,7 @@ static const char *const table_names[] = {"snipara_sandbox", "rlm"};
 struct config_slot {
     json_t *value;      /* owned; NULL = none */
     char *source;       /* owned; NULL = default */
-    const char **items; /* owned array of borrowed texts, of lists; NULL-terminated */
+    const char **items; /* of lists: owned array of borrowed texts; NULL-terminated */
     enum snp_config_origin origin;
 };
 
@@ -164,9 +164,9 @@ static void warn_dotenv(void *arg, unsigned line, const char *what)
     warning_add(config, snp_format("%s:%u: %s; line skipped", config->env.path, line, what));
 }
 
-/* ---- what needs the user's word ---- */
+/* ---- settings that need the user's trust ---- */
 
-/* Keep a name the user is asked for, and what it is set to. */
+/* Note a name that needs the user's trust, and its value. */
 static void asks_add(struct config_file *file, const char *name, json_t *shown)
 {
     if (file->asks == NULL) {
@@ -176,8 +176,8 @@ static void asks_add(struct config_file *file, const char *name, json_t *shown)
 }
 
 /*
- * May the file set the key to the value, which is written there as name = given? said: by the user,
- * or NULL.
+ * The file may set the key to the value, written there as name = given. said: the user's value, or
+ * NULL.
  */
 static bool is_allowed(struct config_file *file,
                        enum snp_config_key key,
@@ -221,7 +221,7 @@ static int read_file(struct snp_config *config,
         if (file->path == NULL) {
             return out_of_memory(err);
         }
-        file->trust = SNP_TRUST_GIVEN; /* whoever names a file has looked at it */
+        file->trust = SNP_TRUST_GIVEN; /* a file named by the user is trusted */
         return snp_source_read(file->path, FILE_MAX_BYTES, &file->source, NULL, err);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(file_names); i++) {
@@ -264,7 +264,7 @@ static int find_table(struct snp_config *config,
     return 0;
 }
 
-/* Tables that are no keys: what they mean is looked at by who uses them. */
+/* Tables that are not keys: their users interpret them. */
 static bool is_tools(const char *name)
 {
     return strcmp(name, "tools") == 0 || strcmp(name, "mcp_servers") == 0;
@@ -346,7 +346,7 @@ static int load_file(struct snp_config *config,
 
 /* ---- the environment ---- */
 
-/* The folder of a path: what stands before its last slash. NULL when out of memory. */
+/* The folder of a path: the part before its last slash. NULL when out of memory. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -356,7 +356,7 @@ static char *folder_of(const char *path)
     return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-/* Variables of models' providers are no keys of ours, but choose keys and addresses. */
+/* Variables of models' providers are not our keys, but choose keys and addresses. */
 static void ask_for_providers(struct snp_config *config)
 {
     const char *name = NULL;
@@ -382,7 +382,7 @@ static int load_dotenv(struct snp_config *config, const char *cwd, struct snp_er
     int r = snp_dotenv_find(dir, &file->path, &file->source, &foreign, err);
     warning_add(config, SNP_TAKE_PTR(foreign));
     if (r < 0 && file->path != NULL) {
-        /* It serves other programs too: what cannot be read is no reason to stop. */
+        /* Other programs also use the file: an unreadable one is no reason to stop. */
         warning_add(config, snp_format("%s; not used", err->msg));
         free(SNP_TAKE_PTR(file->path));
         return 0;
@@ -426,7 +426,7 @@ static int value_from_env(const struct snp_config *config,
     return place == NULL ? out_of_memory(err) : snp_value_from_text(key, text, place, ret, err);
 }
 
-/* Does the process say so by any of the key's names? */
+/* The process sets the key by one of its names. */
 static bool is_in_process(const struct snp_config *config, enum snp_config_key key)
 {
     const char *const *names = snp_config_info(key)->env;
@@ -440,8 +440,8 @@ static bool is_in_process(const struct snp_config *config, enum snp_config_key k
 }
 
 /*
- * 1 if the variable is set and counts; an empty one does not. What an untrusted .env makes of a key
- * is no more than what the process says under another of its names.
+ * 1 if the variable is set and not empty. An untrusted .env cannot set a key to more than the
+ * process does under another of its names.
  */
 static int try_env(struct snp_config *config,
                    enum snp_config_key key,
@@ -477,7 +477,7 @@ static int try_env(struct snp_config *config,
     return r < 0 ? r : 1;
 }
 
-/* The first name of each key that counts. */
+/* The first name of each key that is set. */
 static int load_env(struct snp_config *config, struct snp_err *err)
 {
     int r = 0;
@@ -510,7 +510,7 @@ static int apply_docker_limits(struct snp_config *config, struct snp_err *err)
         const struct config_slot *from = &config->slots[docker_limits[i].from];
         struct config_slot *to = &config->slots[key];
         if (from->origin <= to->origin) {
-            /* what a file says of one is no more than what the environment says of the other */
+            /* A file's value for one key must not exceed the environment's value for the other. */
             continue;
         }
         snp_autofree char *source =
@@ -522,7 +522,7 @@ static int apply_docker_limits(struct snp_config *config, struct snp_err *err)
         r = snp_value_from_json(key, from->value, source, &value, err);
         if (r == 0 && !snp_config_is_users(config, docker_limits[i].from) &&
             snp_config_is_chosen(config, key) && !snp_config_keeps(key, value, to->value)) {
-            json_decref(value); /* an untrusted file raises nothing that the user has said */
+            json_decref(value); /* an untrusted file cannot raise the user's value */
         } else if (r == 0) {
             r = slot_set(to, value, from->origin, source, err);
         }
@@ -620,7 +620,7 @@ int snp_config_set(struct snp_config *config,
     return slot_set(&config->slots[key], value, SNP_ORIGIN_CLI, flag, err);
 }
 
-/* The slot of a key whose type is one of two. */
+/* The slot of a key, which must have one of these types. */
 static const struct config_slot *slot_of(const struct snp_config *config,
                                          enum snp_config_key key,
                                          unsigned types)
@@ -687,7 +687,7 @@ json_t *snp_config_limits_explicit(const struct snp_config *config)
     if (chosen == NULL || all == NULL) {
         return NULL;
     }
-    /* Members stand in the order of enum snp_limit. */
+    /* Members are in the order of enum snp_limit. */
     void *at = json_object_iter(all);
     for (int i = 0; i < SNP_LIMIT_N; i++, at = json_object_iter_next(all, at)) {
         bool is_given = config->slots[SNP_KEY_OF_LIMIT(i)].origin == SNP_ORIGIN_CLI;
@@ -728,7 +728,7 @@ bool snp_config_is_chosen(const struct snp_config *config, enum snp_config_key k
     return config->slots[key].origin != SNP_ORIGIN_DEFAULT && snp_config_is_users(config, key);
 }
 
-/* ---- what was ignored ---- */
+/* ---- ignored settings ---- */
 
 static const struct config_file *file_of(const struct snp_config *config,
                                          enum snp_config_file_kind kind)
@@ -757,7 +757,7 @@ static enum snp_config_key key_of_variable(const char *name)
     return SNP_KEY_NONE;
 }
 
-/* Nobody stronger has said it, and this command would have used it. */
+/* No stronger source sets it, and this command would have used it. */
 static bool is_missed(const struct snp_config *config, const char *name, bool providers)
 {
     enum snp_config_key key = snp_config_key_from_name(name);
@@ -879,7 +879,7 @@ static int add_key(const struct snp_config *config, enum snp_config_key key, jso
 
 static json_t *text_or_null(const char *text)
 {
-    /* A path that is no UTF-8 is shown repaired. */
+    /* A path that is not UTF-8 is shown repaired. */
     return text == NULL ? json_null() : snp_json_bytes(text, strlen(text));
 }
 

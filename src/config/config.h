@@ -3,9 +3,9 @@
 #define SNP_CONFIG_CONFIG_H
 
 /*
- * The configuration: one table of keys, filled from the command line, the environment,
- * a .env file, a TOML file and defaults, in this order of precedence. Every value
- * knows where it came from. Nothing here changes the process's environment.
+ * The configuration: one table of keys, filled from the command line, the environment, a .env file,
+ * a TOML file and defaults, in this order of precedence. Every value has its source. The process's
+ * environment is not changed here.
  */
 
 #include <stdbool.h>
@@ -98,8 +98,8 @@ enum snp_config_type {
 };
 
 /*
- * Where a value came from. Environment and .env are one environment in which the
- * process's variables hide those of the file; then the first of a key's names wins.
+ * The origin of a value. Environment and .env are one environment in which the process's variables
+ * hide those of the file; then the first of a key's names wins.
  */
 enum snp_config_origin {
     SNP_ORIGIN_DEFAULT = 0,
@@ -110,17 +110,17 @@ enum snp_config_origin {
 };
 
 /*
- * What a file of the working folder may make of a key before the user has trusted it
- * (config/trust.h): it may be a stranger's. What is the default anyway is let through, and every
- * key's value is checked.
+ * How far a file of the working folder may set a key before the user has trusted it
+ * (config/trust.h): it may be a stranger's. A value equal to the default is always accepted, and
+ * every value is checked.
  */
 enum snp_config_trust {
     SNP_CONFIG_ASKS = 0, /* nothing */
     SNP_CONFIG_FREE,     /* anything: it widens nothing */
-    SNP_CONFIG_DOWN,     /* no more than the default; see zero_lifts */
+    SNP_CONFIG_DOWN,     /* up to the default; see zero_lifts */
     SNP_CONFIG_SAFE,     /* one of the row's `safe` */
     SNP_CONFIG_NAME,     /* a model of a provider with a well-known address */
-    SNP_CONFIG_BELOW,    /* a path below the working folder; who writes there follows no links */
+    SNP_CONFIG_BELOW,    /* a path below the working folder; its writers follow no links */
 };
 
 enum {
@@ -133,17 +133,17 @@ struct snp_config_info {
     const char *name; /* in TOML and in JSON */
     enum snp_config_type type;
     bool is_secret;                          /* never printed */
-    const char *fallback;                    /* default as one would write it; NULL = none */
+    const char *fallback;                    /* the first one set wins */
     const char *env[SNP_CONFIG_ENV_NAMES];   /* first wins */
     const char *choices[SNP_CONFIG_CHOICES]; /* the only values allowed; none = any */
-    bool is_tier;                            /* besides them, the tiers that are found here */
+    bool is_tier;                            /* and the tiers found here */
     double min;                              /* of numbers; both 0 = any */
     double max;
-    bool zero_lifts; /* 0 is no limit, so more than any */
+    bool zero_lifts; /* 0 means no limit, so it is the largest */
     enum snp_config_trust trust;
     const char *safe[SNP_CONFIG_SAFE_VALUES];
     bool has_no_effect;  /* a key of 2.x: read, checked and shown */
-    const char *section; /* of the table of `config show`; NULL = not a row of its own */
+    const char *section; /* of the table of `config show`; NULL = no separate row */
     const char *row;
 };
 
@@ -168,9 +168,9 @@ struct snp_config_request {
 };
 
 /*
- * Load everything and check every value. What a file of the working folder sets is used as far as
- * the user has trusted the file, or as it harms nobody (`trust` above); of strangers' files
- * nothing. config_path is the user's word. *ret belongs to the caller: snp_config_free().
+ * Load everything and check every value. Settings in a file of the working folder are used if the
+ * user has trusted the file, or if they are harmless (`trust` above); strangers' files are ignored.
+ * A file named by config_path is trusted. *ret belongs to the caller: snp_config_free().
  * SNP_E_NOT_FOUND: config_path does not exist. SNP_E_INVALID: malformed TOML (file:line:column),
  * wrong type or value (key, source, what was expected), out of range (the range). A missing file in
  * cwd is no error.
@@ -183,8 +183,8 @@ SNP_DEFINE_CLEANUP(struct snp_config *, snp_config_free)
 #define snp_autoconfig snp_cleanup(snp_config_freep)
 
 /*
- * Set a key from the command line; flag ("--memory") becomes its source. Checked as
- * a value of the environment is; on failure (SNP_E_INVALID) the old value stays.
+ * Set a key from the command line; flag ("--memory") becomes its source. Checked like a value of
+ * the environment; on failure (SNP_E_INVALID) the old value stays.
  */
 int snp_config_set(struct snp_config *config,
                    enum snp_config_key key,
@@ -192,11 +192,11 @@ int snp_config_set(struct snp_config *config,
                    const char *flag,
                    struct snp_err *err) SNP_NODISCARD;
 
-/* Values; the key must be of the type (path counts as string). Texts are borrowed from config. */
+/* Values; the key must have the type (a path is a string). Texts are borrowed from config. */
 const char *snp_config_str(const struct snp_config *config, enum snp_config_key key); /* or NULL */
 /*
- * For people: without user and password, which a URL should not have. The caller's; NULL: not set,
- * or out of memory.
+ * For people: without user and password, which a URL should not contain. The caller's; NULL: not
+ * set, or out of memory.
  */
 char *snp_config_shown(const struct snp_config *config, enum snp_config_key key);
 bool snp_config_bool(const struct snp_config *config, enum snp_config_key key);
@@ -211,13 +211,12 @@ size_t snp_config_list(const struct snp_config *config,
 const char *snp_config_source(const struct snp_config *config, enum snp_config_key key);
 enum snp_config_origin snp_config_origin(const struct snp_config *config, enum snp_config_key key);
 
-/* A remark for `config show` on a key that is set; NULL = none. Static. */
+/* A note for `config show` on a key that is set; NULL = none. Static. */
 const char *snp_config_note(const struct snp_config *config, enum snp_config_key key);
 
 /*
- * The limits of a new session. Where timeout, memory or cpus is set nowhere but
- * docker_timeout, docker_memory or docker_cpus is, that applies (already reflected by
- * snp_config_source of the limit's key).
+ * The limits of a new session. If timeout, memory or cpus is not set but docker_timeout,
+ * docker_memory or docker_cpus is, that applies (snp_config_source of the limit's key reports it).
  */
 void snp_config_limits(const struct snp_config *config, struct snp_limits *ret);
 /*
@@ -227,23 +226,23 @@ void snp_config_limits(const struct snp_config *config, struct snp_limits *ret);
 json_t *snp_config_limits_explicit(const struct snp_config *config);
 
 /*
- * A variable of the process's environment, else of a .env file that is trusted; NULL if in
- * neither. Borrowed.
+ * A variable of the process's environment, else of a trusted .env file; NULL if in neither.
+ * Borrowed.
  */
 const char *snp_config_env(const struct snp_config *config, const char *name);
-/* The same of the process's environment alone. */
+/* The same from the process's environment only. */
 const char *snp_config_process_env(const struct snp_config *config, const char *name);
-/* The same of any .env file: for what nobody but the sandbox is told. */
+/* The same from any .env file: for values that only the sandbox gets. */
 const char *snp_config_env_any(const struct snp_config *config, const char *name);
 
-/* The value is the user's word: not from a file of the working folder that nobody has trusted. */
+/* The value is the user's: not from an untrusted file of the working folder. */
 bool snp_config_is_users(const struct snp_config *config, enum snp_config_key key);
-/* The same, and somebody said it: not the default. */
+/* The same, and it is not the default. */
 bool snp_config_is_chosen(const struct snp_config *config, enum snp_config_key key);
 
 /*
- * {"tools": {...}, "mcp_servers": {...}} as the TOML file has them, unchecked; NULL = neither. They
- * name programs to be run, and the file may be a stranger's: only with the user's word. Borrowed.
+ * {"tools": {...}, "mcp_servers": {...}} from the TOML file, unchecked; NULL = neither. They name
+ * programs to run, and the file may be a stranger's: use only with the user's trust. Borrowed.
  */
 const json_t *snp_config_tools(const struct snp_config *config);
 
@@ -255,38 +254,37 @@ const char *snp_config_file(const struct snp_config *config);
 const char *snp_config_env_file(const struct snp_config *config);
 
 /*
- * A file that was read: its content and the user's word for it, and what it sets that needs that:
- * {name: value as text}.
+ * A file that was read: its content, its trust, and its settings that need trust: {name: value as
+ * text}.
  */
 struct snp_config_source {
     const char *path;                     /* NULL = there is none */
     const struct snp_config_text *source; /* without its text */
     enum snp_trust trust;
-    const json_t *asks; /* an object; secrets are told of, not shown */
+    const json_t *asks; /* an object; secrets are named, not shown */
 };
 void snp_config_source_of(const struct snp_config *config,
                           enum snp_config_file_kind kind,
                           struct snp_config_source *ret);
 /*
- * One line that names what of the file was ignored, and the way out; NULL if nothing was. What an
- * option or a variable of the process says is not missing. providers: name variables of models'
- * providers, too. The caller frees.
+ * A line about the file's ignored settings, and the remedy; NULL if there are none. Settings that
+ * an option or a variable of the process overrides are left out. providers: name variables of
+ * models' providers, too. The caller frees.
  */
 char *snp_config_ignored(const struct snp_config *config,
                          enum snp_config_file_kind kind,
                          bool providers);
 
 /*
- * What was passed over: keys of the TOML file that mean nothing to us, lines of .env that
- * cannot be read. The count, and one line each ("/p/rlm.toml: unknown key 'modle'; did
- * you mean model?"). Borrowed.
+ * Ignored parts: unknown keys of the TOML file, invalid lines of .env. Their number, and one line
+ * each ("/p/rlm.toml: unknown key 'modle'; did you mean model?"). Borrowed.
  */
 size_t snp_config_warnings(const struct snp_config *config, const char *const **ret_lines);
 
 /*
- * What `config show --json` prints: every key but secrets (those as NAME_set), the derived
+ * The output of `config show --json`: every key but secrets (those as NAME_set), the derived
  * snipara_enabled, the files, "sources", "notes" (snp_config_note by key), and "ignored": names of
- * what the files set in vain. New reference, NULL when out of memory.
+ * settings in the files that have no effect. New reference, NULL when out of memory.
  */
 json_t *snp_config_to_json(const struct snp_config *config);
 

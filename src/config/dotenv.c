@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reading .env. The parser is a cursor over one line at a time that never looks
- * behind; what it cannot read it skips, because the file also serves other tools.
+ * Reading .env. The parser is a cursor over one line at a time that never moves back; it skips
+ * lines that it cannot parse, because the file also serves other tools.
  */
 
 #include "config/dotenv.h"
@@ -50,7 +50,7 @@ static void skip_export(struct dotenv_cursor *cur)
     }
 }
 
-/* The name and its `=`; NULL if there is none, else what to call it in *ret (caller frees). */
+/* The name and its `=`; NULL if there is none, else its text in *ret (caller frees). */
 static const char *read_name(struct dotenv_cursor *cur, char **ret)
 {
     const char *start = cur->at;
@@ -95,7 +95,7 @@ static const char *read_quoted(struct dotenv_cursor *cur, struct snp_buf *out)
 /* Everything up to the end of line or a comment; blanks at the end are dropped. */
 static const char *read_value(struct dotenv_cursor *cur, struct snp_buf *out)
 {
-    size_t kept = 0; /* length up to the last byte that is no unquoted blank */
+    size_t kept = 0; /* length without unquoted blanks at the end */
     bool after_blank = true;
     skip_blanks(cur);
     while (cur->at < cur->end && !(*cur->at == '#' && after_blank)) {
@@ -122,7 +122,7 @@ static const char *read_value(struct dotenv_cursor *cur, struct snp_buf *out)
     return NULL;
 }
 
-/* One line, without its newline. NULL, or what is wrong with it. */
+/* One line, without its newline. NULL, or a description of the error. */
 static const char *read_line(struct dotenv_cursor *cur, struct snp_buf *value, json_t *object)
 {
     snp_autofree char *name = NULL;
@@ -184,7 +184,7 @@ static bool to_parent(char *dir)
     return true;
 }
 
-/* Does the search end here? *ret_r: whether the file could be read. */
+/* The search ends here. *ret_r: the result of reading the file. */
 static bool is_nearest(const char *path,
                        struct snp_config_text *ret,
                        char **ret_foreign,

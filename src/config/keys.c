@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of configuration keys. Loader, `config show`, command line and documents read
- * this and nothing else. Rows of the limits repeat names and defaults of
- * policy/limits.c in the form people write; a unit test holds the two together.
+ * The table of configuration keys: the only source for loader, `config show`, command line and
+ * documents. Rows of the limits repeat names and defaults of policy/limits.c as people write them;
+ * a unit test compares the two.
  */
 
 #include "base/str.h"
@@ -19,8 +19,7 @@
         name, "SNIPARA_SANDBOX_" suffix, "RLM_" suffix \
     }
 /*
- * A row: key, name, type, trust, default, section and row of `config show`; then what else
- * there is.
+ * A row: key, name, type, trust, default, section and row of `config show`; then optional members.
  */
 #define KEY_ENV(key, env_, name_, type_, trust_, fallback_, section_, row_, ...) \
     [key] = {.name = (name_),                                                    \

@@ -3,8 +3,8 @@
 #define SNP_CONFIG_TOML_H
 
 /*
- * TOML 1.0 to JSON. The one module that is C++, because the library is; nothing of
- * that shows here, and no exception leaves it.
+ * TOML 1.0 to JSON. The only C++ module, because the library is C++; its interface is C, and no
+ * exception leaves it.
  */
 
 #include <stddef.h>
@@ -22,8 +22,8 @@ struct snp_toml_fault {
 };
 
 /*
- * Parse a whole document. Dates, times, infinities and NaN, which JSON has not,
- * become null. *ret is a new reference. 0, or -1 with *fault filled.
+ * Parse a whole document. Dates, times, infinities and NaN, which JSON lacks, become null. *ret is
+ * a new reference. 0, or -1 with *fault filled.
  */
 int snp_toml_parse(const char *text, size_t n, json_t **ret, struct snp_toml_fault *fault);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A record is a file STATE/trusted/HASH-OF-THE-PATH.json, so that two programs which trust two
- * files at once do not meet. The path is that of the real folder and the name in it: a link to a
- * trusted file is not one.
+ * A record is a file STATE/trusted/HASH-OF-THE-PATH.json, so that two programs can trust two files
+ * at once without conflict. The path is the real folder plus the name in it: a link to a trusted
+ * file is not trusted.
  */
 #include "config/trust.h"
 
@@ -55,7 +55,7 @@ static int foreign(const char *path, uid_t owner, bool *is_foreign, struct snp_e
                     path, (unsigned)owner);
 }
 
-/* Whose a link is counts as well: who made it chose what is read. */
+/* A link's owner is checked, too: its creator chose the file to read. */
 static int check_owners(int fd, const char *path, bool *is_foreign, struct snp_err *err)
 {
     struct stat named;
@@ -84,7 +84,7 @@ int snp_source_read(const char *path,
     struct stat st;
     snp_autoclose int fd = -1;
 
-    /* What a stranger may keep us from opening is his all the same. */
+    /* A stranger's file that we cannot open is still reported as a stranger's. */
     if (is_foreign != NULL && lstat(path, &st) == 0 && !is_ours(st.st_uid)) {
         return foreign(path, st.st_uid, is_foreign, err);
     }
@@ -112,7 +112,7 @@ void snp_source_done(struct snp_config_text *source)
 
 /* ---- records ---- */
 
-/* The real folder and the name in it; a folder that is gone stays as it is written. */
+/* The real folder and the name in it; a missing folder stays as written. */
 static char *real_path(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -259,7 +259,7 @@ static int list_one(const char *folder, const char *name, json_t *list)
         return -1;
     }
     if (read_record(path, &record, &err) < 0 || snp_json_str(record, "path", NULL) == NULL) {
-        return 0; /* damaged: nothing is trusted by it */
+        return 0; /* damaged: it makes no file trusted */
     }
     return json_object_set_new(record, "state", json_string(state_of(record))) < 0 ||
                    json_array_append(list, record) < 0

@@ -3,10 +3,9 @@
 #define SNP_CONFIG_TRUST_H
 
 /*
- * Files of a working folder, and the user's word for them. A file of a stranger is never read.
- * Whether a file may set more than what harms nobody (config/allow.h) is remembered in the state
- * folder, a record for each path: whose the file was and the SHA-256 of what it held. A file that
- * changes has to be trusted anew.
+ * Files of a working folder, and the user's trust in them. A stranger's file is never read. Trust
+ * in a file, beyond harmless settings (config/allow.h), is recorded in the state folder, one record
+ * per path: the file's owner and the SHA-256 of its content. A changed file must be trusted again.
  */
 
 #include <stdbool.h>
@@ -25,7 +24,7 @@ enum {
     SNP_SOURCE_HEX = 64
 };
 
-/* A file as it was read, once: what is parsed is what is hashed. */
+/* A file as read, once: the parsed bytes are the hashed bytes. */
 struct snp_config_text {
     char *text; /* owned; NUL-terminated */
     size_t len;
@@ -34,9 +33,9 @@ struct snp_config_text {
 };
 
 /*
- * Read a file of at most max bytes. is_foreign (may be NULL: then whose it is does not matter)
- * becomes true if it belongs to neither us nor root, or is a link that does; then nothing was read,
- * and the code is SNP_E_DENIED. Else as snp_file_read. *ret is the caller's: snp_source_done().
+ * Read a file of at most max bytes. is_foreign (may be NULL: then the owner is not checked) becomes
+ * true if it belongs to neither us nor root, or is a link that does; then nothing was read, and the
+ * code is SNP_E_DENIED. Else as snp_file_read. *ret is the caller's: snp_source_done().
  */
 int snp_source_read(const char *path,
                     size_t max,
@@ -45,9 +44,9 @@ int snp_source_read(const char *path,
                     struct snp_err *err) SNP_NODISCARD;
 void snp_source_done(struct snp_config_text *source);
 
-/* What the user has said of this content under this path. Without a state folder: nothing. */
+/* The user's trust in this content at this path. Without a state folder: none. */
 enum snp_trust snp_trust_of(const char *path, const struct snp_config_text *source);
-/* Remember it; by says who did ("trust", "init"). */
+/* Record trust; by names the command ("trust", "init"). */
 int snp_trust_add(const char *path,
                   const struct snp_config_text *source,
                   const char *by,
@@ -58,10 +57,10 @@ int snp_trust_add_own(const char *path,
                       size_t n,
                       const char *by,
                       struct snp_err *err) SNP_NODISCARD;
-/* SNP_E_NOT_FOUND: nothing was remembered of the path. */
+/* SNP_E_NOT_FOUND: no record of the path. */
 int snp_trust_revoke(const char *path, struct snp_err *err) SNP_NODISCARD;
 /*
- * All records, in no order: {"path", "owner", "sha256", "by", "at" (seconds), "state": "trusted",
+ * All records, unsorted: {"path", "owner", "sha256", "by", "at" (seconds), "state": "trusted",
  * "changed", "gone" or "foreign"}. New reference in *ret.
  */
 int snp_trust_list(json_t **ret, struct snp_err *err) SNP_NODISCARD;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * From text or TOML to a checked value. As the product's users are used to, numbers and booleans
- * may also be written as text ("4", "yes"), and lists as "a, b" or as JSON.
+ * From text or TOML to a checked value. As in 2.x, numbers and booleans may also be written as text
+ * ("4", "yes"), and lists as "a, b" or as JSON.
  */
 
 #include "config/value.h"
@@ -32,7 +32,7 @@ static const char *const expectations[] = {
     [SNP_CONFIG_LIMIT] = "a number or a size such as 512m",
 };
 
-/* "text 'x'", "the number 5", "a table": what was found instead, for messages. */
+/* "text 'x'", "the number 5", "a table": the value found, for messages. */
 static const char *describe(enum snp_config_key key, const json_t *given, char *out, size_t len)
 {
     switch (json_typeof(given)) {
@@ -102,8 +102,8 @@ static int check_range(enum snp_config_key key,
 }
 
 /*
- * 1: it is one; 0: out is ", native, local", nearest one of them or ""; SNP_E_DENIED: it is there,
- * and not to be used.
+ * 1: it is a tier; 0: it is not, and out is ", native, local", nearest: the most similar name or
+ * ""; SNP_E_DENIED: it exists, but must not be used.
  */
 static int check_tier(const char *text,
                       const char *place,

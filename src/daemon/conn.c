@@ -2,9 +2,9 @@
 /*
  * Framed connections.
  *
- * Invariant: closed() runs only from callbacks of the loop that conn.c itself owns, with no
- * frame being handled. Whatever goes wrong inside snp_conn_send is noted and left to the
- * timer, so that a caller in the middle of its own work is never surprised.
+ * Invariant: closed() runs only from callbacks of the loop that conn.c itself owns, with no frame
+ * being handled. Errors inside snp_conn_send are noted and left to the timer, so that closed()
+ * never runs inside the caller's work.
  */
 #include "daemon/conn.h"
 
@@ -34,10 +34,7 @@ static void fds_drop(struct snp_conn *conn)
     conn->n_fds = 0;
 }
 
-/*
- * A unix socket whose other end is closed with unread bytes has this error, until somebody asks
- * for it.
- */
+/* A unix socket whose peer closed with unread bytes has this error until it is read. */
 static bool is_reset(const struct snp_conn *conn)
 {
     int eno = 0;
@@ -78,7 +75,7 @@ static void on_timer(uv_timer_t *timer)
     conn_close(conn);
 }
 
-/* The first waiting descriptor and as many bytes as the socket takes; as send(2). */
+/* Send the first waiting descriptor and as many bytes as the socket takes; as send(2). */
 static ssize_t send_with_fd(struct snp_conn *conn, size_t n)
 {
     struct iovec part = {.iov_base = snp_buf_bytes(&conn->out), .iov_len = n};
@@ -106,7 +103,7 @@ static ssize_t send_with_fd(struct snp_conn *conn, size_t n)
     return sent;
 }
 
-/* Write what the socket takes. -1: broken, why is set. */
+/* Write as much as the socket takes. -1: broken, why is set. */
 static int flush(struct snp_conn *conn)
 {
     while (conn->out.len > 0) {
@@ -115,7 +112,7 @@ static int flush(struct snp_conn *conn)
         size_t most = conn->out.len;
         ssize_t n;
 
-        /* A descriptor belongs to its byte: what comes before it goes by itself. */
+        /* A descriptor belongs to its byte: the bytes before it are sent separately. */
         if (conn->n_fds > next && conn->fds[next].at - conn->sent < most) {
             most = (size_t)(conn->fds[next].at - conn->sent);
         }
@@ -147,15 +144,15 @@ static void poll_update(struct snp_conn *conn)
     if (conn->out.len > 0) {
         events |= UV_WRITABLE;
     }
-    events |= UV_DISCONNECT; /* keeps a hang-up visible while nothing is read */
-    /* libuv takes the descriptor out of its set and puts it back, whatever it is asked. */
+    events |= UV_DISCONNECT; /* detects a hang-up while reading is paused */
+    /* libuv removes the descriptor from its set and adds it again on every call. */
     if (conn->events != events) {
         conn->events = events;
         (void)uv_poll_start(&conn->poll, events, on_poll);
     }
 }
 
-/* Handle all whole frames at the front. -1: the format is broken, why is set. */
+/* Handle all complete frames at the front. -1: the format is broken, why is set. */
 static int frames_handle(struct snp_conn *conn)
 {
     bool had_any = false;
@@ -193,7 +190,7 @@ static int frames_handle(struct snp_conn *conn)
     return 0;
 }
 
-/* Read once. 0: go on; 1: end of stream; -1: broken, why is set. */
+/* Read once. 0: continue; 1: end of stream; -1: broken, why is set. */
 static int fill(struct snp_conn *conn)
 {
     char *space = NULL;
@@ -228,7 +225,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct snp_conn *conn = poll->data;
 
     if (status < 0) {
-        /* libuv's name for an error of the socket itself: what was sent will not be read. */
+        /* libuv's name for an error of the socket: what was sent will not be read. */
         (void)snp_fail(
             &conn->why, SNP_E_PEER, "%s",
             status == UV_EBADF

@@ -5,8 +5,8 @@
 /*
  * Frames over one non-blocking stream in the event loop, for clients and tiers alike.
  *
- * A peer that breaks the format, begins a frame and does not finish it, or does not
- * read what it is sent, is cut off; the owner hears of it once, through closed().
+ * A peer that breaks the format, begins a frame and does not finish it, or does not read what it is
+ * sent, is disconnected; closed() reports it to the owner once.
  */
 
 #include <stdbool.h>
@@ -19,18 +19,18 @@
 struct snp_conn;
 
 enum {
-    SNP_CONN_FDS_MAX = 64 /* descriptors that wait to be sent */
+    SNP_CONN_FDS_MAX = 64 /* descriptors queued */
 };
 
 struct snp_conn_ops {
-    /* One whole frame, borrowed until return. May send, and may close the connection. */
+    /* A complete frame, borrowed until return. May send, and may close the connection. */
     void (*frame)(struct snp_conn *conn, const struct snp_frame *frame);
     /*
-     * It is over; why: SNP_OK = the other side closed in order, or we did. Called once, from the
-     * loop, never from inside snp_conn_send. The conn is still memory, sending does nothing.
+     * The connection is closed; why: SNP_OK = in order, by either side. Called once, from the loop,
+     * never from inside snp_conn_send. The conn is still memory; sending does nothing.
      */
     void (*closed)(struct snp_conn *conn, const struct snp_err *why);
-    /* The loop holds nothing of it any more: its memory may go. Always after closed(). */
+    /* The loop no longer uses the conn: its memory may be freed. Always after closed(). */
     void (*released)(struct snp_conn *conn);
 };
 
@@ -39,27 +39,27 @@ struct snp_conn {
     const struct snp_conn_ops *ops;
     int fd; /* owned */
     uv_poll_t poll;
-    int events;         /* what poll watches for; 0 = nothing yet */
-    uv_timer_t timer;   /* a deadline: of half a frame, of a last answer; or 0 = close now */
+    int events;         /* watched events; 0 = none yet */
+    uv_timer_t timer;   /* a deadline: of a partial frame, of a last answer; or 0 = close now */
     struct snp_buf in;  /* bytes read, not yet handled */
-    struct snp_buf out; /* bytes to be sent */
-    uint64_t sent;      /* bytes of out that have been, ever */
+    struct snp_buf out; /* bytes to send */
+    uint64_t sent;      /* bytes of out sent so far, ever */
     struct {
-        uint64_t at;         /* goes along with the byte of this number */
+        uint64_t at;         /* is sent with the byte of this number */
         int fd;              /* owned */
     } fds[SNP_CONN_FDS_MAX]; /* in order, n_fds of them */
     unsigned n_fds;
-    struct snp_err why; /* why it is to be closed */
+    struct snp_err why; /* reason for closing */
     unsigned n_handles; /* libuv handles still open */
-    bool was_reset;     /* the other side ended without reading the last byte of `sent` */
-    bool is_half;       /* the timer runs for half a frame */
-    bool is_ending;     /* nothing is read any more; closes when out is empty */
+    bool was_reset;     /* the peer closed without reading the last byte of `sent` */
+    bool is_half;       /* the timer runs for a partial frame */
+    bool is_ending;     /* reading has stopped; closes when out is empty */
     bool is_closed;
 };
 
 /*
- * fd: non-blocking, consumed also on failure. The owner embeds conn and must not free
- * it before released(); on failure released() is not called.
+ * fd: non-blocking, consumed also on failure. The owner embeds conn and must not free it before
+ * released(); on failure released() is not called.
  */
 int snp_conn_open(struct snp_conn *conn,
                   uv_loop_t *loop,
@@ -68,27 +68,27 @@ int snp_conn_open(struct snp_conn *conn,
                   struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Queue a frame; it is written at once as far as the socket takes it. SNP_E_LIMIT: the
- * frame is over a cap, nothing was sent and the connection stands. A full queue, a
- * broken socket: returns 0, and the connection closes soon. Ignored after the end.
+ * Queue a frame; as much as the socket takes is written at once. SNP_E_LIMIT: the frame exceeds a
+ * cap, nothing was sent and the connection stays open. With a full queue or a broken socket it
+ * returns 0, and the connection closes soon. Ignored after the end.
  */
 int snp_conn_send(struct snp_conn *conn, const struct snp_frame *frame) SNP_NODISCARD;
 
 /*
- * The same with a descriptor that arrives together with the frame's first byte; -1 = none.
- * Consumed in all cases. SNP_E_LIMIT also: too many descriptors wait.
+ * The same with a descriptor that arrives with the frame's first byte; -1 = none. Consumed in all
+ * cases. SNP_E_LIMIT also: too many descriptors wait.
  */
 int snp_conn_send_fd(struct snp_conn *conn, const struct snp_frame *frame, int fd) SNP_NODISCARD;
 
 /* Bytes not yet taken by the socket. */
 size_t snp_conn_queued(const struct snp_conn *conn);
 
-/* Where the last frame that was queued ends in the stream. */
+/* The end of the last queued frame in the stream. */
 uint64_t snp_conn_end_of(const struct snp_conn *conn);
-/* In closed(): is it certain that the other side did not read all of the frame that ends there? */
+/* In closed(): the peer certainly did not read all of the frame that ends there. */
 bool snp_conn_is_unread(const struct snp_conn *conn, uint64_t end);
 
-/* Read no more; close when what is queued has been sent, or after SNP_CAP_FLUSH_MS. */
+/* Stop reading; close when the queue has been sent, or after SNP_CAP_FLUSH_MS. */
 void snp_conn_end(struct snp_conn *conn);
 
 /* Close from the loop, soon, for this reason (copied; NULL = in order). */

@@ -2,10 +2,10 @@
 /*
  * snipara-sandboxd: start-up.
  *
- * One daemon per user: whoever holds the lock beside the socket may replace the socket. Clients
- * start it at need, several perhaps at once; the ones that find the lock taken and
- * the socket answering leave without a word. A socket may also come from systemd, which
- * goes on listening when the daemon ends.
+ * One daemon per user: only the holder of the lock beside the socket may replace the socket.
+ * Clients start it when needed, perhaps several at once; a daemon that finds the lock taken and the
+ * socket answering exits silently. systemd can also provide the socket, and keeps listening when
+ * the daemon ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,10 +36,10 @@
 #include "daemon/server.h"
 
 enum {
-    LOCK_WAIT_MS = 9000, /* for a daemon that is about to end */
+    LOCK_WAIT_MS = 9000, /* for a daemon about to end */
     LOCK_STEP_MS = 10,
     LISTEN_BACKLOG = SNP_CAP_CLIENTS,
-    LISTEN_FD = 3, /* the first that systemd passes */
+    LISTEN_FD = 3, /* systemd's first descriptor */
     IDLE_MAX_S = 365 * 24 * 3600,
     MMAP_THRESHOLD = 128 << 10,
 };
@@ -48,9 +48,9 @@ struct options {
     bool foreground;
     const char *socket;
     const char *state;
-    struct snp_server_options server; /* but for its places */
+    struct snp_server_options server; /* without its paths */
     int ready_fd;
-    int listen_fd; /* that systemd listens with for us; -1 = none */
+    int listen_fd; /* systemd's listening socket; -1 = none */
     enum snp_log_level level;
 };
 
@@ -129,7 +129,7 @@ static int bytes_parse(const char *name, const char *text, uint64_t *ret, struct
     return 0;
 }
 
-/* Half of what the machine has. */
+/* Half of the machine's memory. */
 static uint64_t half_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES);
@@ -171,7 +171,7 @@ enum unit {
     UNIT_BYTES,
 };
 
-/* What the command line says, else the environment, else a default. */
+/* A setting from the command line, else the environment, else a default. */
 struct daemon_setting {
     const char *flag; /* without its dashes */
     const char *env;  /* or NULL */
@@ -196,7 +196,7 @@ static const struct daemon_setting settings[] = {
     {"journal-budget", "SNIPARA_SANDBOX_JOURNAL_BUDGET", UNIT_BYTES, OPTION_AT(budget_bytes)},
 };
 
-/* name: of where the text came from. */
+/* name: the source of the text. */
 static int setting_read(const struct daemon_setting *setting,
                         const char *name,
                         const char *text,
@@ -231,7 +231,7 @@ static int environment_read(struct options *options, struct snp_err *err)
 }
 
 enum {
-    SETTING = 256, /* the value of the first of them for getopt_long */
+    SETTING = 256, /* getopt_long value of the first one */
 };
 
 static int setting_option(int i, const char *text, struct options *options, struct snp_err *err)
@@ -242,7 +242,7 @@ static int setting_option(int i, const char *text, struct options *options, stru
     return setting_read(&settings[i], name, text, options, err);
 }
 
-/* 1: help or version was printed, nothing is to be done. */
+/* 1: help or version was printed, and the program ends. */
 static int options_parse(int argc, char **argv, struct options *options, struct snp_err *err)
 {
     struct option table[SNP_ARRAY_LEN(settings) + 9] = {
@@ -363,10 +363,7 @@ static void address_fill(struct sockaddr_un *address, const char *path)
     memcpy(address->sun_path, path, strlen(path)); /* its length was checked */
 }
 
-/*
- * A child that was about to execute a tier can have the socket for a moment longer than a daemon
- * that was killed.
- */
+/* A child about to execute a tier can hold the socket a little longer than a killed daemon. */
 static bool answers(const char *path)
 {
     snp_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -380,7 +377,7 @@ static bool answers(const char *path)
            (peer.pid == 0 || kill(peer.pid, 0) == 0 || errno != ESRCH);
 }
 
-/* *ret_held false: another daemon runs and answers. A socket of systemd's answers always. */
+/* *ret_held false: another daemon runs and answers. systemd's socket always answers. */
 static int lock_take(struct daemon_paths *places,
                      bool is_given,
                      bool *ret_held,
@@ -432,7 +429,7 @@ static int socket_listen(const char *path, int *ret_fd, struct snp_err *err)
             return snp_fail_sys(err, errno, "remove the stale socket %s", path);
         }
     }
-    mask = umask(0177); /* 0600 at birth */
+    mask = umask(0177); /* created with mode 0600 */
     r = bind(fd, (const struct sockaddr *)&address, sizeof(address));
     (void)umask(mask);
     if (r < 0 || listen(fd, LISTEN_BACKLOG) < 0) {
@@ -442,7 +439,7 @@ static int socket_listen(const char *path, int *ret_fd, struct snp_err *err)
     return 0;
 }
 
-/* systemd hands over descriptor 3 (sd_listen_fds(3)). It must be where clients look for us. */
+/* systemd passes descriptor 3 (sd_listen_fds(3)). Its path must be where clients look. */
 static int listen_fd_read(struct options *options, struct snp_err *err)
 {
     /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
@@ -460,14 +457,14 @@ static int listen_fd_read(struct options *options, struct snp_err *err)
                         count);
     }
     options->listen_fd = LISTEN_FD;
-    options->ready_fd = -1; /* nobody waits: systemd takes clients before we do */
+    options->ready_fd = -1; /* no starter waits: systemd accepts clients before we do */
     return 0;
 }
 
 static int listen_fd_check(int fd, const char *path, struct snp_err *err)
 {
     struct sockaddr_un address = {0};
-    socklen_t len = sizeof(address) - 1; /* a NUL remains */
+    socklen_t len = sizeof(address) - 1; /* leaves a NUL */
     int listens = 0;
     socklen_t listens_len = sizeof(listens);
 
@@ -483,7 +480,7 @@ static int listen_fd_check(int fd, const char *path, struct snp_err *err)
 
 /* Process ------------------------------------------------------------------------------- */
 
-/* Put /dev/null where a standard descriptor is missing, so that no other file lands there. */
+/* Open /dev/null for missing standard descriptors, so that no other file gets their numbers. */
 static int std_fds_fill(struct snp_err *err)
 {
     int fd;
@@ -510,7 +507,7 @@ static int process_setup(const struct options *options, struct snp_err *err)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)sigaction(SIGHUP, &ignore, NULL);
-    /* Nothing of whoever started us stays open. */
+    /* Close all descriptors inherited from the starter. */
     if (kept > 3) {
         (void)close_range(3, (unsigned)kept - 1, 0);
     }
@@ -521,18 +518,18 @@ static int process_setup(const struct options *options, struct snp_err *err)
     if (chdir("/") < 0) {
         return snp_fail_sys(err, errno, "chdir /");
     }
-    /* Clients are many here, and in the tier below us what belongs to sessions. */
+    /* Clients need many descriptors, and so do sessions in the tier. */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    /* Frames come and go: what they took goes back to the system. */
+    /* Frames are short-lived: return their memory to the system. */
     (void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
     (void)mallopt(M_TRIM_THRESHOLD, MMAP_THRESHOLD);
     return 0;
 }
 
-/* A program under us would have the real id of one user and the rights of another. */
+/* A child program would have the real id of one user and the rights of another. */
 static int setuid_refuse(struct snp_err *err)
 {
     if (getuid() != geteuid() || getgid() != getegid()) {
@@ -563,8 +560,8 @@ static void ready_tell(const struct options *options)
 }
 
 /*
- * Who started us, and may have other children to wait for, waits for this process; the daemon is
- * its child.
+ * The starter may have other children to wait for: it waits for this process, and the daemon is its
+ * child.
  */
 static int leave_starter(struct snp_err *err)
 {
@@ -587,7 +584,7 @@ static int serve(const struct options *options, struct daemon_paths *places, str
 
     SNP_THEN(r, lock_take(places, is_given, &held, err));
     if (r == 0 && !held) {
-        ready_tell(options); /* another one is */
+        ready_tell(options); /* another daemon is ready */
     }
     if (r < 0 || !held) {
         return r;

@@ -59,7 +59,7 @@ void snp_peer_fail(struct snp_peer *peer, uint32_t id, const struct snp_err *err
     }
     frame.head_len = strlen(text);
     if (snp_conn_send(&peer->conn, &frame) < 0) {
-        snp_conn_end(&peer->conn); /* cannot be: a message is short */
+        snp_conn_end(&peer->conn); /* cannot happen: a message is short */
     }
 }
 
@@ -134,7 +134,7 @@ void snp_request_event(
                               .raw = raw,
                               .raw_len = raw_len};
 
-    /* It came in one frame of the same size, so it fits one. */
+    /* It arrived in one frame of the same size, so it fits one. */
     if (request->peer != NULL && snp_conn_send(&request->peer->conn, &frame) < 0) {
         snp_conn_end(&request->peer->conn);
     }

@@ -3,9 +3,9 @@
 #define SNP_DAEMON_REQUEST_H
 
 /*
- * Requests of clients. A request is owned by whoever is working on it, and is ended exactly once,
- * by snp_request_answer, snp_request_pass or snp_request_fail. A client that goes away does not end
- * its requests: they lose their client, and what they answer goes nowhere.
+ * Requests of clients. The code that works on a request owns it, and ends it exactly once, by
+ * snp_request_answer, snp_request_pass or snp_request_fail. A disconnect does not end requests:
+ * they lose their client, and their answers are dropped.
  */
 
 #include <stddef.h>
@@ -20,12 +20,12 @@ struct snp_request;
 /* NULL, and err: SNP_E_PEER = the client broke the protocol. */
 struct snp_request *snp_request_new(struct snp_peer *peer, uint32_t id, struct snp_err *err);
 
-/* An ERROR without a request of ours. */
+/* Send an ERROR that belongs to no open request. */
 void snp_peer_fail(struct snp_peer *peer, uint32_t id, const struct snp_err *err);
 
 /* End a request with a RESPONSE. head: consumed, NULL = out of memory. */
 void snp_request_answer(struct snp_request *request, json_t *head);
-/* The same with what is text already: a JSON object that has been checked. All borrowed. */
+/* The same with JSON text, an object that has been checked. All borrowed. */
 void snp_request_pass(struct snp_request *request,
                       const char *head,
                       size_t head_len,
@@ -40,7 +40,7 @@ void snp_request_fail(struct snp_request *request, const struct snp_err *err);
         snp_request_fail((request), &refusal_);         \
     } while (0)
 /*
- * Memory for what is done about a request, zeroed, the caller's. NULL: there is none, and the
+ * Allocate zeroed memory for handling a request; the caller owns it. NULL: out of memory, and the
  * request was ended.
  */
 void *snp_request_state(struct snp_request *request, size_t n);

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_SERVER_H
 #define SNP_DAEMON_SERVER_H
 
-/* The daemon as a whole, as all its parts know it. Only types: front/ brings it to life. */
+/* The daemon as a whole. Only types: front/ starts it. */
 
 #include <stdbool.h>
 #include <uv.h>
@@ -21,62 +21,59 @@ struct snp_import;
 struct snp_spill_waiter;
 struct snp_tier;
 
-/* One connected front end. */
+/* A connected client. */
 struct snp_peer {
     struct snp_conn conn;
     struct snp_server *server;                  /* borrowed */
     struct snp_request *open[SNP_CAP_REQUESTS]; /* borrowed; NULL = free slot */
     size_t waiting_bytes;                       /* code and input of its waiting cells */
-    pid_t pid;                                  /* as it was when it connected; for the log */
-    uint64_t room_turn;                         /* when a session last woke for it, of room_turns */
+    pid_t pid;                                  /* when it connected; for the log */
+    uint64_t room_turn;                         /* room_turns when a session last woke for it */
 };
 
 struct snp_request {
     struct snp_server *server; /* borrowed */
-    struct snp_peer *peer;     /* borrowed; NULL once the client is gone */
+    struct snp_peer *peer;     /* borrowed; NULL once the client has disconnected */
     uint32_t id;
     struct snp_exec *exec;                /* borrowed; the cell it waits for, or NULL */
     char session[SNP_SESSION_ID_LEN + 1]; /* id of its session; "" = none */
-    bool is_again;                        /* it was dispatched once more, after its tier died */
+    bool is_again;                        /* dispatched a second time, after its tier died */
 };
 
-/* Executors that are not gone, in chains by hash of their id. */
+/* Executors that are not gone, in chains by the hash of their ids. */
 struct snp_executors {
     struct snp_executor *by_id[SNP_CAP_SESSIONS];
 };
 
-/*
- * What lower parts tell, without knowing who hears it; front/hooks.c connects them. All of them are
- * called on the loop.
- */
+/* Events of lower parts; front/hooks.c connects the handlers. All are called on the loop. */
 struct snp_hooks {
-    /* A session goes on (life.c): who wants it to himself, then what its state lets go on. */
+    /* A session continues (life.c): run its turns, then what its state allows. */
     void (*turns)(struct snp_session *session);
-    void (*refuse)(struct snp_session *session); /* the daemon ends: nothing begins */
-    void (*files)(struct snp_session *session);  /* who needs an executor */
+    void (*refuse)(struct snp_session *session); /* the daemon ends: no cell begins */
+    void (*files)(struct snp_session *session);  /* runs what waits for an executor */
     void (*cells)(struct snp_session *session);
     void (*wake)(struct snp_session *session);
     void (*wake_step)(struct snp_session *session);
-    /* It has a sandbox for the first time, in which nothing has run. */
+    /* It has its first sandbox, in which no cell has run. */
     void (*begun)(struct snp_session *session);
-    /* Its executor: it ended by itself; nothing of it is left, for whatever reason. */
+    /* Its executor ended unexpectedly; its state is gone, for any reason. */
     void (*lost)(struct snp_session *session, const char *reason);
     void (*executor_gone)(struct snp_session *session);
-    /* A checkpoint of it was made, or could not be. */
+    /* A checkpoint of it was made, or failed. */
     void (*saved)(struct snp_session *session, bool is_made);
     /* The `unsaved` member for an answer about the session with this id: new, or NULL. */
     json_t *(*unsaved)(const struct snp_server *server, const char *id);
-    /* A request that a dead tier did not read is dispatched once more. */
+    /* Dispatch a request again that a dead tier did not read. */
     void (*again)(struct snp_request *request, json_t *head, const char *raw, size_t raw_len);
-    /* Its memory goes. */
+    /* Its memory is about to be freed. */
     void (*forget)(struct snp_session *session);
     /* There may be room for one more executor. */
     void (*room)(struct snp_server *server);
-    /* The journal's sessions are to be read once more. */
+    /* Read the journal's sessions again. */
     void (*recover)(struct snp_server *server);
     /*
-     * A tier: a sandbox ended by itself; it takes no calls any more; its process and memory
-     * are gone.
+     * A tier: a sandbox ended unexpectedly; it takes no more calls; its process and memory are
+     * gone.
      */
     void (*sandbox_gone)(const struct snp_tier *tier,
                          struct snp_server *server,
@@ -88,18 +85,18 @@ struct snp_hooks {
 
 struct snp_server_options {
     const char *socket_path; /* borrowed */
-    bool is_socket_given;    /* somebody else made it, and it stays */
+    bool is_socket_given;    /* another program made it, and it stays */
     const char *state_dir;   /* borrowed */
     const char *home;        /* the user's home folder, links resolved; NULL = none; borrowed */
     uint64_t idle_ms;
-    uint64_t session_idle_ms; /* named sessions hibernate when idle for so long */
+    uint64_t session_idle_ms; /* named sessions hibernate when idle this long */
     uint64_t checkpoint_after_ms;
-    uint64_t tier_ms;         /* a tier that does not answer for so long is killed */
-    uint64_t snapshots_max;   /* of one session in memory */
-    uint64_t snapshots_bytes; /* that these may hold for themselves; 0 = half its memory */
+    uint64_t tier_ms;         /* a tier that does not answer in this time is killed */
+    uint64_t snapshots_max;   /* of one session, in memory */
+    uint64_t snapshots_bytes; /* that these may hold exclusively; 0 = half the session's memory */
     uint64_t live_max;        /* named sessions with an executor */
-    uint64_t live_bytes;      /* of memory that these take */
-    uint64_t budget_bytes;    /* of the state folder; 0 = whatever it takes */
+    uint64_t live_bytes;      /* of memory for these */
+    uint64_t budget_bytes;    /* of the state folder; 0 = no limit */
     const char *store_key;    /* path of the key that the journal is sealed with; or NULL */
 };
 
@@ -107,16 +104,16 @@ struct snp_server {
     uv_loop_t loop;
     const struct snp_hooks *hooks; /* of static duration */
     struct snp_server_options options;
-    int listen_fd; /* owned; -1 once it no longer listens */
+    int listen_fd; /* owned; -1 once closed */
     uv_poll_t listener;
-    uv_fs_event_t folder;       /* of the socket: whether that is still there */
-    struct snp_file_id socket;  /* what it was when it was made */
-    struct snp_file_id program; /* that we run */
+    uv_fs_event_t folder;       /* of the socket: detects its removal */
+    struct snp_file_id socket;  /* identity of the socket when made */
+    struct snp_file_id program; /* identity of the program we run */
     uv_timer_t ticker;          /* idleness; runs a few times per idle time */
     uv_timer_t end_timer;
-    uv_timer_t checkpoints; /* the next one that is due */
-    uv_timer_t waits;       /* of cells that wait, and whose clients want to know */
-    uv_timer_t intents;     /* of cells that have run for a moment */
+    uv_timer_t checkpoints; /* the next one due */
+    uv_timer_t waits;       /* of waiting cells, to tell their clients */
+    uv_timer_t intents;     /* of running cells without an intent */
     uv_signal_t sigterm;
     uv_signal_t sigint;
     struct snp_peer *peers[SNP_CAP_CLIENTS]; /* owned; NULL = free slot */
@@ -124,30 +121,30 @@ struct snp_server {
     struct snp_sessions sessions;
     struct snp_executors executors;
     struct snp_store *store;   /* the journal; NULL once it is closed */
-    uint64_t outputs_bytes;    /* of full outputs that each tier keeps */
+    uint64_t outputs_bytes;    /* for full outputs that each tier keeps */
     bool is_recovered;         /* its sessions are in the table */
-    uint64_t sessions_lost_us; /* records were lost with a damaged journal; 0 = never */
+    uint64_t sessions_lost_us; /* when records were lost with a damaged journal; 0 = never */
     bool is_recovering;
     struct snp_spill_waiter *spill_waiters; /* borrowed */
-    struct snp_import *imports;             /* that clients have begun; owned */
+    struct snp_import *imports;             /* begun by clients; owned */
     unsigned n_saving;                      /* checkpoints being made */
     unsigned n_measuring;                   /* sessions whose tier is asked for their memory */
-    json_t *end_lost;                       /* owned: for who asked it to end; or NULL */
-    json_t *end_unsaved;                    /* owned: of these, sessions that were not saved */
+    json_t *end_lost;                       /* owned: the report for the request to end; or NULL */
+    json_t *end_unsaved;                    /* owned: of these, the sessions that were not saved */
     unsigned n_proving;                     /* checkpoints being tried (prove.h) */
     unsigned n_wanting;                     /* sessions that wait for room to wake */
-    uint64_t room_turns;                    /* these have a number each (room.h) */
+    uint64_t room_turns;                    /* the last number given to these (room.h) */
     struct snp_tiers tiers;
-    unsigned n_tiers;             /* not yet let go by the loop, the above included */
-    struct snp_request *shutdown; /* owned; who asked for the end, or NULL */
+    unsigned n_tiers;             /* still held by the loop, the above included */
+    struct snp_request *shutdown; /* owned; the request to end, or NULL */
     uint64_t started_us;
     uint64_t busy_us; /* when there last was a client or a session */
     void (*settled)(struct snp_server *server, bool is_saved); /* settle.c's; or NULL */
     unsigned n_settling;                                       /* sessions still being saved */
-    uint64_t settle_us; /* monotonic: no automatic end is tried before */
+    uint64_t settle_us; /* monotonic: earliest time for an automatic end */
     bool is_ending;
-    bool end_awaits_room; /* sessions that a full disk keeps from being saved are waited for */
-    bool has_ended_tiers; /* sessions are saved, or the time for it is over */
+    bool end_awaits_room; /* waits for sessions that a full disk keeps from being saved */
+    bool has_ended_tiers; /* sessions are saved, or the time limit is over */
     unsigned n_end_saves; /* sessions still being saved for the end */
     uint64_t end_us;      /* monotonic: when it began */
 };

@@ -3,9 +3,8 @@
 #define SNP_DAEMON_SESSION_H
 
 /*
- * Sessions: what the daemon knows of each. A session is reference counted, because answers of the
- * tier may be on their way when it ends. Only types: what is done with them is in table.h
- * and life.h.
+ * Sessions: the daemon's record of each. A session is reference counted, because answers of the
+ * tier may arrive after its end. Only types: their functions are in table.h and life.h.
  */
 
 #include <stdbool.h>
@@ -29,163 +28,162 @@ struct snp_session;
 struct snp_turn;
 struct snp_wake;
 
-/* life.c says how one follows another. */
+/* life.c has the transitions. */
 enum snp_session_state {
-    SNP_SESSION_OPENING = 0, /* unnamed: its executor has been asked for */
+    SNP_SESSION_OPENING = 0, /* unnamed: its executor was requested */
     SNP_SESSION_IDLE,
     SNP_SESSION_RUNNING,     /* a cell, until its outcome is on disk */
     SNP_SESSION_SAVING,      /* a checkpoint is being made; cells wait */
-    SNP_SESSION_HIBERNATING, /* its executor is being closed, what is to stay has been saved */
+    SNP_SESSION_HIBERNATING, /* its state was saved; its executor is being closed */
     SNP_SESSION_ASLEEP,      /* no executor */
-    SNP_SESSION_WAKING,      /* the next executor has been asked for, or is being filled */
-    SNP_SESSION_REPLAYING,   /* the same, and a missing cell runs again */
+    SNP_SESSION_WAKING,      /* the next executor was requested, or is being filled */
+    SNP_SESSION_REPLAYING,   /* the same, and a missing cell is replayed */
     SNP_SESSION_ROLLING_BACK,
     SNP_SESSION_CLOSING, /* no longer found; the tier is clearing up */
     SNP_SESSION_N,
 };
 
-/* When a session is saved by itself. */
+/* When a session is saved automatically. */
 enum snp_checkpoint_when {
     SNP_CHECKPOINT_IDLE = 0, /* a while after the last cell */
     SNP_CHECKPOINT_CELL,     /* before each answer */
     SNP_CHECKPOINT_OFF,
-    SNP_CHECKPOINT_AFTER, /* from each answer on, beside what comes next */
+    SNP_CHECKPOINT_AFTER, /* after each answer, while the session continues */
 };
 
-/* Somebody who needs the session to have an executor. Embedded in its owner. */
+/* Waits until the session has an executor. Embedded in its owner. */
 struct snp_waiter {
     struct snp_waiter *next;
-    /* Called once. err: NULL = session->live.executor is there. */
+    /* Called once. err: NULL = session->live.executor is set. */
     void (*run)(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *err);
 };
 
-/* What of a session's policy another place changes: a tier, and what it is told. */
+/* The part of a session's policy that depends on its place: a tier and its settings. */
 struct snp_place {
     struct snp_found_tier *tier; /* tiers.c's */
-    bool is_auto;                /* nobody asked for this one */
-    char *instead_of;            /* why it is not in a stronger one; owned, NULL = it need not be */
+    bool is_auto;                /* chosen automatically */
+    char *instead_of;            /* why it is not in a stronger one; owned, or NULL */
     char *rootfs;                /* owned, or NULL */
-    bool has_network;            /* as the user has asked; few tiers give one */
+    bool has_network;            /* as the user asked; few tiers have one */
     bool allow_degraded;
-    json_t *manifest; /* owned: of the latest executor; NULL until it was open once */
+    json_t *manifest;                /* owned: of the latest executor; NULL before the first */
     const struct snp_limits *limits; /* borrowed, for a trial; NULL = the session's */
 };
 
-/* What it was opened with, and stays so. Written by cell/open.c and session/spec.c. */
+/* Set when the session was opened, then constant. Written by cell/open.c and session/spec.c. */
 struct snp_session_policy {
     struct snp_found_tier *tier; /* tiers.c's */
-    bool is_auto;                /* nobody asked for this one */
-    char *instead_of;            /* why it is not in a stronger one; owned, NULL = it need not be */
+    bool is_auto;                /* chosen automatically */
+    char *instead_of;            /* why it is not in a stronger one; owned, or NULL */
     char template_name[32];
     char *project; /* owned, or NULL */
     char *rootfs;  /* owned, or NULL */
     json_t *env;   /* owned, an object */
     struct snp_limits limits;
-    json_t *guarantees; /* owned: that its tier must give, as the latest cell says; or NULL */
-    bool has_network;   /* as the user has asked; few tiers give one */
+    json_t *guarantees; /* owned: required of its tier by the latest cell; or NULL */
+    bool has_network;   /* as the user asked; few tiers have one */
     bool allow_degraded;
     bool require_exact;
-    bool transaction;                 /* its tier makes copies to go back to */
-    char owner[SNP_PROCESS_MARK_MAX]; /* it ends with this process; "" = it lasts */
-    json_t *manifest; /* owned: of the latest executor; NULL until it was open once */
+    bool transaction;                 /* its tier makes copies for rollback */
+    char owner[SNP_PROCESS_MARK_MAX]; /* it ends with this process; "" = it stays */
+    json_t *manifest;                 /* owned: of the latest executor; NULL before the first */
 };
 
-/* What the journal has of it, and so outlives executors. Written by save/. */
+/* The journaled facts of a session, which outlive executors. Written by save/. */
 struct snp_session_durable {
-    bool is_recorded;          /* the journal has its row */
-    bool is_suspect;           /* the journal failed it: an intent is waited for */
-    struct snp_entry *debt;    /* cells that ran and are not in the journal; entry.c's; or NULL */
-    uint64_t state_format;     /* of its checkpoints, as recorded; 0 = this program's */
-    uint64_t checkpoint;       /* the latest usable one; 0 = none */
+    bool is_recorded;       /* the journal has its row */
+    bool is_suspect;        /* the journal failed it: cells wait for their intent */
+    struct snp_entry *debt; /* cells that are not in the journal; save/journal_entry.c's; or NULL */
+    uint64_t state_format;  /* of its checkpoints, as recorded; 0 = this program's */
+    uint64_t checkpoint;    /* the latest usable one; 0 = none */
     uint64_t checkpoint_cell;  /* it holds the state after this cell */
     uint64_t checkpoint_bytes; /* of its contents; 0 = not known */
-    json_t *checkpoint_lost;   /* owned: what variables could not hold; or NULL */
-    bool has_image;            /* it is known to hold that all the same */
-    uint64_t proven;           /* the checkpoint that was restored once; 0 = none */
-    json_t *unrestorable;      /* owned: what of that could not be; or NULL */
+    json_t *checkpoint_lost;   /* owned: values that variables could not hold; or NULL */
+    bool has_image;            /* its image is known to hold those */
+    uint64_t proven;           /* the checkpoint that a trial restored; 0 = none */
+    json_t *unrestorable;      /* owned: the exceptions in that trial; or NULL */
     uint64_t accepted_cell;    /* the loss of cells up to this one was accepted */
-    uint64_t accepted_from;    /* ... beside a checkpoint of after this one: not beside an older */
-    bool is_last_unknown;      /* how its last cell ended is not known */
-    bool has_puts;   /* files were put, or it was rolled back, and no checkpoint may have that */
-    json_t *missing; /* owned: what it lacks (missing.h); NULL = it is awake, or not known yet */
-    uint64_t disk_bytes; /* as the journal said last */
+    uint64_t accepted_from; /* ... beside a checkpoint after this cell, not beside an older one */
+    bool is_last_unknown;   /* the outcome of its last cell is unknown */
+    bool has_puts;   /* files were put, or it was rolled back, and perhaps no checkpoint has that */
+    json_t *missing; /* owned: the missing parts (missing.h); NULL = awake, or not known yet */
+    uint64_t disk_bytes; /* as last read from the journal */
 };
 
 /*
- * What no checkpoint has yet, and when one is made. Written by save/; end_changes and end_tries by
- * front/end.c.
+ * State that is in no checkpoint, and when to save it. Written by save/; end_changes and end_tries
+ * by front/end.c.
  */
 struct snp_session_unsaved {
     enum snp_checkpoint_when when;
-    bool is_dirty;           /* it holds what no checkpoint holds */
-    bool is_unsynced;        /* durability `process` of its latest cell; applies to files, too */
-    bool is_short;           /* there was no memory for a copy that is saved beside a cell */
-    uint64_t dirty_us;       /* monotonic: since when it is dirty */
-    uint64_t due_us;         /* monotonic: when to save it; 0 = not planned */
-    uint64_t unsavable_us;   /* it does not hibernate by itself before: something cannot be saved */
-    uint64_t changes;        /* how often something changed in it */
+    bool is_dirty;           /* it has state that is in no checkpoint */
+    bool is_unsynced;        /* its latest cell had durability `process`; applies to files, too */
+    bool is_short;           /* no memory was left for a copy to save during a cell */
+    uint64_t dirty_us;       /* monotonic: dirty since */
+    uint64_t due_us;         /* monotonic: when to save it; 0 = not scheduled */
+    uint64_t unsavable_us;   /* no automatic hibernation before: something cannot be saved */
+    uint64_t changes;        /* number of changes so far */
     uint64_t begun_changes;  /* of these: before its running cell */
-    uint64_t saved_changes;  /* of these: the latest checkpoint has them */
-    uint64_t end_changes;    /* of these: when it was saved for the end of the daemon */
-    unsigned end_tries;      /* to save it as it was then */
-    uint64_t end_retry_us;   /* monotonic: not before; of one that waits for room on the disk */
+    uint64_t saved_changes;  /* of these: in the latest checkpoint */
+    uint64_t end_changes;    /* of these: when it was saved for the daemon's end */
+    unsigned end_tries;      /* attempts to save that state */
+    uint64_t end_retry_us;   /* monotonic: earliest retry while it waits for disk space */
     struct snp_err failed;   /* why the latest save failed; unsaved.c sets it */
     uint64_t retry_ms;       /* the latest delay before a retry */
     bool is_tiers;           /* that save failed in the tier, not in the journal */
-    unsigned n_putting;      /* files on their way into it: nothing is taken of it meanwhile */
-    bool has_begun_putting;  /* a file was on its way in when its running cell began */
-    struct snp_save *save;   /* owned by checkpoint.c; NULL = none is being made */
-    struct snp_proof *proof; /* owned by prove.c; NULL = it is not being proven */
-    struct snp_hibernation *hibernation; /* owned by hibernate.c; NULL = none is under way */
-    unsigned n_departing; /* requests to hibernate or move it that have their turn: what else
-                             needs the session waits for their end */
+    unsigned n_putting;      /* pending file transfers into it: no state is saved then */
+    bool has_begun_putting;  /* a file transfer was pending when its running cell began */
+    struct snp_save *save;   /* owned by checkpoint.c; NULL = no save is pending */
+    struct snp_proof *proof; /* owned by prove.c; NULL = no trial is pending */
+    struct snp_hibernation *hibernation; /* owned by hibernate.c; NULL = none is pending */
+    unsigned n_departing; /* hibernations and moves that have their turn; other requests wait */
 };
 
 /*
- * Its executor, and who runs or waits: executor.c's, exec.c's, turn.c's, wake.c's and cell.c's. The
- * copies and what they take are save/memory.c's.
+ * Its executor, its running cell and its queues: owned by executor.c, exec.c, turn.c, wake.c and
+ * cell.c. save/memory.c owns the copies and their sizes.
  */
 struct snp_session_live {
-    struct snp_executor *executor;             /* one reference; NULL = there is none */
+    struct snp_executor *executor;             /* one reference; NULL = none */
     struct snp_wake *wake;                     /* owned by wake.c; NULL = it is not waking */
     struct snp_exec *running;                  /* borrowed; or NULL */
     struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */
     unsigned n_waiting;
-    struct snp_waiter *waiters;     /* who needs an executor, in order; borrowed */
-    struct snp_turn *turns;         /* who needs it for himself, in order; borrowed */
-    struct snp_memory_copy *copies; /* snapshots in memory, the newest first; owned */
-    uint64_t memory_bytes;          /* what its last cell used at most */
-    uint64_t measured_bytes; /* what it takes as last measured; 0 = not since its last cell */
-    uint64_t copies_bytes;   /* of that its snapshots in memory have for themselves */
-    uint64_t wants_room;     /* its number among those that wait for room; 0 = it does not */
+    struct snp_waiter *waiters;     /* need an executor, in order; borrowed */
+    struct snp_turn *turns;         /* need exclusive use, in order; borrowed */
+    struct snp_memory_copy *copies; /* snapshots in memory, newest first; owned */
+    uint64_t memory_bytes;          /* maximum of its last cell */
+    uint64_t measured_bytes;        /* its memory as last measured; 0 = not since its last cell */
+    uint64_t copies_bytes;          /* of that, held exclusively by its snapshots in memory */
+    uint64_t wants_room;            /* its number among those waiting for room; 0 = not waiting */
     bool is_measuring;
-    bool is_leaving;   /* it is on its way to hibernate */
-    bool is_told_lost; /* its last result said that the interpreter was lost */
+    bool is_leaving;   /* it is about to hibernate */
+    bool is_told_lost; /* its last result reported that the interpreter was lost */
     struct {
-        char session[SNP_SESSION_ID_LEN + 1]; /* that it is a fork of, while it wakes; "" = none */
+        char session[SNP_SESSION_ID_LEN + 1]; /* the origin of the fork while it wakes; "" = none */
         uint64_t epoch;
-        uint64_t cell; /* after which it forked off */
-        bool is_image; /* it went on exactly as that was */
-        char why[200]; /* else: why not; "" = nobody tried */
+        uint64_t cell; /* the origin's cell at the fork */
+        bool is_image; /* the exact state was cloned */
+        char why[200]; /* else: why not; "" = not tried */
     } fork_of;
     json_t *restored; /* owned: for the next result; or NULL */
-    char loss[200];   /* why its last executor ended by itself */
+    char loss[200];   /* why its last executor ended unexpectedly */
 };
 
 struct snp_session {
     struct snp_server *server;   /* borrowed */
-    uint32_t slot;               /* in the table; while it is there */
+    uint32_t slot;               /* in the table, while it is there */
     struct snp_session *same_id; /* next of the table's chains; borrowed */
     struct snp_session *same_name;
     unsigned refs; /* the table's, one per cell, one per executor that is not gone */
     enum snp_session_state state;
     char id[SNP_SESSION_ID_LEN + 1];
     char name[SNP_SESSION_NAME_MAX + 1]; /* "" = unnamed: ends with its call */
-    uint64_t epoch;                      /* of the executor, or of the one before; from 1 */
+    uint64_t epoch;                      /* of the executor, or of the previous one; from 1 */
     uint64_t cells;                      /* started so far */
     uint64_t created_wall_us;            /* since 1970 */
-    uint64_t used_us;                    /* monotonic: last began or ended to be used */
-    uint64_t used_wall_us;               /* since 1970: its last cell began */
+    uint64_t used_us;                    /* monotonic: last beginning or end of a use */
+    uint64_t used_wall_us;               /* since 1970: when its last cell began */
     pid_t client;                        /* client of its last cell; 0 = none yet */
     struct snp_session_policy policy;
     struct snp_session_durable durable;
@@ -193,11 +191,11 @@ struct snp_session {
     struct snp_session_live live;
 };
 
-/* What finding, adding and removing cost does not depend on how many there are. */
+/* Finding, adding and removing take constant time. */
 struct snp_sessions {
     struct snp_session *slots[SNP_CAP_SESSIONS]; /* NULL = free; holds one reference each */
     uint32_t free_slots[SNP_CAP_SESSIONS];       /* below n_slots; n_free of them */
-    uint32_t n_slots;                            /* slots ever used: what is beyond is free */
+    uint32_t n_slots;                            /* slots ever used: those beyond are free */
     uint32_t n_free;
     struct snp_session *by_id[SNP_CAP_SESSIONS]; /* chains by hash */
     struct snp_session *by_name[SNP_CAP_SESSIONS];

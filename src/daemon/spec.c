@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading `exec`. A client is the same user as the daemon, but what it sends goes on to
- * a tier, so every text and number is held to its form and size here.
+ * Parse `exec`. A client has the daemon's user id, but its data goes to a tier, so every text and
+ * number is checked for form and size here.
  */
 #include "daemon/spec.h"
 
@@ -17,15 +17,15 @@
 #include "wire/record.h"
 #include "wire/result.h"
 
-/* Whether there is such a template is the tier's to say. */
+/* The tier decides whether the template exists. */
 static int template_check(const char *name, struct snp_err *err)
 {
     return name == NULL ? 0 : snp_template_name_check(name, err);
 }
 
 /*
- * The tier asked for, else that of the defaults, else auto. Whether there is one is seen when it
- * is opened.
+ * The requested tier, else that of the defaults, else auto. Its existence is checked when it is
+ * opened.
  */
 static int tier_read(struct snp_exec_spec *spec, struct snp_err *err)
 {
@@ -73,7 +73,7 @@ static int argv_check(const struct snp_exec_spec *spec, struct snp_err *err)
     return 0;
 }
 
-/* What is to be kept of it, and how well: words that the form allows, or none. */
+/* Read checkpointing and durability: words that the form allows, or none. */
 static void keeping_read(struct snp_exec_spec *spec)
 {
     int durability = snp_word_find(snp_exec_durabilities, spec->asked.durability);
@@ -141,7 +141,7 @@ static int limits_read(struct snp_exec_spec *spec, struct snp_err *err)
         }
         copy = json_copy(defaults);
         SNP_TRY_MEMORY(copy, err);
-        (void)json_object_del(copy, "template"); /* they need not be there */
+        (void)json_object_del(copy, "template"); /* optional */
         (void)json_object_del(copy, "tier");
         (void)json_object_del(copy, "rootfs");
         (void)json_object_del(copy, "project");
@@ -162,7 +162,7 @@ static int limits_read(struct snp_exec_spec *spec, struct snp_err *err)
     if (spec->asked.limits != NULL) {
         r = snp_limits_from_json(spec->asked.limits, &spec->limits, err);
         if (r < 0) {
-            return snp_err_wrap(err, "exec"); /* it says "limits" itself */
+            return snp_err_wrap(err, "exec"); /* it names "limits" already */
         }
     }
     return 0;
@@ -218,8 +218,8 @@ void snp_exec_spec_done(struct snp_exec_spec *spec)
 }
 
 /*
- * What a session keeps from the call that opened it, besides limits and variables: members of a
- * request and of `defaults`.
+ * Settings that a session keeps from the call that opened it, besides limits and variables: members
+ * of a request and of `defaults`.
  */
 enum setting {
     SETTING_TIER = 0,
@@ -234,7 +234,7 @@ enum setting {
 static const struct {
     const char *member;
     const char *name; /* in messages and results */
-    const char *none; /* its value where it has none */
+    const char *none; /* its text if it is not set */
 } settings[SETTING_N] = {
     [SETTING_TIER] = {"tier", "tier", ""},
     [SETTING_TEMPLATE] = {"template", "template", ""},
@@ -266,7 +266,7 @@ static const char *container_part(enum setting setting,
     return n == 0 ? NULL : out; /* none: the tier's default */
 }
 
-/* That of a session; NULL: none. */
+/* A session's setting; NULL: none. */
 static const char *setting_of(enum setting setting,
                               const struct snp_session_policy *policy,
                               char out[SNP_CAP_PATH + 1])
@@ -283,7 +283,7 @@ static const char *setting_of(enum setting setting,
     return kept[setting];
 }
 
-/* That of a request, or of its defaults; NULL: they do not say. */
+/* The setting in a request or its defaults; NULL: not given. */
 static const char *setting_in(enum setting setting,
                               const json_t *object,
                               char out[SNP_CAP_PATH + 1])
@@ -300,7 +300,7 @@ static const char *setting_in(enum setting setting,
     return setting == SETTING_TIER && snp_streq(text, SNP_TIER_AUTO) ? NULL : text;
 }
 
-/* Is that member of the defaults the user's word, and not a built-in default? */
+/* That member of the defaults is the user's configuration, not a built-in default. */
 static bool is_configured(const struct snp_exec_spec *spec, const char *name)
 {
     const json_t *names = json_object_get(spec->asked.defaults, "configured");
@@ -316,7 +316,7 @@ static bool is_configured(const struct snp_exec_spec *spec, const char *name)
     return false;
 }
 
-/* For the result: the session keeps what it has. */
+/* Report in the result that the session keeps its setting. */
 static int differs(struct snp_exec_spec *spec,
                    const char *name,
                    const char *has,
@@ -361,8 +361,8 @@ static int setting_fits(struct snp_exec_spec *spec,
                         setting == SETTING_TIER ? "move it, " : "");
     }
     /*
-     * A container's settings are not for another tier. Before the first cell the template
-     * is unknown.
+     * Container settings do not apply to another tier. Before the first cell the template is
+     * unknown.
      */
     return asked != NULL || usual == NULL || strcmp(usual, has) == 0 || has[0] == '\0' ||
                    (setting >= SETTING_ROOTFS && strcmp(spec->tier, policy->tier->name) != 0) ||
@@ -371,7 +371,7 @@ static int setting_fits(struct snp_exec_spec *spec,
                : differs(spec, name, has, usual, err);
 }
 
-/* Values may be secrets, so none is shown. */
+/* Values may be secrets, so they are not shown. */
 static int variables_fit(const struct snp_exec_spec *spec,
                          const struct snp_session_policy *policy,
                          struct snp_err *err)
@@ -391,7 +391,7 @@ static int variables_fit(const struct snp_exec_spec *spec,
     return 0;
 }
 
-/* asked: the explicit value, else that of the session. The wall clock is each cell's own. */
+/* asked: the explicit value, else the session's. The wall clock belongs to each cell. */
 static int limit_fits(struct snp_exec_spec *spec,
                       const struct snp_session_policy *policy,
                       enum snp_limit limit,
@@ -399,7 +399,7 @@ static int limit_fits(struct snp_exec_spec *spec,
                       struct snp_err *err)
 {
     const char *key = snp_limit_info(limit)->key;
-    uint64_t usual = spec->limits.value[limit]; /* the explicit one, if there is one */
+    uint64_t usual = spec->limits.value[limit]; /* the explicit one, if given */
     char has[32];
     char wants[32];
 

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_SPEC_H
 #define SNP_DAEMON_SPEC_H
 
-/* What an `exec` request asks for, checked. A pure reading: nothing is looked up. */
+/* An `exec` request, checked. Only parsed: nothing is looked up. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,35 +14,37 @@
 #include "store/store.h"
 #include "wire/exec.h"
 
-/* What is to become of cells whose effects the session lost. */
+/* What to do about cells whose effects the session lost. */
 enum snp_recover {
-    SNP_RECOVER_ASK = 0,    /* nothing: the call fails and names the two ways */
-    SNP_RECOVER_REPLAY,     /* they are run again first */
-    SNP_RECOVER_CHECKPOINT, /* the session goes on without them */
-    SNP_RECOVER_SKIP,       /* as replay, without those that failed in a replay before */
+    SNP_RECOVER_ASK = 0,    /* fail, and name the two ways */
+    SNP_RECOVER_REPLAY,     /* replay them first */
+    SNP_RECOVER_CHECKPOINT, /* continue without them */
+    SNP_RECOVER_SKIP,       /* as replay, without those that failed in an earlier replay */
 };
 
 struct snp_exec_spec {
-    json_t *head;                  /* owned: what all texts below are borrowed from */
-    struct snp_exec_request asked; /* as it came */
-    const char *tier;              /* name, for a new one: asked for, else the default */
-    const char *default_template;  /* for a new one, or NULL */
-    const char *default_rootfs;    /* likewise */
-    const char *default_project;   /* likewise */
-    bool has_network;              /* a new one has */
-    const json_t *guarantees;      /* that its tier must give, or NULL */
+    json_t *head;                  /* owned: all texts below borrow from it */
+    struct snp_exec_request asked; /* as received */
+    const char *tier;              /* name, for a new session: requested, else the default */
+    const char *default_template;  /* for a new session, or NULL */
+    const char *default_rootfs;    /* for a new session, or NULL */
+    const char *default_project;   /* for a new session, or NULL */
+    bool has_network;              /* for a new session */
+    const json_t *guarantees;      /* required of its tier, or NULL */
     struct snp_limits limits;      /* for a new session: defaults, then the explicit ones */
     enum snp_durability durability;
-    bool has_checkpoint; /* asked for */
+    bool has_checkpoint; /* requested */
     enum snp_checkpoint_when checkpoint;
     enum snp_recover recover;
-    /* owned: for the result, what the session has otherwise than configured; or NULL */
+    /*
+     * Owned: for the result, the session's settings that differ from the configured ones; or NULL.
+     */
     json_t *not_applied;
 };
 
 /*
- * Read head (it must have passed snp_exec_request_form; a reference is taken) of a request
- * with raw_len raw bytes. SNP_E_INVALID names the member. On failure *spec is untouched.
+ * Parse head (it must have passed snp_exec_request_form; a reference is taken) of a request with
+ * raw_len raw bytes. SNP_E_INVALID names the member. On failure *spec is untouched.
  */
 int snp_exec_spec_read(json_t *head,
                        size_t raw_len,
@@ -51,7 +53,7 @@ int snp_exec_spec_read(json_t *head,
 void snp_exec_spec_done(struct snp_exec_spec *spec);
 
 /*
- * May the cell run in a session with this policy? SNP_E_INVALID: what was asked for explicitly
+ * Check that the cell may run in a session with this policy. SNP_E_INVALID: an explicit setting
  * differs, or a guarantee is not given. Configured values that differ are listed in not_applied.
  * *ret_wall_ms: its wall clock: the explicit one, else the session's.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One tier process and the calls it has open.
+ * One tier process and its open calls.
  *
- * Invariants: found->running is the one that takes calls, cleared the moment its
- * stream ends, before any call hears of it. The memory stays until the loop has let go
- * of the stream, the timer and the process. A call's id is its slot and a generation, so
- * a late answer to a forgotten call cannot be taken for another's.
+ * Invariants: found->running is the tier that takes calls, cleared as soon as its stream ends,
+ * before any call is notified. The memory stays until the loop has released the stream, the timer
+ * and the process. A call's id is its slot and a generation, so a late answer to a forgotten call
+ * cannot be taken for another's.
  */
 #include "daemon/tier.h"
 
@@ -31,7 +31,7 @@
 
 enum {
     SLOT_BITS = 12,
-    TIER_FD = 3, /* the stream, as the tier finds it */
+    TIER_FD = 3, /* the stream's number in the tier */
     CHECK_MS = 1000,
     REASON_MAX = 128,
 };
@@ -56,15 +56,15 @@ struct snp_tier {
     uv_process_t process;
     uv_timer_t timer; /* of overdue calls; after the end, of the process's exit */
     unsigned n_parts; /* stream, timer, process: still held by the loop */
-    int inside_fd;    /* owned; its end of the stream until the process has been started, then -1 */
-    bool has_handle;  /* the process handle is the loop's */
-    bool has_exited;  /* there is no process: it ended, or has not been started */
-    bool is_over;     /* the stream is closed, all calls were ended */
+    int inside_fd; /* owned; the tier's end of the stream until the process was started, then -1 */
+    bool has_handle; /* the loop has the process handle */
+    bool has_exited; /* no process: it has ended, or was not started */
+    bool is_over;    /* the stream is closed, all calls were ended */
     int64_t exit_status;
     uint32_t generation;
     uint32_t n_calls;
     uint32_t n_slots;    /* slots ever used */
-    uint32_t first_free; /* of a chain through next_free; SNP_CAP_TIER_CALLS ends it */
+    uint32_t first_free; /* of a chain through next_free, which SNP_CAP_TIER_CALLS ends */
     struct tier_call calls[SNP_CAP_TIER_CALLS];
 };
 
@@ -92,7 +92,7 @@ static void handle_released(uv_handle_t *handle)
     part_gone(handle->data);
 }
 
-/* Both the stream and the process are over: let the loop forget the rest. */
+/* The stream and the process have ended: let the loop release the rest. */
 static void tier_finish(struct snp_tier *tier)
 {
     if (!tier->is_over || !tier->has_exited || uv_is_closing((uv_handle_t *)&tier->timer)) {
@@ -117,7 +117,7 @@ static void process_exited(uv_process_t *process, int64_t exit_status, int term_
     if (!tier->is_over) {
         struct snp_err why;
 
-        /* A descendant may still hold the stream; it is of no use any more. */
+        /* A descendant may still hold the stream, which is useless now. */
         (void)snp_fail(&why, SNP_E_PEER, "the process ended (%s %d)",
                        term_signal != 0 ? "signal" : "status",
                        term_signal != 0 ? term_signal : (int)exit_status);
@@ -174,7 +174,7 @@ static void call_free(struct snp_tier *tier, struct tier_call *call)
     tier->n_calls--;
 }
 
-/* End a call: its slot is free before the callee runs, which may ask again. */
+/* End a call: its slot is free before the callee runs, which may start another call. */
 static int call_done(struct snp_tier *tier,
                      struct tier_call *call,
                      const struct snp_tier_answer *answer,
@@ -329,7 +329,7 @@ static const struct snp_conn_ops conn_ops = {conn_frame, conn_closed, conn_relea
 static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
 {
     struct snp_server *server = tier->server;
-    /* Each has a state folder of its own, for each clears what it finds there. */
+    /* Each tier has a separate state folder, because each clears what it finds there. */
     snp_autofree char *state =
         strcmp(tier->found->name, SNP_TIER_FIRST) == 0
             ? strdup(server->options.state_dir)
@@ -356,7 +356,7 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
     SNP_TRY_MEMORY(state != NULL && outputs != NULL, err);
     SNP_TRY(strcmp(tier->found->name, SNP_TIER_FIRST) == 0 ? 0 : snp_private_dir(state, err));
     r = uv_spawn(&server->loop, &tier->process, &options);
-    /* It leaves a handle that must be closed even when it fails. */
+    /* libuv leaves a handle that must be closed even on failure. */
     tier->has_handle = true;
     tier->n_parts++;
     snp_closep(&tier->inside_fd);
@@ -372,8 +372,8 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
 }
 
 /*
- * The tier that waited for the last process of its kind to be reaped. Not before: what the old
- * one ran must be gone, and both have the same state folder.
+ * Start the tier that waited for the last process of its kind to be reaped. Not before: the old
+ * one's sandboxes must be gone, and both use the same state folder.
  */
 static void successor_start(struct snp_found_tier *found)
 {
@@ -436,7 +436,7 @@ static int tier_start(struct snp_server *server,
     return 0;
 }
 
-/* What a tier of the user's says of itself. It hears of nothing else before. */
+/* The description that a user's tier gives. It gets no other call before. */
 static int about_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct snp_found_tier *found = ctx;
@@ -495,7 +495,7 @@ void snp_tier_warm(struct snp_server *server)
     (void)!snp_tiers_find(&server->tiers, SNP_TIER_AUTO, &found, &ignored);
 }
 
-/* With the tier that can, if one is installed. */
+/* Name an installed tier that supports the method. */
 static int unsupported(const struct snp_tier *tier, const char *method, struct snp_err *err)
 {
     const struct snp_found_tier *other = snp_tiers_weaker(&tier->server->tiers, NULL, method);
@@ -539,7 +539,7 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
         call_free(tier, call);
         return snp_fail(err, SNP_E_LIMIT, "the request is larger than a frame");
     }
-    /* A stream that is broken already takes nothing. */
+    /* A broken stream takes no frames. */
     call->end = snp_conn_end_of(&tier->conn) > begin ? snp_conn_end_of(&tier->conn) : UINT64_MAX;
     call->answer = asked->answer;
     call->done = asked->done;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of tiers. It only grows: who is in it stays, so sessions can point at it, also when
- * its program is gone. The folders are looked at when a name is not known yet, and those of the
- * user's before each start.
+ * The table of tiers. It only grows: entries stay, even without their program, so sessions can
+ * point at them. The folders are read when a name is unknown, and the user's folder also before
+ * each start.
  */
 #include "daemon/tiers.h"
 
@@ -61,7 +61,7 @@ static int take_in(struct snp_tiers *tiers, const struct snp_tier_file *file, st
     return 0;
 }
 
-/* The folders as they are now; name: the one that is wanted. */
+/* Read the folders; name: the tier that is needed. */
 static int look(struct snp_tiers *tiers, const char *name, struct snp_err *err)
 {
     snp_autotierfiles struct snp_tier_files files = {0};
@@ -76,7 +76,7 @@ static int look(struct snp_tiers *tiers, const char *name, struct snp_err *err)
     return r < 0 ? r : take_in(tiers, file, err);
 }
 
-/* Installed programs do not come and go beside a running daemon: they are looked at once. */
+/* Installed programs do not change while a daemon runs: they are read once. */
 static int look_at_installed(struct snp_tiers *tiers, struct snp_err *err)
 {
     snp_autotierfiles struct snp_tier_files files = {0};

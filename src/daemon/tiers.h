@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_TIERS_H
 #define SNP_DAEMON_TIERS_H
 
-/* The tiers that were found: what each is, and which of them `auto` takes. */
+/* The tiers that were found: their properties, and the choice of `auto`. */
 
 #include <stdbool.h>
 
@@ -12,92 +12,89 @@
 
 struct snp_tier;
 
-/* The state folder itself is this one's, as before there were others; they have folders in it. */
+/* This tier uses the state folder itself, as before others existed; those have folders in it. */
 #define SNP_TIER_FIRST "native"
 
-/* Owned by the table, and there until that ends: sessions point at it. */
+/* Owned by the table for its lifetime: sessions point at it. */
 struct snp_found_tier {
     struct snp_found_tier *next;
     char name[SNP_TIER_NAME_MAX + 1];
-    char *path;               /* owned; NULL = there is none (any more), or not to be run */
-    bool is_claimed;          /* of the user's folder: what it says of itself is a claim */
-    int rank;                 /* its strength, of installed ones; else 0 */
+    char *path;               /* owned; NULL = none (any more), or it must not be run */
+    bool is_claimed;          /* from the user's folder: its description is a claim */
+    int rank;                 /* the strength of an installed tier; else 0 */
     json_t *about;            /* owned: guarantees, verbs; NULL = not known */
-    struct snp_tier *running; /* that takes calls; NULL = none. Frees itself */
+    struct snp_tier *running; /* the process that takes calls; NULL = none. Frees itself */
     unsigned n_processes;     /* not yet reaped */
 };
 
 struct snp_tiers {
-    struct snp_found_tier *first; /* owned: all that are known */
-    bool has_looked;              /* for installed ones */
+    struct snp_found_tier *first; /* owned: all known tiers */
+    bool has_looked;              /* for installed tiers */
 };
 
 /*
- * The tier of that name, or the strongest installed one for "auto". SNP_E_UNSUPPORTED lists
- * those that there are. *ret is borrowed.
+ * Find the tier of that name, or the strongest installed one for "auto". SNP_E_UNSUPPORTED lists
+ * the existing ones. *ret is borrowed.
  */
 int snp_tiers_find(struct snp_tiers *tiers,
                    const char *name,
                    struct snp_found_tier **ret,
                    struct snp_err *err) SNP_NODISCARD;
 
-/* The same for a new session: `auto` takes a weak one only if that is allowed. */
+/* The same for a new session: `auto` takes a weak tier only if allowed. */
 int snp_tiers_choose(struct snp_tiers *tiers,
                      const char *name,
                      bool allow_degraded,
                      struct snp_found_tier **ret,
                      struct snp_err *err) SNP_NODISCARD;
 
-/*
- * The one whose output a handle names: "TIER/SESSION/CELL"; that of SNP_TIER_FIRST has no
- * first part.
- */
+/* The tier whose output a handle names: "TIER/SESSION/CELL"; SNP_TIER_FIRST has no first part. */
 int snp_tiers_of_handle(struct snp_tiers *tiers,
                         const char *handle,
                         struct snp_found_tier **ret,
                         struct snp_err *err) SNP_NODISCARD;
 
-/* The same for a name of the journal's, which may be gone: to run it fails then. */
+/* The same for a name from the journal, whose tier may be gone: then running it fails. */
 int snp_tiers_recorded(struct snp_tiers *tiers,
                        const char *name,
                        struct snp_found_tier **ret,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* SNP_TIER_FIRST, not asked yet what it is; NULL = not installed. */
+/* SNP_TIER_FIRST, its description not yet requested; NULL = not installed. */
 struct snp_found_tier *snp_tiers_first(struct snp_tiers *tiers);
 
-/* Look again whether it may be run. SNP_E_UNSUPPORTED, SNP_E_DENIED: why not. */
+/* Check again that it may be run. SNP_E_UNSUPPORTED, SNP_E_DENIED: why not. */
 int snp_tiers_check(struct snp_tiers *tiers,
                     struct snp_found_tier *tier,
                     struct snp_err *err) SNP_NODISCARD;
 
-/*
- * The strongest installed one that is weaker and can do that (a verb; NULL = anything);
- * NULL = none.
- */
+/* The strongest installed tier that is weaker and supports the verb (NULL = any); NULL = none. */
 struct snp_found_tier *snp_tiers_weaker(const struct snp_tiers *tiers,
                                         const struct snp_found_tier *than,
                                         const char *verb);
 
-/* Only where weaker controls are allowed does `auto` take it. */
+/* `auto` takes it only if weaker controls are allowed. */
 bool snp_tier_is_weak(const struct snp_found_tier *tier);
 
-/* Does it give all of them (names, NULL = none) with that root? SNP_E_UNSUPPORTED: who does. */
+/*
+ * Check that it gives all guarantees (names, NULL = none) with that root. SNP_E_UNSUPPORTED names
+ * the tiers that do.
+ */
 int snp_tier_guarantees(const struct snp_found_tier *tier,
                         const char *rootfs,
                         const json_t *guarantees,
                         struct snp_err *err) SNP_NODISCARD;
 
-/* Whether it says that it can; who does not say may be asked. */
+/* It claims to support the verb; a tier that claims nothing may be asked. */
 bool snp_tier_can(const struct snp_found_tier *tier, const char *verb);
 
-/* Whether it says that it saves and loads images; who does not say is not asked. */
+/* It claims to save and load images; a tier that claims nothing is not asked. */
 bool snp_tier_has_images(const struct snp_found_tier *tier);
 
-/* Whether it says that a project is copied into the workspace: then its files are the session's. */
+/* It claims to copy a project into the workspace: then the files are the session's. */
 bool snp_tier_copies_projects(const struct snp_found_tier *tier);
 
-/* What the daemon itself knows of the tier, into a manifest that it made. 0 or SNP_E_NOMEM. */
+/* Add the daemon's facts about the tier to a manifest that it made. 0 or SNP_E_NOMEM. */
 int snp_tier_mark(const struct snp_found_tier *tier, json_t *manifest);
 
 void snp_tiers_done(struct snp_tiers *tiers);

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_WORK_H
 #define SNP_DAEMON_WORK_H
 
-/* A request on its way to the handler of its method. */
+/* A checked request for the handler of its method. */
 
 #include <stddef.h>
 
@@ -14,11 +14,11 @@ struct snp_request;
 struct snp_session;
 struct snp_tier;
 
-/* A request whose needs were met. Borrowed until the handler returns, but for the request. */
+/* A request whose preconditions hold. Borrowed until the handler returns, but for the request. */
 struct snp_work {
     struct snp_request *request; /* owned by the handler */
     const struct snp_method_form *method;
-    json_t *head; /* has been checked */
+    json_t *head; /* checked */
     const char *raw;
     size_t raw_len;
     struct snp_session *session;   /* with NEEDS_SESSION or NEEDS_LIVE */
@@ -26,7 +26,7 @@ struct snp_work {
     struct snp_tier *tier;         /* with NEEDS_TIER or NEEDS_LIVE */
 };
 
-/* Handlers in files of their own. */
+/* Handlers in separate files. */
 void snp_run_checkpoint(const struct snp_work *work);
 void snp_run_hibernate(const struct snp_work *work);
 void snp_run_move(const struct snp_work *work);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call: what was asked, and what came back. */
+/* A call: its request and its answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +137,7 @@ static void on_display(const struct snipara_call *call,
     call->cell.display(call->cell.ctx, parts, n);
 }
 
-/* A callback may free the call: it is not touched afterwards. */
+/* A callback may free the call: it is not used afterwards. */
 static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_len)
 {
     struct snipara_call *call = ctx;
@@ -159,8 +159,8 @@ static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_
 }
 
 /*
- * The daemon has refused the cell, because it is older than this library: ask without what it does
- * not know.
+ * The daemon has refused the cell because it is older than this library: retry without the unknown
+ * member.
  */
 static void older_ask(struct snipara_call *call)
 {
@@ -249,7 +249,7 @@ struct snipara_call *snipara_answer(
     struct snipara_call *call = run == NULL || run->box == NULL ? NULL : snp_call_new(run->box);
     char text[96];
 
-    if (len > SNP_CALL_BYTES_MAX) { /* refused, it would leave whoever called waiting */
+    if (len > SNP_CALL_BYTES_MAX) { /* the daemon would refuse it and leave the code waiting */
         len = (size_t)snprintf(text, sizeof(text), "the result has %zu bytes; at most %d MiB", len,
                                SNP_CALL_BYTES_MAX >> 20);
         data = text;
@@ -349,7 +349,7 @@ size_t snipara_count(const struct snipara_call *call, const char *path)
 
 const char *snipara_json(const struct snipara_call *call)
 {
-    struct snipara_call *own = (struct snipara_call *)(uintptr_t)call; /* it only caches */
+    struct snipara_call *own = (struct snipara_call *)(uintptr_t)call; /* only the cache changes */
 
     if (call == NULL || call->answer == NULL) {
         return NULL;

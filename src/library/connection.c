@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection. An epoll descriptor stands for the socket, so that what a program watches is the
- * same after the daemon was started again, and whether something waits to be sent is nobody
- * else's business.
+ * A connection. An epoll descriptor represents the socket: a program watches the same descriptor
+ * after a restart of the daemon, and need not watch for writing.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,7 +38,7 @@ void snp_library_take(void *ret, size_t ret_size, const void *given)
 
 void snp_library_error(const struct snp_err *err, struct snipara_error *ret)
 {
-    /* By their bits: enum snp_recover_way. */
+    /* Indexed by their bits: enum snp_recover_way. */
     static const char *const ways[] = {"",
                                        "replay",
                                        "skip",
@@ -74,7 +73,7 @@ static void watch(struct snipara *box)
     }
 }
 
-/* Has the daemon ended since the last call? */
+/* The daemon has ended since the last call. */
 static bool is_hung_up(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
@@ -108,7 +107,7 @@ int snp_library_connect(struct snipara *box, struct snp_err *err)
             err, SNP_E_INVALID,
             "this connection belongs to the process that made it; connect again after a fork");
     }
-    /* In a callback the frame that brought it is in the connection's buffer. */
+    /* In a callback its frame is still in the connection's buffer. */
     if (!snp_library_root(box)->is_handling && box->calls.n_open == 0 && box->calls.fd >= 0 &&
         is_hung_up(box->calls.fd)) {
         snp_calls_done(&box->calls);
@@ -127,8 +126,8 @@ int snp_library_connect(struct snipara *box, struct snp_err *err)
 }
 
 /*
- * The programs lie beside this library, wherever that was installed. In a program that holds the
- * archive they lie beside it.
+ * The programs are in the folder of this library, wherever that is installed; with the static
+ * library, in the folder of the program.
  */
 static void find_programs(void)
 {
@@ -241,15 +240,15 @@ void snp_library_push(struct snipara *box)
 {
     struct snp_err err;
 
-    if (box->calls.fd >= 0) { /* a broken socket is found by the next step */
+    if (box->calls.fd >= 0) { /* the next step detects a broken socket */
         (void)!snp_calls_send(&box->calls, &err);
         watch(box);
     }
 }
 
 /*
- * The connection has ended. What the daemon did not read is sent to the next one, which is started
- * if need be.
+ * The connection has ended. Requests that the daemon did not read are sent to the next one, which
+ * is started if needed.
  */
 static void connection_end(struct snipara *box, struct snp_err *err)
 {
@@ -260,7 +259,7 @@ static void connection_end(struct snipara *box, struct snp_err *err)
         snp_calls_drop(&box->calls, err);
     } else if (snp_calls_again(&box->calls, err)) {
         r = snp_library_connect(box, &again);
-        if (r < 0) { /* without a next one: what happened to this one */
+        if (r < 0) { /* no next daemon: report the first error */
             snp_calls_drop(&box->calls, r == SNP_E_NOT_FOUND ? err : &again);
         }
         snp_library_push(box);
@@ -288,7 +287,7 @@ static void step(struct snipara *box)
     watch(box);
 }
 
-/* The process of a run is gone: its calls, which have ended, are the root's. */
+/* The process of a run is gone: its calls, which have ended, become the root's. */
 static void run_end(struct snipara *run)
 {
     while (run->first != NULL) {
@@ -306,7 +305,7 @@ size_t snipara_step(struct snipara *box)
     }
     box->is_handling = true;
     step(box);
-    for (struct snipara **at = &box->runs; *at != NULL;) { /* callbacks may add some at the end */
+    for (struct snipara **at = &box->runs; *at != NULL;) { /* callbacks may append runs */
         struct snipara *run = *at;
 
         step(run);
@@ -329,10 +328,10 @@ size_t snipara_step(struct snipara *box)
     return n_open;
 }
 
-/* Wait for the sockets: true = something happened. until_us: 0 = for ever. */
+/* Wait for the sockets: true = an event. until_us: 0 = no limit. */
 static bool wait_for_socket(struct snipara *box, uint64_t until_us)
 {
-    const bool is_one = box->runs == NULL; /* then without the detour */
+    const bool is_one = box->runs == NULL; /* then without epoll */
     struct pollfd p = {.fd = is_one ? box->calls.fd : box->epoll_fd,
                        .events =
                            (short)(POLLIN | (is_one && box->calls.out.len > 0 ? POLLOUT : 0))};

@@ -2,7 +2,7 @@
 #ifndef SNP_LIBRARY_LIBRARY_H
 #define SNP_LIBRARY_LIBRARY_H
 
-/* What a connection and a call of the library are made of. */
+/* Connections and calls of the library. */
 
 #include <sys/types.h>
 
@@ -10,7 +10,7 @@
 #include "client/calls.h"
 #include "snipara/sandbox.h"
 
-/* What a callback may free while it is waited for; then it is NULL here. */
+/* Objects of a wait that a callback may free; then they are NULL. */
 struct snp_library_wait {
     struct snipara *box;
     const struct snipara_call *call;
@@ -18,23 +18,23 @@ struct snp_library_wait {
 
 struct snipara {
     struct snp_calls calls;
-    int epoll_fd;    /* owned; watches the socket, whichever it is */
-    uint32_t events; /* that it watches for */
-    char *socket;    /* owned; NULL = that of the user's daemon */
+    int epoll_fd;    /* owned; watches the current socket */
+    uint32_t events; /* watched now */
+    char *socket;    /* owned; NULL = the socket of the user's daemon */
     bool no_start;
-    bool is_handling;              /* callbacks run */
-    bool is_closed;                /* by one of them: it is freed when they have returned */
-    struct snp_library_wait *wait; /* of snipara_wait(), on its stack; NULL = nobody waits */
-    pid_t pid;                     /* of who made it */
+    bool is_handling;              /* callbacks are running */
+    bool is_closed;                /* by a callback: freed when they have returned */
+    struct snp_library_wait *wait; /* of snipara_wait(), on its stack; NULL = none */
+    pid_t pid;                     /* of the process that made it */
     struct snipara_call *first;    /* not freed yet */
     /*
-     * The process of a run is such a connection, too: with the epoll descriptor of its root, which
-     * drives it, and freed when the process is gone.
+     * The process of a run is also such a connection: it has the epoll descriptor of its root,
+     * which drives it, and is freed when the process is gone.
      */
-    struct snipara *root; /* NULL = it is one itself */
-    struct snipara *runs; /* of a root: owned, in the order of their begin */
+    struct snipara *root; /* NULL = it is a root */
+    struct snipara *runs; /* of a root: owned, oldest first */
     struct snipara *next_run;
-    char run_id[40]; /* of its trajectory, once that has begun */
+    char run_id[40]; /* of its trajectory, once begun */
 };
 
 struct snipara_call {
@@ -44,49 +44,49 @@ struct snipara_call {
     uint32_t id; /* of the open request; 0 = none */
     bool is_done;
     json_t *answer; /* owned; NULL = none */
-    char *json;     /* owned, made when it is asked for */
+    char *json;     /* owned, made on demand */
     struct snp_buf data;
     struct snp_err err; /* code SNP_OK = none */
     struct snipara_error error;
     void (*done)(void *ctx, struct snipara_call *call);
     void *done_ctx;
-    /* Of a cell, or of a run; their strings are not looked at any more. */
+    /* Of a cell, or of a run; their strings are no longer used. */
     struct snipara_cell cell;
     struct snipara_prompt prompt;
     /*
-     * Of a cell that an older daemon refuses because of a member: the same without it. Owned;
-     * NULL = there is none.
+     * For a cell with a member that an older daemon refuses: the request without it. Owned; NULL =
+     * none.
      */
     json_t *older;
     struct snp_buf older_raw;
-    json_t *notes; /* owned; of a run whose caller does not take them; NULL = none */
+    json_t *notes; /* owned; of a run without a callback for notes; NULL = none */
     /* An event of a run. A callback in it may free the call. */
     void (*event)(struct snipara_call *call, const json_t *head, const char *raw, size_t raw_len);
-    /* Ask for the next part, after an answer; false = that was the last, or it has failed. */
+    /* Request the next part, after an answer; false = that was the last, or it has failed. */
     bool (*more)(struct snipara_call *call, json_t *answer, const char *raw, size_t raw_len);
     char *session; /* owned; of a transfer */
     char *path;    /* owned */
     size_t at;     /* bytes moved */
     size_t most;
     unsigned mode;
-    bool is_raw; /* the request is the caller's own */
+    bool is_raw; /* the caller wrote the request */
 };
 
 /* The public form of err, which stays borrowed. */
 void snp_library_error(const struct snp_err *err, struct snipara_error *ret);
 
-/* Copy the options that the caller's structure has; what it lacks is 0. */
+/* Copy the options in the caller's structure; missing ones are 0. */
 void snp_library_take(void *ret, size_t ret_size, const void *given);
 
-/* A call of box that asks for nothing yet; NULL = out of memory. */
+/* A call of box without a request; NULL = out of memory. */
 struct snipara_call *snp_call_new(struct snipara *box);
 
-/* Make it one of another connection. */
+/* Move it to another connection. */
 void snp_call_move(struct snipara_call *call, struct snipara *box);
 
 /*
- * Ask. head: consumed; NULL = out of memory. A failure is the call's. Returns call, which may
- * be NULL.
+ * Send its request. head: consumed; NULL = out of memory. A failure becomes the call's. Returns
+ * call, which may be NULL.
  */
 struct snipara_call *snp_call_ask(struct snipara_call *call,
                                   json_t *head,
@@ -96,10 +96,10 @@ struct snipara_call *snp_call_ask(struct snipara_call *call,
 /* End it with this failure. Returns call. */
 struct snipara_call *snp_call_fail(struct snipara_call *call, const struct snp_err *err);
 
-/* A connection without anybody at its other end; NULL = out of memory. */
+/* An unconnected connection; NULL = out of memory. */
 struct snipara *snp_library_box_new(void);
 
-/* The connection that a call of the process of a run is driven by. */
+/* The connection that drives a run's connection. */
 static inline struct snipara *snp_library_root(struct snipara *box)
 {
     return box->root == NULL ? box : box->root;
@@ -108,10 +108,10 @@ static inline struct snipara *snp_library_root(struct snipara *box)
 /* fd: consumed, also on failure. */
 int snp_library_watch(struct snipara *box, int fd, struct snp_err *err) SNP_NODISCARD;
 
-/* Connect if need be. */
+/* Connect if needed. */
 int snp_library_connect(struct snipara *box, struct snp_err *err) SNP_NODISCARD;
 
-/* Send what can be sent; a failure ends the calls. */
+/* Send as much as possible without blocking; a failure ends the calls. */
 void snp_library_push(struct snipara *box);
 
 #endif

@@ -17,7 +17,7 @@
 #include "wire/rpc.h"
 #include "wire/session.h"
 
-/* What comes back ---------------------------------------------------------------------------- */
+/* Answers -------------------------------------------------------------------------------------- */
 
 /* A part of a record or of the result. */
 static void on_part(struct snipara_call *call, const json_t *head, const char *raw, size_t n)
@@ -28,7 +28,7 @@ static void on_part(struct snipara_call *call, const json_t *head, const char *r
     snp_autobuf struct snp_buf whole = {0};
 
     if (snp_buf_add(&call->data, raw, n) < 0) {
-        return; /* out of memory: it is not JSON in the end */
+        return; /* out of memory: the JSON is then invalid */
     }
     if (is_last && record != NULL) {
         whole = call->data;
@@ -37,7 +37,7 @@ static void on_part(struct snipara_call *call, const json_t *head, const char *r
     }
 }
 
-/* A warning; who does not take it finds it in the answer. */
+/* A warning; without a callback it is added to the answer. */
 static void on_note(struct snipara_call *call, const char *raw, size_t raw_len)
 {
     if (call->prompt.noted != NULL) {
@@ -68,7 +68,7 @@ static void on_event(struct snipara_call *call, const json_t *head, const char *
     }
 }
 
-/* The end: the parts of the result are there. */
+/* The end: all parts of the result are there. */
 static bool on_end(struct snipara_call *call, json_t *answer, const char *raw, size_t raw_len)
 {
     struct snp_err err;
@@ -88,9 +88,9 @@ static bool on_end(struct snipara_call *call, json_t *answer, const char *raw, s
     return false;
 }
 
-/* What is asked ------------------------------------------------------------------------------ */
+/* Requests ------------------------------------------------------------------------------------- */
 
-/* Texts of the caller as an array; *ret: NULL = none. */
+/* The caller's texts as an array; *ret: NULL = none. */
 static int list_make(const char *const *list, json_t **ret, struct snp_err *err)
 {
     snp_autojson json_t *all = list == NULL ? NULL : json_array();
@@ -160,7 +160,7 @@ static int process_start(struct snipara_call *call, struct snp_err *err)
 
     if (root->pid != getpid()) {
         json_decref(hello.head);
-        return snp_library_connect(root, err); /* says so */
+        return snp_library_connect(root, err); /* reports it */
     }
     if (root->socket != NULL) {
         json_decref(hello.head);
@@ -192,7 +192,7 @@ static int process_start(struct snipara_call *call, struct snp_err *err)
     return 0;
 }
 
-/* Ask a process of its own. head: consumed; NULL = it cannot be written. */
+/* Send a request to a new process. head: consumed; NULL = it could not be written. */
 static struct snipara_call *ask(struct snipara_call *call, json_t *head, const char *raw)
 {
     struct snp_err err;

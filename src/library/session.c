@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sessions are asked for: each function writes a request of docs/wire.md. */
+/* Requests about sessions: each function writes a request of docs/wire.md. */
 #include "wire/session.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static int limit_take(const char *text, json_t *ret, struct snp_err *err)
             return r;
         }
         all = snp_limits_to_json(&limits);
-        at = json_object_iter(all); /* members stand in the order of enum snp_limit */
+        at = json_object_iter(all); /* members are in the order of enum snp_limit */
         for (int k = 0; k < i; k++) {
             at = json_object_iter_next(all, at);
         }
@@ -109,7 +109,7 @@ static int project_find(const char *given, char **ret, struct snp_err *err)
 
 struct exec_call {
     struct snp_exec_request exec;
-    json_t *limits; /* owned, as all here */
+    json_t *limits; /* owned, as all members */
     json_t *env;
     json_t *argv;
     json_t *defaults;
@@ -127,7 +127,7 @@ static void request_done(struct exec_call *rq)
     free(rq->rootfs);
 }
 
-/* What a session has that the call itself has no member for. */
+/* Session options without a member in the call. */
 static int defaults_take(const struct snipara_session *with,
                          struct exec_call *rq,
                          struct snp_err *err)
@@ -143,9 +143,9 @@ static int defaults_take(const struct snipara_session *with,
 }
 
 /*
- * The engine that DOCKER_HOST of this program names, which may not be that of the daemon:
- * IMAGE#RUNTIME#SOCKET. Without an image it is a default, for an open session has another
- * one perhaps.
+ * The engine in this program's DOCKER_HOST, which may differ from the daemon's:
+ * IMAGE#RUNTIME#SOCKET. Without an image it is a default, because an open session may have another
+ * one.
  */
 static int engine_take(const struct snipara_session *with,
                        struct exec_call *rq,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a controller is mounted comes from /proc/self/mountinfo, which group we are in
- * from /proc/self/cgroup. Version 1 is preferred where it holds the controller, because
- * a controller is in one version only. On version 2 a group with processes cannot pass
- * controllers on, so the user's systemd is asked for a group of our own; where it cannot be,
- * in a group that was given to us all its processes, the caller's shell and the supervisor
- * among them, first move into a leaf of their own.
+ * /proc/self/mountinfo shows where a controller is mounted, /proc/self/cgroup which group we are
+ * in. Version 1 is preferred if it has the controller, because a controller is in one version only.
+ * On version 2 a group with processes cannot pass controllers on, so the user's systemd is asked
+ * for a separate group; if that fails, in a group delegated to us all processes, including the
+ * caller's shell and the supervisor, first move into a leaf.
  */
 #include "os/cgroup.h"
 
@@ -32,9 +31,9 @@ enum {
     KNOB_MAX = 4096,
     PATH_LEN = 4096,
     NAME_LEN = 96,
-    MOVED_MAX = 256, /* processes of a delegated group: more are not moved */
+    MOVED_MAX = 256, /* processes of a delegated group: with more none is moved */
     MOVE_ROUNDS = 8,
-    SOCKET_SHARE = 32 /* of the memory, at most one part of so many */
+    SOCKET_SHARE = 32 /* 1/32 of the memory, at most */
 };
 
 #define FOLDER_PREFIX "snipara-sandbox-"
@@ -43,7 +42,7 @@ enum {
 
 static const char *const controller_names[SNP_CGROUP_N] = {"memory", "pids", "cpu", "cpuacct"};
 
-/* Is word one of the comma separated words of list? */
+/* The comma-separated list contains word. */
 static bool has_word(const char *list, size_t list_len, const char *word)
 {
     size_t n = strlen(word);
@@ -60,7 +59,7 @@ static bool has_word(const char *list, size_t list_len, const char *word)
 }
 
 /*
- * The n-th (from 0) space separated field of a line; its length in *ret_len. NULL if there is none.
+ * The n-th (from 0) space-separated field of a line; its length in *ret_len. NULL if there is none.
  */
 static const char *field(const char *line, size_t n, size_t *ret_len)
 {
@@ -83,8 +82,8 @@ static const char *next_line(const char *line)
 }
 
 /*
- * Mount point and root of a hierarchy: of the version 1 controller, or (controller NULL)
- * of version 2. False if it is not mounted.
+ * Mount point and root of a hierarchy: of the version 1 controller, or (controller NULL) of version
+ * 2. False if it is not mounted.
  */
 static bool find_mount(const char *mountinfo,
                        const char *controller,
@@ -147,7 +146,7 @@ static void kill_members(int dir_fd)
     int fd;
 
     if (snp_file_pokeat(dir_fd, "cgroup.kill", "1") == 0) {
-        return; /* version 2 from 5.14 on: all at once, so that none escapes by a fork */
+        return; /* version 2 from 5.14: all at once, so that no fork escapes */
     }
     fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
     file = fd < 0 ? NULL : fdopen(fd, "r");
@@ -165,7 +164,7 @@ static void kill_members(int dir_fd)
     }
 }
 
-/* Kill and remove a group folder and the ones below it; left-overs stay for the next start. */
+/* Kill and remove a group folder and those below it; leftovers stay for the next start. */
 static void remove_tree(int parent_fd, const char *name, int depth)
 {
     int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -188,7 +187,7 @@ static void remove_tree(int parent_fd, const char *name, int depth)
     }
 }
 
-/* Is name one of our folders (PREFIX uid - pid - starttime) whose supervisor is gone? */
+/* name is one of our folders (PREFIX uid - pid - starttime) whose supervisor is gone. */
 static bool is_stale(const char *folder)
 {
     char name[NAME_LEN];
@@ -231,7 +230,7 @@ static void remove_stale(int parent_fd, uid_t uid)
     }
 }
 
-/* One line of the registry, a path. True if it must be kept. */
+/* Check one line of the registry, a path. True if it must be kept. */
 static bool check_registered(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -254,7 +253,7 @@ static bool check_registered(char *path)
     return lstat(path, &st) == 0;
 }
 
-/* Clean up by the registry and write it anew with our own folders. */
+/* Clean up by the registry and rewrite it with our folders. */
 static void renew_registry(const struct snp_cgroups *groups, const char *registry)
 {
     snp_autofree char *text = NULL;
@@ -284,7 +283,7 @@ static void renew_registry(const struct snp_cgroups *groups, const char *registr
         }
     }
     if (r == 0) {
-        /* Without it only the clean-up after a kill is less thorough. */
+        /* On failure only the clean-up after a kill is less thorough. */
         (void)!snp_file_replace(registry, snp_buf_bytes(&kept), kept.len, 0600, &ignored);
     }
 }
@@ -317,7 +316,7 @@ static int open_base(const char *path, uid_t uid, char **ret_made)
     return fd;
 }
 
-/* Path of the group we are in, seen through the mount. */
+/* Path of the group we are in, below the mount point. */
 static void group_path(
     char *out, size_t out_len, const char *point, const char *root, const char *group)
 {
@@ -363,7 +362,7 @@ static void open_v1(struct snp_cgroups *groups,
     slot->version = 1;
 }
 
-/* Version 2. Sets of controllers are bits, 1 << SNP_CGROUP_MEMORY and so on. */
+/* Version 2. Sets of controllers are bit masks, 1 << SNP_CGROUP_MEMORY and so on. */
 
 static unsigned controllers_in(int group_fd, const char *file)
 {
@@ -380,8 +379,8 @@ static unsigned controllers_in(int group_fd, const char *file)
 }
 
 /*
- * Let children of a group have controllers: one by one, because a delegated group often
- * has only some. Those of wanted that they have then.
+ * Enable controllers for children of a group: one by one, because a delegated group often has only
+ * some. Returns the wanted ones that are enabled.
  */
 static unsigned pass_on(int group_fd, unsigned wanted)
 {
@@ -397,9 +396,9 @@ static unsigned pass_on(int group_fd, unsigned wanted)
 }
 
 /*
- * Was the group handed to us, to do below it as we like? systemd marks those with an
- * attribute; else one of ours in one that is not. An ordinary group of ours is not enough:
- * who manages it may want to add processes to it.
+ * The group was delegated to us. systemd marks delegated groups with an attribute; otherwise a
+ * group of ours inside one that is not ours. An ordinary group of ours is not enough: its manager
+ * may want to add processes to it.
  */
 static bool is_delegated(const char *path, uid_t uid)
 {
@@ -438,7 +437,8 @@ static bool is_process_of(uint64_t pid, uid_t uid)
 }
 
 /*
- * The processes of a group; their number, -1 if there are more than MOVED_MAX or it cannot be read.
+ * Read the processes of a group; their number, -1 if there are more than MOVED_MAX or it is
+ * unreadable.
  */
 static int members_of(int group_fd, uint64_t *out)
 {
@@ -460,9 +460,9 @@ static int members_of(int group_fd, uint64_t *out)
 }
 
 /*
- * Do processes forbid a group to pass controllers on? Not in the root, which alone has no
- * type. Asked before, because the kernel would pass on those of threads, and in such a
- * group no process can be put into a group below.
+ * Processes prevent a group from passing controllers on; not in the root, the only one without a
+ * type. Checked first, because the kernel would pass on controllers for threads, and then no
+ * process can be put into a group below.
  */
 static bool is_busy(int group_fd)
 {
@@ -471,14 +471,14 @@ static bool is_busy(int group_fd)
     return faccessat(group_fd, "cgroup.type", F_OK, 0) == 0 && members_of(group_fd, pids) != 0;
 }
 
-/* All processes of one group into another, if all are the user's. */
+/* Move all processes of one group into another, if all are the user's. */
 static bool move_members(int from_fd, int to_fd, uid_t uid)
 {
     uint64_t pids[MOVED_MAX];
     char number[32];
     int n = 1;
 
-    for (int round = 0; n > 0 && round < MOVE_ROUNDS; round++) { /* some fork meanwhile */
+    for (int round = 0; n > 0 && round < MOVE_ROUNDS; round++) { /* some may fork during a round */
         n = members_of(from_fd, pids);
         for (int i = 0; i < n; i++) {
             (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)pids[i]);
@@ -518,18 +518,18 @@ static bool clear(int group_fd, uid_t uid)
 struct v2_base {
     int fd;          /* our folder; -1 = none */
     char *made;      /* its path; owned */
-    unsigned have;   /* the controllers that groups in it get */
-    const char *why; /* what stands between the missing ones and the group */
+    unsigned have;   /* controllers for groups in it */
+    const char *why; /* why the others are missing */
 };
 
-/* Who may be moved out of a group so that it can pass controllers on. */
+/* Processes that may be moved out of a group so that it can pass controllers on. */
 enum moving {
     MOVE_NOBODY = 0,
-    MOVE_DELEGATED, /* everybody in a group that was handed to us */
-    MOVE_OWN,       /* the same, and we know that it was */
+    MOVE_DELEGATED, /* all processes in a delegated group */
+    MOVE_OWN,       /* the same, and it is known to be delegated */
 };
 
-/* Our folder below the group at path, with as many of the wanted controllers as there are. */
+/* Make our folder below the group at path, with the available ones of the wanted controllers. */
 static void open_v2_base(
     struct v2_base *base, const char *path, uid_t uid, unsigned wanted, enum moving moving)
 {
@@ -570,7 +570,7 @@ static void close_v2_base(struct v2_base *base)
     base->have = 0;
 }
 
-/* Where a tier before us in this group put us. */
+/* Leave the leaf that an earlier tier in this group put us into. */
 static void leave_leaf(char *path, uid_t uid)
 {
     char leaf[NAME_LEN];
@@ -582,7 +582,7 @@ static void leave_leaf(char *path, uid_t uid)
     }
 }
 
-/* Give the slots that have nothing what the base has, or say why not. */
+/* Give empty slots the controllers of the base, or the reason for their absence. */
 static void fill_slots(struct snp_cgroups *groups,
                        struct v2_base *base,
                        const char *path,
@@ -596,7 +596,7 @@ static void fill_slots(struct snp_cgroups *groups,
         if ((base->have & 1U << c) != 0) {
             slot->base_fd = fcntl(base->fd, F_DUPFD_CLOEXEC, 3);
             slot->version = slot->base_fd >= 0 ? 2 : 0;
-            groups->made[c] = SNP_TAKE_PTR(base->made); /* the first that uses it removes it */
+            groups->made[c] = SNP_TAKE_PTR(base->made); /* the first user removes it */
         } else if (slot->why[0] == '\0') {
             (void)snprintf(slot->why, sizeof(slot->why), "cgroup v2: controller %s %s %.60s%.60s",
                            controller_names[c], base->have != 0 ? "is not delegated to" : base->why,
@@ -605,7 +605,7 @@ static void fill_slots(struct snp_cgroups *groups,
     }
 }
 
-/* The group we are in, seen through the mount at point; false without version 2. */
+/* The group we are in, below the mount point; false without version 2. */
 static bool own_v2_path(const char *point, const char *root, const char *own, uid_t uid, char *out)
 {
     char group[PATH_LEN];
@@ -619,8 +619,8 @@ static bool own_v2_path(const char *point, const char *root, const char *own, ui
 }
 
 /*
- * What an ordinary user can have: below the group we are in, if nobody is in its way; else
- * below one that the user's systemd makes for us; else below our own after all, if it was
+ * The group for an ordinary user: below the group we are in, if that has no other processes; else
+ * below one that the user's systemd makes for us; else below our group after all, if it was
  * delegated and its processes can be moved into a leaf.
  */
 static void open_v2_user(struct v2_base *base,
@@ -668,7 +668,7 @@ static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *
         !own_v2_path(point, root, own, uid, path)) {
         return;
     }
-    /* As root the top of what we see: our own group is full of other processes. */
+    /* As root use the top of the visible hierarchy: our group is full of other processes. */
     if (uid == 0) {
         open_v2_base(&base, point, uid, wanted, MOVE_DELEGATED);
         if (base.have == 0 && strcmp(path, point) != 0) {
@@ -682,7 +682,7 @@ static void open_v2(struct snp_cgroups *groups, const char *mounts, const char *
     close_v2_base(&base);
 }
 
-/* On version 2 controllers share one group: is there an earlier slot with the same? */
+/* On version 2 controllers share one group: an earlier slot has the same. */
 static bool is_shared(const struct snp_cgroups *groups, int c)
 {
     for (int b = 0; b < c; b++) {
@@ -750,8 +750,8 @@ static int poke_number(int base_fd, const char *name, const char *knob, uint64_t
 }
 
 /*
- * On version 1 the kernel counts buffers of TCP and UDP sockets apart from everything else, and
- * not at all before they have a limit. So they get a part of the whole.
+ * On version 1 the kernel counts buffers of TCP and UDP sockets separately, and only once they have
+ * a limit. So they get a part of the whole.
  */
 uint64_t snp_cgroups_socket_part(const struct snp_cgroups *groups, uint64_t bytes)
 {
@@ -767,11 +767,11 @@ static int limit_memory(const struct snp_cgroup_slot *slot, const char *name, ui
         bytes -= sockets;
         (void)!poke_number(slot->base_fd, name, SOCKET_KNOB, sockets);
         r = poke_number(slot->base_fd, name, "memory.limit_in_bytes", bytes);
-        if (r < 0) { /* it may not pass the one of both, where there is that */
+        if (r < 0) { /* must not exceed the combined limit, if there is one */
             (void)!poke_number(slot->base_fd, name, "memory.memsw.limit_in_bytes", bytes);
             r = poke_number(slot->base_fd, name, "memory.limit_in_bytes", bytes);
         }
-        /* Memory and swap together: only where the kernel accounts for swap. */
+        /* Memory and swap together: only if the kernel accounts for swap. */
         if (r == 0 && poke_number(slot->base_fd, name, "memory.memsw.limit_in_bytes", bytes) < 0) {
             (void)!poke(slot->base_fd, name, "memory.swappiness", "0");
         }
@@ -783,9 +783,9 @@ static int limit_memory(const struct snp_cgroup_slot *slot, const char *name, ui
 }
 
 /*
- * In the mean, by periods of 100 ms. What was not used of one may be used in a later one (Linux
- * 5.14): or else some quick cells after a pause wait a quarter of a period, for what copies of
- * the interpreter cost counts, too.
+ * The average, over periods of 100 ms. Unused time of a period may be used in a later one (Linux
+ * 5.14): otherwise some quick cells after a pause wait a quarter of a period, because copying the
+ * interpreter also uses CPU time.
  */
 static int limit_cpu(const struct snp_cgroup_slot *slot, const char *name, uint64_t cpus_milli)
 {
@@ -816,7 +816,9 @@ bool snp_cgroups_bound_swap(const struct snp_cgroups *groups)
     return slot->version != 0 && faccessat(slot->base_fd, file, W_OK, AT_EACCESS) == 0;
 }
 
-/* Was the kernel started with this word in a list of what its memory controller leaves out? */
+/*
+ * The kernel's command line has this word in a list of parts that its memory controller leaves out.
+ */
 static bool is_left_out(const char *cmdline, const char *word)
 {
     static const char key[] = "cgroup.memory=";
@@ -846,7 +848,7 @@ const char *snp_cgroups_uncounted(const struct snp_cgroups *groups, const char *
                    ? "buffers of sockets (started with cgroup.memory=nosocket)"
                    : NULL;
     }
-    /* Each group has the file; the root of the hierarchy, too. */
+    /* Each group has the file, including the root of the hierarchy. */
     return faccessat(slot->base_fd, SOCKET_KNOB, W_OK, AT_EACCESS) == 0
                ? NULL
                : "buffers of TCP and UDP sockets (it has no " SOCKET_KNOB ")";
@@ -861,7 +863,7 @@ bool snp_swap_is_on(const char *table)
     if (snp_file_read(table, TEXT_MAX, &text, NULL, &ignored) < 0) {
         return false; /* a kernel without swap has no such file */
     }
-    line = strchr(text, '\n'); /* behind the heading */
+    line = strchr(text, '\n'); /* after the heading */
     return line != NULL && line[1] != '\0';
 }
 

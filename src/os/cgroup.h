@@ -3,11 +3,11 @@
 #define SNP_OS_CGROUP_H
 
 /*
- * Control groups, version 1 and 2 behind one face.
+ * Control groups, version 1 and 2 behind one interface.
  *
- * A cgroup tree belongs to one supervisor process: below the group it runs in it makes a
- * folder named after itself, and in it one group per sandbox. On version 1 there is such
- * a folder per controller. Groups of supervisors that are gone are removed by the next.
+ * A cgroup tree belongs to one supervisor process: below its group it makes a folder named after
+ * itself, with one group per sandbox. On version 1 there is such a folder per controller. The next
+ * supervisor removes groups of supervisors that are gone.
  */
 
 #include <stdbool.h>
@@ -29,15 +29,15 @@ enum {
 };
 
 struct snp_cgroup_slot {
-    int version;                  /* 1, 2; 0 = not to be had */
+    int version;                  /* 1, 2; 0 = not available */
     int base_fd;                  /* our folder; owned; -1 = none */
-    char why[SNP_CGROUP_WHY_MAX]; /* when version is 0: what is missing */
+    char why[SNP_CGROUP_WHY_MAX]; /* when version is 0: the reason */
 };
 
 /* The supervisor's tree. */
 struct snp_cgroups {
     struct snp_cgroup_slot slot[SNP_CGROUP_N];
-    /* paths of our folders; owned; NULL = none or shared with an earlier slot */
+    /* Paths of our folders; owned; NULL = none or shared with an earlier slot. */
     char *made[SNP_CGROUP_N];
 };
 
@@ -48,11 +48,11 @@ struct snp_cgroup_limits {
 };
 
 /*
- * Find and make what this process may have; never fails as a whole: each slot says.
- * Also removes what dead supervisors left: in the group we are in, and wherever the file
- * registry says they were (they may have run in another); then our folders are added to
- * it. uid: whose name the folders bear.
- * disabled: behave as if there were none (SNIPARA_SANDBOX_NO_CGROUP).
+ * Find and make the groups that this process may have; never fails as a whole: each slot has its
+ * result. Also removes groups of dead supervisors: in the group we are in, and at the paths in the
+ * file registry (they may have run in another); then our folders are added to it. uid: the user in
+ * the folders' names. disabled: behave as if there were no control groups
+ * (SNIPARA_SANDBOX_NO_CGROUP).
  */
 void snp_cgroups_open(struct snp_cgroups *groups, uid_t uid, const char *registry, bool disabled);
 void snp_cgroups_close(struct snp_cgroups *groups);
@@ -62,22 +62,22 @@ static inline bool snp_cgroups_has(const struct snp_cgroups *groups, enum snp_cg
     return groups->slot[c].version != 0;
 }
 
-/* Does the memory limit hold for what is swapped out too? False without such a controller. */
+/* The memory limit includes swap. False without such a controller. */
 bool snp_cgroups_bound_swap(const struct snp_cgroups *groups);
 
-/* Of a memory limit of so many bytes, what is set apart for buffers of sockets. */
+/* The part of a memory limit reserved for buffers of sockets. */
 uint64_t snp_cgroups_socket_part(const struct snp_cgroups *groups, uint64_t bytes);
 
 /*
- * What this kernel leaves out of the memory it counts, in words; NULL = nothing, or it counts
- * none. cmdline: /proc/cmdline.
+ * The kinds of memory that this kernel does not count, in words; NULL = none, or it counts no
+ * memory. cmdline: /proc/cmdline.
  */
 const char *snp_cgroups_uncounted(const struct snp_cgroups *groups, const char *cmdline);
 
-/* Does the host swap? table: /proc/swaps. */
+/* The host has swap. table: /proc/swaps. */
 bool snp_swap_is_on(const char *table);
 
-/* Whether memory and CPU time are counted, so that nobody has to look at processes for them. */
+/* Memory and CPU time are counted, so that processes need not be examined. */
 static inline bool snp_cgroups_count(const struct snp_cgroups *groups)
 {
     return snp_cgroups_has(groups, SNP_CGROUP_MEMORY) &&
@@ -86,8 +86,8 @@ static inline bool snp_cgroups_count(const struct snp_cgroups *groups)
 }
 
 /*
- * Make the groups of one sandbox, without limits yet. name: a file name. On failure nothing
- * is left.
+ * Make the groups of one sandbox, without limits yet. name: a file name. On failure nothing is
+ * left.
  */
 int snp_cgroup_create(const struct snp_cgroups *groups,
                       const char *name,
@@ -99,7 +99,7 @@ int snp_cgroup_limit(const struct snp_cgroups *groups,
                      const struct snp_cgroup_limits *limits,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* Change one limit of a sandbox's groups; 0 where there is no such group, -1 if it cannot be. */
+/* Change one limit of a sandbox's groups; 0 if there is no such group, -1 on failure. */
 int snp_cgroup_set_processes(const struct snp_cgroups *groups,
                              const char *name,
                              uint64_t processes) SNP_NODISCARD;
@@ -111,8 +111,8 @@ int snp_cgroup_set_cpus(const struct snp_cgroups *groups,
                         uint64_t cpus_milli) SNP_NODISCARD;
 
 /*
- * Put a process into the groups of one version. Slow now and then (tens of milliseconds): the
- * kernel waits until no process is forking or ending.
+ * Put a process into the groups of one version. Sometimes slow (tens of milliseconds): the kernel
+ * waits until no process is forking or ending.
  */
 int snp_cgroup_attach(const struct snp_cgroups *groups,
                       const char *name,
@@ -121,9 +121,9 @@ int snp_cgroup_attach(const struct snp_cgroups *groups,
                       struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Of the groups of version 1: files by which a process of one thread enters them itself, with
- * a "0" written to each; the kernel then need not wait (since Linux 5.6). ret_fds has room
- * for SNP_CGROUP_N; *ret_n are the caller's.
+ * For groups of version 1: files by which a process with one thread enters them itself, by writing
+ * "0" to each; then the kernel need not wait (since Linux 5.6). ret_fds has room for SNP_CGROUP_N;
+ * the caller owns *ret_n of them.
  */
 int snp_cgroup_doors(const struct snp_cgroups *groups,
                      const char *name,
@@ -131,7 +131,7 @@ int snp_cgroup_doors(const struct snp_cgroups *groups,
                      unsigned *ret_n,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* Whether the process is in all of them; among a few others at most. */
+/* The process is in all of them. Only for groups with few processes. */
 bool snp_cgroup_contains(const struct snp_cgroups *groups, const char *name, pid_t pid);
 
 /* Remove the groups; false while a process is still in one (try again later). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An id-mapped mount takes its map from a user namespace. One is made by forking a child
- * that only waits; its namespace is held by descriptor and the child ends.
+ * An id-mapped mount takes its map from a user namespace. A forked child that only waits provides
+ * it; a descriptor keeps the namespace, and the child ends.
  */
 #include "os/idmap.h"
 
@@ -83,7 +83,7 @@ int snp_idmap_open_locks(int *ret_fd, struct snp_err *err)
         snp_autoclose int fd =
             open(paths[i], O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
         struct stat st;
-        /* Somebody else's file could be locked by them for ever. */
+        /* Another user could hold locks on another user's file for ever. */
         if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
             (st.st_mode & 077) == 0) {
             *ret_fd = SNP_TAKE_FD(fd);
@@ -117,8 +117,8 @@ int snp_idmap_write(pid_t pid, int slot, uid_t inside_id, struct snp_err *err)
 }
 
 /*
- * Map of file ids to host ids: everything shifts into the sandbox's range, but owner and
- * inside_id change places, so that the folder's owner is the one the code runs as.
+ * Map of file ids to host ids: everything shifts into the sandbox's range, but owner and inside_id
+ * are swapped, so that the folder's owner is the user that runs the code.
  */
 static int swap_map(char *out, uint32_t base, uint32_t owner, uint32_t inside)
 {
@@ -129,7 +129,7 @@ static int swap_map(char *out, uint32_t base, uint32_t owner, uint32_t inside)
     if (owner == inside) {
         return snprintf(out, MAP_LEN, "0 %u %u\n", base, (unsigned)SNP_IDMAP_RANGE);
     }
-    if (owner >= SNP_IDMAP_RANGE) { /* outside the range: it takes the place of inside_id */
+    if (owner >= SNP_IDMAP_RANGE) { /* outside the range: it replaces inside_id */
         n = snprintf(out, MAP_LEN, "0 %u %u\n", base, inside);
         n += snprintf(out + n, MAP_LEN - (size_t)n, "%u %u %u\n", inside + 1, base + inside + 1,
                       SNP_IDMAP_RANGE - inside - 1);
@@ -160,7 +160,7 @@ static int open_namespace(const char *uid_map,
     int r;
 
     if (pid == 0) {
-        /* A copy of a sandbox's stream kept here would outlive a supervisor that is killed. */
+        /* A sandbox's stream inherited here would stay open after its supervisor is killed. */
         (void)syscall(SYS_close_range, 0, ~0U, 0);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         while (getppid() == parent) {

@@ -5,9 +5,9 @@
 /*
  * User and group ids of sandboxes, and mounts that translate owners.
  *
- * A supervisor always is user 0 of its namespace: real root, or an ordinary user mapped
- * to 0 in a namespace of its own. As root each sandbox gets a range of 65,536 host ids
- * that nobody else has; otherwise the one id there is stands behind SNP_INSIDE_ID.
+ * A supervisor is always user 0 of its namespace: real root, or an ordinary user mapped to 0 in a
+ * separate namespace. As root each sandbox gets an exclusive range of 65,536 host ids; otherwise
+ * SNP_INSIDE_ID is mapped to the only available id.
  */
 
 #include <stdbool.h>
@@ -17,34 +17,33 @@
 #include "base/err.h"
 
 enum {
-    SNP_IDMAP_BASE = 0x70000000, /* above what distributions and systemd hand out */
+    SNP_IDMAP_BASE = 0x70000000, /* above the ids of distributions and systemd */
     SNP_IDMAP_RANGE = 65536,
     SNP_IDMAP_SLOTS = 4096,
 };
 
 /*
- * Are the ranges ours to give? False for user 0 of a rootless container, whose own
- * namespace does not hold them.
+ * The ranges are available. False for user 0 of a rootless container, whose namespace does not
+ * include them.
  */
 bool snp_idmap_has_ranges(void);
 
 /*
- * The file in which the supervisors of a host lock the ranges they use, a byte for each;
- * the lock of one that is gone is gone too. -1 with err where it cannot be had.
+ * Open the file in which the supervisors of a host lock their ranges, a byte for each; a lock ends
+ * with its owner. -1 with err if it is not available.
  */
 int snp_idmap_open_locks(int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
-/* Take or give back a range for all of the host; false: another supervisor has it. */
+/* Take or release a range on the whole host; false: another supervisor has it. */
 bool snp_idmap_lock(int locks_fd, unsigned slot, bool on);
 
 /* Write uid_map and gid_map of a process in a new user namespace. slot < 0: the single-id form. */
 int snp_idmap_write(pid_t pid, int slot, uid_t inside_id, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * A detached, read-only, nosuid, nodev mount of a folder in *ret_fd (caller closes).
- * slot >= 0: owners are translated into that sandbox's range, the folder's owner becoming
- * inside_id. *ret_mapped says whether a translation was made; a file system or kernel
- * that cannot is SNP_E_UNSUPPORTED with slot >= 0.
+ * A detached, read-only, nosuid, nodev mount of a folder in *ret_fd (caller closes). slot >= 0:
+ * owners are translated into that sandbox's range, and the folder's owner becomes inside_id.
+ * SNP_E_UNSUPPORTED, with slot >= 0: the file system or kernel cannot translate owners.
  */
 int snp_idmap_mount(int dir_fd, int slot, uid_t inside_id, int *ret_fd, struct snp_err *err)
     SNP_NODISCARD;

@@ -2,9 +2,9 @@
 /*
  * Reading the counters of control groups.
  *
- * Which file holds a counter depends on the version its controller is on: the table below.
- * A file read at offset 0 through a descriptor that was read before is made anew by the
- * kernel, so one opening is enough. Descriptors do not keep a group from being removed.
+ * The file of a counter depends on the version of its controller: see the table below. The kernel
+ * regenerates a file that is read again at offset 0 through the same descriptor, so one open is
+ * enough. Descriptors do not prevent the removal of a group.
  */
 #include "os/meter.h"
 
@@ -23,13 +23,13 @@ enum {
     NS_PER_US = 1000,
 };
 
-/* The first row of a counter whose controller is on that version is taken. */
+/* The first row of a counter whose controller has that version is used. */
 static const struct meter_row {
     enum snp_meter_file file;
     enum snp_cgroup_controller controller;
     int version;
     const char *name;
-    const char *key; /* of the line that holds it; NULL = the file is the number */
+    const char *key; /* of its line; NULL = the file is the number */
     unsigned divide;
 } rows[] = {
     {SNP_METER_PEAK, SNP_CGROUP_MEMORY, 1, "memory.max_usage_in_bytes", NULL, 1},
@@ -75,7 +75,7 @@ static int file_open(struct snp_meter *meter,
     }
     (void)snprintf(path, sizeof(path), "%s/%s", name, row->name);
     if (row->file == SNP_METER_PEAK) {
-        meter->fd[row->file] = openat(base_fd, path, O_RDWR | O_CLOEXEC); /* to begin anew */
+        meter->fd[row->file] = openat(base_fd, path, O_RDWR | O_CLOEXEC); /* to reset the peak */
     }
     if (meter->fd[row->file] < 0) {
         meter->fd[row->file] = openat(base_fd, path, O_RDONLY | O_CLOEXEC);
@@ -156,7 +156,7 @@ void snp_meter_read(struct snp_meter *meter,
 {
     *ret = (struct snp_meter_reading){0};
     ret->has_memory = counter_read(meter, groups, name, SNP_METER_PEAK, &ret->memory_peak_bytes) ||
-                      /* version 2 before 5.19 knows no peak */
+                      /* Version 2 before 5.19 has no peak. */
                       counter_read(meter, groups, name, SNP_METER_CURRENT, &ret->memory_peak_bytes);
     ret->has_cpu = counter_read(meter, groups, name, SNP_METER_CPU, &ret->cpu_us);
     (void)counter_read(meter, groups, name, SNP_METER_OOM, &ret->oom_kills);

@@ -2,7 +2,7 @@
 #ifndef SNP_OS_METER_H
 #define SNP_OS_METER_H
 
-/* What the kernel has counted in the groups of one sandbox. */
+/* The kernel's counters for the groups of one sandbox. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,9 @@ enum snp_meter_file {
     SNP_METER_FILES,
 };
 
-/* The files are opened when first read and stay open: opening costs six times what reading does. */
+/*
+ * The files are opened when first read and stay open: opening takes six times as long as reading.
+ */
 struct snp_meter {
     int fd[SNP_METER_FILES]; /* owned; -1 = not open */
 };
@@ -39,20 +41,20 @@ void snp_meter_init(struct snp_meter *meter);
 void snp_meter_done(struct snp_meter *meter);
 
 /*
- * Begin a new peak: for all who read it on version 1, for this meter on version 2 from kernel
- * 6.12 on. Before that the peak is the highest of the group so far.
+ * Reset the peak: for all readers on version 1, for this meter on version 2 from kernel 6.12.
+ * Before that the peak is the highest of the group so far.
  */
 void snp_meter_start(struct snp_meter *meter, const struct snp_cgroups *groups, const char *name);
 
-/* Counters of the group called name; what cannot be read stays zero with has_* false. */
+/* Counters of the group called name; unreadable ones stay zero with has_* false. */
 void snp_meter_read(struct snp_meter *meter,
                     const struct snp_cgroups *groups,
                     const char *name,
                     struct snp_meter_reading *ret);
 
 /*
- * What the group holds now, without files' contents that the kernel would give back when there
- * is more than enough of them; false if that is not counted.
+ * The group's current memory, without file contents that the kernel can reclaim; false if it is not
+ * counted.
  */
 bool snp_meter_usage(struct snp_meter *meter,
                      const struct snp_cgroups *groups,
@@ -60,7 +62,7 @@ bool snp_meter_usage(struct snp_meter *meter,
                      uint64_t enough,
                      uint64_t *ret);
 
-/* The same without a meter, and what the group holds now. */
+/* The same without a meter, and the group's current memory. */
 void snp_meter_read_once(const struct snp_cgroups *groups,
                          const char *name,
                          struct snp_meter_reading *ret);

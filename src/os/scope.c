@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bus is spoken by busctl, which comes with systemd: where it is not, there is
- * nobody to ask either, and a library for one call at the start of few hosts' supervisors
- * would be loaded by all. What it answers is not believed: we are in the scope when the
- * kernel says so.
+ * The bus is used through busctl, which is part of systemd: without it there is no service manager
+ * either, and a library for one call on few hosts would be loaded by all supervisors. Its answer is
+ * not trusted: we are in the scope when the kernel says so.
  */
 #include "os/scope.h"
 
@@ -35,7 +34,7 @@ enum {
 
 #define BUSCTL "/usr/bin/busctl"
 
-/* Is this path a socket of the user? */
+/* The path is a socket of the user. */
 static bool is_own_socket(const char *path, uid_t uid)
 {
     struct stat st;
@@ -87,7 +86,7 @@ static int run(char *const argv[], char *const envp[])
     }
     ended.fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (ended.fd >= 0 && SNP_RETRY(poll(&ended, 1, ASK_MS)) != 1) {
-        (void)kill(pid, SIGKILL); /* its own time limit is shorter */
+        (void)kill(pid, SIGKILL); /* its time limit is shorter */
     }
     snp_closep(&ended.fd);
     if (SNP_RETRY(waitpid(pid, &status, 0)) != pid || !WIFEXITED(status)) {
@@ -96,7 +95,7 @@ static int run(char *const argv[], char *const envp[])
     return WEXITSTATUS(status);
 }
 
-/* Does the kernel say that we are in the scope called name? */
+/* The kernel reports that we are in the scope called name. */
 static bool is_in(const char *name)
 {
     snp_autofree char *text = NULL;

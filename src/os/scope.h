@@ -3,9 +3,9 @@
 #define SNP_OS_SCOPE_H
 
 /*
- * A control group from the user's systemd. On most hosts an ordinary user's processes
- * are in a group that is not theirs to divide; the service manager of the user makes
- * one that is ("scope", delegated) when it is asked over the session bus.
+ * A control group from the user's systemd. On most hosts an ordinary user cannot divide the group
+ * of its processes; the user's service manager makes a delegated group ("scope") on request over
+ * the session bus.
  */
 
 #include <sys/types.h>
@@ -13,9 +13,9 @@
 #include "base/err.h"
 
 /*
- * Have this process moved into a scope of its own. Blocks, for some seconds at most.
- * SNP_E_UNSUPPORTED: there is no session bus or nobody to ask; SNP_E_DENIED: asked, and
- * refused; SNP_E_TIMEOUT: no answer, or we were not moved.
+ * Have this process moved into a new scope. Blocks for a few seconds at most. SNP_E_UNSUPPORTED: no
+ * session bus or no service manager; SNP_E_DENIED: refused; SNP_E_TIMEOUT: no answer, or we were
+ * not moved.
  */
 int snp_scope_enter(uid_t uid, struct snp_err *err) SNP_NODISCARD;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In HTTP/1.0: what the engine says comes as it is, until it closes the connection. */
+/* In HTTP/1.0: the answer arrives unencoded, until the engine closes the connection. */
 #include "policy/engine_call.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ enum {
     STATUS_AT = 9, /* in "HTTP/1.0 200 OK" */
 };
 
-/* Where the engine answers before it has read all, its answer says why. */
+/* If the engine answers before it has read all, its answer has the reason. */
 static void send_body(int fd, const struct snp_engine_call *call)
 {
     off_t at = 0;
@@ -50,7 +50,7 @@ static int send_head(int fd, const struct snp_engine_call *call, struct snp_err 
                : snp_fail_sys(err, errno, "ask the container engine");
 }
 
-/* Pass on the whole lines of buf; at the end, what is left of it as one. */
+/* Pass on the complete lines of buf; at the end, the rest as one line. */
 static void take_lines(const struct snp_engine_call *call, struct snp_buf *buf, bool is_end)
 {
     for (;;) {
@@ -70,7 +70,7 @@ static void take_lines(const struct snp_engine_call *call, struct snp_buf *buf, 
     }
 }
 
-/* The head of an answer is whole: take it off. */
+/* Remove the complete head of an answer. */
 static bool take_head(struct snp_buf *buf, int *ret_status)
 {
     const char *end = buf->len == 0 ? NULL : memmem(snp_buf_bytes(buf), buf->len, "\r\n\r\n", 4);

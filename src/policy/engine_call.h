@@ -3,8 +3,8 @@
 #define SNP_POLICY_ENGINE_CALL_H
 
 /*
- * One request to a container engine, waited for. For programs without a loop; the tier has its own
- * (tier/docker/api.h).
+ * A blocking request to a container engine. For programs without a loop; the tier has another
+ * client (tier/docker/api.h).
  */
 
 #include <stdint.h>
@@ -16,25 +16,25 @@ struct snp_engine_call {
     const char *socket;
     const char *method;
     const char *path;                             /* below the version, with its query */
-    int body_fd;                                  /* a file, sent from its begin; -1 = none */
+    int body_fd;                                  /* a file, sent from its beginning; -1 = none */
     uint64_t body_len;                            /* bytes */
     void (*line)(void *data, const json_t *said); /* each line of the answer that is an object */
     void *data;
 };
 
 /*
- * *ret_status of HTTP. SNP_E_PEER: the connection broke. SNP_E_INVALID: the path has spaces
- * or worse.
+ * *ret_status of HTTP. SNP_E_PEER: the connection broke. SNP_E_INVALID: the path has spaces or
+ * control characters.
  */
 int snp_engine_call(const struct snp_engine_call *call,
                     int *ret_status,
                     struct snp_err *err) SNP_NODISCARD;
 
-/* What the engine says of an image: *ret (new reference), NULL = it has none of that name. */
+/* The engine's description of an image: *ret (new reference), NULL = no such image. */
 int snp_engine_image(const char *socket, const char *image, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;
 
-/* Is it the name of an image, which may stand in paths and in a Dockerfile? */
+/* Check that it is an image's name, safe in paths and in a Dockerfile. */
 int snp_engine_image_check(const char *image, struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -15,11 +15,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 
-/* Below $XDG_RUNTIME_DIR, and of the whole host; in this order. */
+/* Below $XDG_RUNTIME_DIR, and for the whole host; in this order. */
 static const char *const own[] = {"docker.sock", "podman/podman.sock"};
 static const char *const shared[] = {"/var/run/docker.sock", "/run/podman/podman.sock"};
 
-/* 127.0.0.1:2375: nobody but this host, on which the programs are that containers are shown. */
+/* 127.0.0.1:2375: only this host, because containers are shown programs of this host. */
 static bool read_loopback(const char *text, struct sockaddr_in *ret)
 {
     char address[INET_ADDRSTRLEN] = "";

@@ -2,7 +2,7 @@
 #ifndef SNP_POLICY_ENGINE_SOCKET_H
 #define SNP_POLICY_ENGINE_SOCKET_H
 
-/* Where a container engine (dockerd, podman's service) answers on this host. */
+/* Where a container engine (dockerd, podman's service) listens on this host. */
 
 #include <stdbool.h>
 
@@ -16,28 +16,27 @@ enum {
 };
 
 /*
- * The socket that DOCKER_HOST names (its path; of tcp, ADDRESS:PORT), else the first of the usual
- * ones that somebody answers at, else the usual one. SNP_E_UNSUPPORTED: DOCKER_HOST is none of this
- * host, or wants TLS.
+ * The socket in DOCKER_HOST (its path; for tcp, ADDRESS:PORT), else the first of the usual ones
+ * that answers, else the usual one. SNP_E_UNSUPPORTED: DOCKER_HOST is not on this host, or uses
+ * TLS.
  */
 int snp_engine_socket(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Whether socket has the form that snp_engine_socket writes: an absolute path, or a loopback
- * ADDRESS:PORT.
+ * Check for the form that snp_engine_socket writes: an absolute path, or a loopback ADDRESS:PORT.
  */
 bool snp_engine_is_local(const char *socket);
 
 /*
- * Does somebody answer there? *ret_fd is a stream to it. SNP_E_UNSUPPORTED says why not, with the
- * way out.
+ * Connect to the engine. *ret_fd is a stream to it. SNP_E_UNSUPPORTED has the reason and the
+ * remedy.
  */
 int snp_engine_connect(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
-/* What stands for the host in an URL. */
+/* The host part of a URL. */
 const char *snp_engine_host(const char *socket);
 
-/* Both; nothing stays open. */
+/* Find the socket and check that it answers; nothing stays open. */
 int snp_engine_find(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err) SNP_NODISCARD;
 
 #endif

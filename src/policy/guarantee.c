@@ -10,7 +10,7 @@ enum {
     TEXT_MAX = 2048
 };
 
-/* Each, and how it is had. */
+/* Each guarantee, and how to get it. */
 static const struct {
     const char *name;
     const char *way;

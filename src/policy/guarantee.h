@@ -2,18 +2,18 @@
 #ifndef SNP_POLICY_GUARANTEE_H
 #define SNP_POLICY_GUARANTEE_H
 
-/* What a user requires of the tier that code runs in: the configuration key `guarantees`. */
+/* Requirements of a user on the tier that runs code: the configuration key `guarantees`. */
 
 #include "base/err.h"
 #include "base/json.h"
 
-/* SNP_E_INVALID: no guarantee has such a name; lists those that there are. */
+/* SNP_E_INVALID: no such guarantee; lists the existing ones. */
 int snp_guarantee_check(const char *name, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Does a tier give all of them (an array of names; NULL = none)? about: its description, NULL = it
- * is the user's own. runtime: of the container engine; NULL = the engine's own. SNP_E_UNSUPPORTED
- * names each that is lacking, and who gives it.
+ * Check that a tier gives all of them (an array of names; NULL = none). about: its description,
+ * NULL = a user's tier. runtime: of the container engine; NULL = the engine's default.
+ * SNP_E_UNSUPPORTED names each missing one, and the tiers that give it.
  */
 int snp_guarantees_of(const char *tier,
                       const json_t *about,
@@ -21,7 +21,7 @@ int snp_guarantees_of(const char *tier,
                       const json_t *wanted,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* Is each in force where it turned out to run? What its manifest says. SNP_E_UNSUPPORTED. */
+/* Check in the manifest that each is in force where the code runs. SNP_E_UNSUPPORTED. */
 int snp_guarantees_in(const char *tier,
                       const json_t *manifest,
                       const json_t *wanted,

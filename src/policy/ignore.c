@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A pattern and a path are compared part by part, between slashes; a part character by character.
- * In both, only the last star is tried again, which is enough, because what the ones before it took
- * can stay as short as it was.
+ * In both, only the last star is tried again, which is enough, because earlier stars can keep their
+ * shortest match.
  */
 #include "policy/ignore.h"
 
@@ -19,8 +19,8 @@ struct text {
 struct ignore_rule {
     struct text pattern;
     bool is_kept;     /* `!` */
-    bool is_folder;   /* fits folders only */
-    bool is_anchored; /* has a slash: fits whole paths, not names */
+    bool is_folder;   /* matches folders only */
+    bool is_anchored; /* has a slash: matches whole paths, not names */
 };
 
 struct snp_ignore {
@@ -38,8 +38,8 @@ static char unescaped(struct text *p)
 }
 
 /*
- * A class as [a-z] at p->at, just behind its bracket; p is moved past it. False as well if it
- * never ends.
+ * A class as [a-z] at p->at, just after its bracket; p is moved past it. False also if it is not
+ * closed.
  */
 static bool class_fits(struct text *p, char c)
 {
@@ -65,7 +65,7 @@ static bool class_fits(struct text *p, char c)
     return is_in != is_not;
 }
 
-/* One character of the pattern but a star; p is moved past it. */
+/* One character of the pattern except a star; p is moved past it. */
 static bool char_fits(struct text *p, char c)
 {
     if (*p->at == '?') {
@@ -109,7 +109,7 @@ static bool part_fits(struct text p, struct text t)
 
 /* Paths -------------------------------------------------------------------------------- */
 
-/* Take the part before the next slash; false: there is none left (at is NULL). */
+/* Take the part before the next slash; false: there is none (at is NULL). */
 static bool part_next(struct text *rest, struct text *ret)
 {
     const char *slash;
@@ -130,7 +130,7 @@ static bool is_deep(struct text part)
 
 static bool path_fits(struct text pattern, struct text path)
 {
-    struct text deep = {NULL, NULL}; /* the pattern behind the last ** */
+    struct text deep = {NULL, NULL}; /* the pattern after the last ** */
     struct text tried = {NULL, NULL};
     struct text t;
 
@@ -143,7 +143,7 @@ static bool path_fits(struct text pattern, struct text path)
         (void)part_next(&t_rest, &t);
         if (has_part && is_deep(p)) {
             if (p_rest.at == NULL) {
-                return true; /* all that is inside */
+                return true; /* everything inside */
             }
             deep = pattern = p_rest;
             tried = path;

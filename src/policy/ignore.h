@@ -3,7 +3,7 @@
 #define SNP_POLICY_IGNORE_H
 
 /*
- * A .gitignore file, read as git does. A stranger's: whatever it says, judging a path takes
+ * A .gitignore file, with git's rules. It is untrusted: for any content, judging a path takes
  * bounded time.
  */
 
@@ -13,12 +13,12 @@
 #include "base/macro.h"
 
 enum {
-    SNP_IGNORE_RULES_MAX = 2000, /* what follows is passed over */
-    SNP_IGNORE_RULE_MAX = 1024,  /* bytes; a longer one is passed over */
+    SNP_IGNORE_RULES_MAX = 2000, /* later ones are ignored */
+    SNP_IGNORE_RULE_MAX = 1024,  /* bytes; longer ones are ignored */
 };
 
 enum snp_ignored {
-    SNP_IGNORED_SILENT = 0, /* no rule fits */
+    SNP_IGNORED_SILENT = 0, /* no rule matches */
     SNP_IGNORED_OUT,
     SNP_IGNORED_IN, /* by a rule with `!` */
 };
@@ -29,7 +29,7 @@ struct snp_ignore;
 int snp_ignore_new(const char *text, size_t n, struct snp_ignore **ret) SNP_NODISCARD;
 void snp_ignore_free(struct snp_ignore *ignore);
 
-/* path: from the folder in which the file is, without a slash at its end. */
+/* path: relative to the folder of the file, without a slash at its end. */
 enum snp_ignored snp_ignore_judge(const struct snp_ignore *ignore,
                                   const char *path,
                                   bool is_folder);

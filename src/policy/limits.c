@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of limits, and the three forms a limit has: what people write ("512m",
- * "0.5"), what they read ("512 MiB", "0.5 s") and JSON numbers with the unit in the name.
- * Inside, every limit is one uint64_t in the unit of enum snp_limit.
+ * The table of limits, and the three forms of a limit: what people write ("512m", "0.5"), what they
+ * read ("512 MiB", "0.5 s") and JSON numbers with the unit in the name. Internally every limit is
+ * one uint64_t in the unit of enum snp_limit.
  */
 
 #include "policy/limits.h"
@@ -23,7 +23,7 @@
 
 enum {
     NAME_MAX_BYTES = 64, /* key plus suffix */
-    TEXT_SHOWN = 40,     /* bytes of a wrong text repeated in a message */
+    TEXT_SHOWN = 40,     /* bytes of an invalid text repeated in a message */
 };
 
 static const struct snp_limit_info rows[SNP_LIMIT_N] = {
@@ -77,12 +77,12 @@ void snp_limits_default(struct snp_limits *limits)
 }
 
 /*
- * Thousandths of a decimal number, rounded to the nearest. What lies outside the range
- * by less than half a thousandth stays outside.
+ * Thousandths of a decimal number, rounded to the nearest. Values outside the range by less than
+ * half a thousandth stay outside.
  */
 static int parse_thousandths(const struct snp_limit_info *row, const char *text, uint64_t *ret)
 {
-    const double slack = 1e-6; /* of a thousandth: what decimal fractions lose in binary */
+    const double slack = 1e-6; /* of a thousandth: rounding of decimal fractions in binary */
     double number = 0;
     if (snp_parse_double(text, &number) < 0 || number < 0) {
         return -1;
@@ -112,7 +112,7 @@ static int parse_unit(const struct snp_limit_info *row, const char *text, uint64
     return -1;
 }
 
-/* Thousandths with as few decimals as say it exactly, but at least `digits`. */
+/* Thousandths with as few decimals as are exact, but at least `digits`. */
 static void format_thousandths(uint64_t value, int digits, char *out, size_t out_len)
 {
     unsigned rest = (unsigned)(value % 1000);
@@ -234,7 +234,7 @@ json_t *snp_limits_to_json(const struct snp_limits *limits)
     return object;
 }
 
-/* Name the member of object that is no limit. */
+/* Report the member of object that is no limit. */
 static int unknown_member(const json_t *object, struct snp_err *err)
 {
     snp_autojson json_t *copy = json_deep_copy(object);

@@ -3,8 +3,8 @@
 #define SNP_POLICY_LIMITS_H
 
 /*
- * The resources a session may use: one row each, with its key, flag, unit, range and
- * default. Command line, configuration, daemon, tier and manifest all read this table.
+ * The resource limits of a session: one row each, with key, flag, unit, range and default. Command
+ * line, configuration, daemon, tier and manifest all read this table.
  */
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ enum snp_limit {
     SNP_LIMIT_INODES,     /* files written to /workspace */
     SNP_LIMIT_FILE,       /* bytes of one file */
     SNP_LIMIT_OPEN_FILES, /* descriptors of one process */
-    SNP_LIMIT_OUTPUT,     /* characters of stdout and of stderr shown; the rest is counted */
+    SNP_LIMIT_OUTPUT,     /* characters of stdout and of stderr shown; all are counted */
     SNP_LIMIT_N,
 };
 
@@ -53,9 +53,9 @@ const struct snp_limit_info *snp_limit_info(enum snp_limit limit);
 void snp_limits_default(struct snp_limits *limits);
 
 /*
- * Read what a person wrote for one limit and check its range. source names where it
- * came from ("--memory", "SNIPARA_SANDBOX_MEMORY"). SNP_E_INVALID names the source, the
- * text, and the range in the unit people write.
+ * Parse a limit as people write it and check its range. source names its origin ("--memory",
+ * "SNIPARA_SANDBOX_MEMORY"). SNP_E_INVALID names the source, the text, and the range in people's
+ * unit.
  */
 int snp_limit_parse(enum snp_limit limit,
                     const char *text,
@@ -76,8 +76,8 @@ const char *snp_limit_option(const char *key, uint64_t value, char *out, size_t 
 json_t *snp_limits_to_json(const struct snp_limits *limits);
 
 /*
- * Read such an object over *limits; absent members keep what is there. SNP_E_INVALID
- * for a wrong type, an unknown member or a value out of range; then *limits is untouched.
+ * Read such an object into *limits; absent members stay unchanged. SNP_E_INVALID for a wrong type,
+ * an unknown member or a value out of range; then *limits is untouched.
  */
 int snp_limits_from_json(const json_t *object,
                          struct snp_limits *limits,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rule for what of an interpreter is shown: the folder it was installed into, and
- * nothing that holds somebody's files besides.
+ * Which part of an interpreter is shown: the folder it was installed into, if that does not also
+ * contain users' files.
  */
 #include "policy/prefix.h"
 
@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 
-/* Folders of users' homes, and what every sandbox has a version of its own of. */
+/* Parents of home folders, and folders that every sandbox replaces. */
 static const char *const home_roots[] = {"/home", "/Users"};
 static const char *const covered[] = {"/tmp", "/dev",       "/proc", "/sys",
                                       "/run", "/workspace", "/etc"};

@@ -8,17 +8,17 @@
 
 #include "base/err.h"
 
-/* Below /usr, which every sandbox sees: nothing has to be added for it. */
+/* Below /usr, which every sandbox shows: needs no mount. */
 bool snp_prefix_is_system(const char *path);
 
 /*
- * path: an interpreter's prefix or a virtual environment, all links resolved; home likewise,
- * or NULL. SNP_E_DENIED: '/', a home folder, or a folder that holds one, with a hint;
+ * path: an interpreter's prefix or a virtual environment, all links resolved; home: also resolved,
+ * or NULL. SNP_E_DENIED: '/', a home folder, or a folder that contains one, with a hint;
  * SNP_E_INVALID: not absolute.
  */
 int snp_prefix_check(const char *path, const char *home, struct snp_err *err) SNP_NODISCARD;
 
-/* Whether a sandbox has something of its own at this path (/tmp, /proc, /workspace ...). */
+/* The sandbox has other content at this path (/tmp, /proc, /workspace ...). */
 bool snp_prefix_is_covered(const char *path);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The project rule. The project is readable by the code, so a folder that holds
- * keys, mail and browser profiles is never one: the home folder itself, and all above it.
+ * The project rule. The code can read the project, so a folder with keys, mail and browser profiles
+ * is never allowed: the home folder itself, and all its parents.
  */
 #include "policy/project.h"
 

@@ -2,7 +2,7 @@
 #ifndef SNP_POLICY_PROJECT_H
 #define SNP_POLICY_PROJECT_H
 
-/* Which folder may be shown to code as its project. A pure decision: no file is looked at. */
+/* Which folder may be shown to code as its project. A pure decision: reads no file. */
 
 #include "base/err.h"
 
@@ -11,10 +11,10 @@ enum {
 }; /* bytes, without terminator */
 
 /*
- * path: the folder with all links resolved; home: the user's home folder likewise, NULL
- * if there is none. SNP_E_INVALID: not absolute, too long, or written with '.', '..', '//' or
- * a '/' at its end. SNP_E_DENIED: '/', the home folder, or a folder that holds it; the
- * message has a hint.
+ * path: the folder with all links resolved; home: the user's home folder, also resolved, NULL if
+ * there is none. SNP_E_INVALID: not absolute, too long, or written with '.', '..', '//' or a '/' at
+ * its end. SNP_E_DENIED: '/', the home folder, or a folder that contains it; the message has a
+ * hint.
  */
 int snp_project_check(const char *path, const char *home, struct snp_err *err) SNP_NODISCARD;
 

@@ -6,7 +6,7 @@
 
 #include "base/macro.h"
 
-/* Names with at most one `*`; before a `/` the name of the folder it is in. */
+/* Names with at most one `*`; before a `/` the name of the parent folder. */
 /* clang-format off */
 static const char *const hidden_names[] = {
     ".env*", "*.env", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.ppk", "*.p12",
@@ -23,14 +23,14 @@ static const char *const hidden_names[] = {
 };
 /* clang-format on */
 
-/* Of these the public half is meant to be seen. */
+/* The public half of these keys is no secret. */
 static const char public_name[] = "id_*.pub";
 
-/* A pattern with at most one `*`; much faster than fnmatch, and there are many names. */
+/* Match a pattern with at most one `*`; much faster than fnmatch, and there are many names. */
 bool snp_name_fits(const char *pattern, const char *name, size_t n)
 {
     if (*pattern != '*' && (*pattern | 0x20) != (*name | 0x20)) {
-        return false; /* nearly all of them; case is one bit of a letter */
+        return false; /* decides nearly all names; case is one bit of a letter */
     }
     const char *star = strchr(pattern, '*');
     size_t n_end = star == NULL ? 0 : strlen(star + 1);

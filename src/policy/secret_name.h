@@ -2,12 +2,12 @@
 #ifndef SNP_POLICY_SECRET_NAME_H
 #define SNP_POLICY_SECRET_NAME_H
 
-/* Which files of a project hold secrets, by their names alone; compared without case. */
+/* Files of a project that hold secrets, judged by their names only; case-insensitive. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* name: of a file or a folder; folder: the path up to it, of len bytes, with its slash. */
+/* name: of a file or a folder; folder: its parent's path, of len bytes, with its slash. */
 bool snp_secret_name(const char *folder, size_t len, const char *name);
 
 /* A pattern with at most one `*`; n: bytes of the name. */

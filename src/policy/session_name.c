@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of sessions. A name ends up in messages, tables and SESSION:PATH arguments,
- * so it holds nothing that needs quoting, no ':' and nothing that reads as an option.
+ * Names of sessions. A name appears in messages, tables and SESSION:PATH arguments, so it contains
+ * nothing that needs quoting, no ':' and no prefix of an option.
  */
 #include "policy/session_name.h"
 

@@ -2,7 +2,7 @@
 #ifndef SNP_POLICY_SESSION_NAME_H
 #define SNP_POLICY_SESSION_NAME_H
 
-/* What may name a session: a handle people choose, or the id it was given. */
+/* The form of session names: chosen by people, or the session's id. */
 
 #include <stdbool.h>
 

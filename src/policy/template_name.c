@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of templates. A name becomes a file's name in the state folder and a word of
- * command lines, so it holds no '/', starts with no '.' or '-' and needs no quoting.
+ * Names of templates. A name becomes a file name in the state folder and a word of command lines,
+ * so it contains no '/', starts with no '.' or '-' and needs no quoting.
  */
 #include "policy/template_name.h"
 

@@ -2,7 +2,7 @@
 #ifndef SNP_POLICY_TEMPLATE_NAME_H
 #define SNP_POLICY_TEMPLATE_NAME_H
 
-/* What may name a template. Pure decisions. */
+/* The form of template names. Pure decisions. */
 
 #include <stdbool.h>
 
@@ -15,10 +15,10 @@ enum {
 /* Always there: base, data and plot. */
 bool snp_template_is_builtin(const char *name);
 
-/* SNP_E_INVALID says why a text cannot be the name of any template, built in or added. */
+/* SNP_E_INVALID explains why a text cannot be the name of a template, built in or added. */
 int snp_template_name_check(const char *name, struct snp_err *err) SNP_NODISCARD;
 
-/* The same for one that is to be added: not built in, and not "venv", which is a project's own. */
+/* The same for a new template: not built in, and not "venv", which is reserved for projects. */
 int snp_template_new_name_check(const char *name, struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * Finding tiers.
  *
- * A tier is run with all the user's rights, outside any sandbox. So a file of the user's folder
- * counts only if nobody but he and root can change it or put another in its place: that is
- * asked of the file and of each folder on the real path to it.
+ * A tier runs with all the user's rights, outside any sandbox. So a file in the user's folder is
+ * used only if no other user except root can change or replace it: this is checked for the file and
+ * for each folder on the real path to it.
  */
 #include "policy/tier_file.h"
 
@@ -29,7 +29,7 @@
 #include "base/str.h"
 
 enum {
-    FILES_MAX = 64, /* of both folders */
+    FILES_MAX = 64, /* in both folders */
     DESCRIBE_MS = 10000,
     DESCRIBE_MAX = 64 << 10,
     WORDS_MAX = 1024,
@@ -66,23 +66,23 @@ char *snp_users_folder(const char *name)
                : snp_format("%s/.local/share/snipara-sandbox/%s", home, name);
 }
 
-/* Whom it lets in ------------------------------------------------------------------------- */
+/* Safe files ----------------------------------------------------------------------------------- */
 
-/* Why somebody else could have made or changed it; NULL = nobody could. The caller frees. */
+/* Why another user could have made or changed it; NULL = impossible. The caller frees. */
 static char *reason_of(const char *path, const struct stat *st)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0) {
         return snp_format("%s belongs to user %u; only your own files and root's are run", path,
                           (unsigned)st->st_uid);
     }
-    /* In a sticky folder others cannot rename or remove what is ours. */
+    /* In a sticky folder others cannot rename or remove our files. */
     if ((st->st_mode & 022) != 0 && !(S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) != 0)) {
         return snp_format("others may write to %s; run: chmod go-w %s", path, path);
     }
     return NULL;
 }
 
-/* The same of a folder without links in its path, and of all above it. */
+/* The same for a folder without links in its path, and all its parents. */
 static char *reason_of_folder(const char *folder)
 {
     char real[PATH_MAX];
@@ -92,7 +92,7 @@ static char *reason_of_folder(const char *folder)
     if (realpath(folder, real) == NULL || lstat(folder, &st) < 0 || !S_ISDIR(st.st_mode)) {
         return snp_format("%s is not a real folder; remove it", folder);
     }
-    if ((st.st_mode & 022) != 0) { /* of this one sticky is not enough: files can be added */
+    if ((st.st_mode & 022) != 0) { /* sticky is not enough here: files can be added */
         return snp_format("others may write to %s; run: chmod go-w %s", folder, folder);
     }
     while (why == NULL) {
@@ -155,7 +155,7 @@ static bool is_program(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* A file of the user's that has an installed one's name is refused, like one that is not safe. */
+/* A user's file with the name of an installed tier is refused, like an unsafe one. */
 static int add(struct snp_tier_files *files,
                const char *folder,
                const char *name,
@@ -279,7 +279,7 @@ int snp_tier_files_get(const struct snp_tier_files *files,
                          words.len == 0 ? SNP_TIER_AUTO : snp_buf_cstr(&words));
 }
 
-/* What installed ones are -------------------------------------------------------------------- */
+/* Descriptions of installed tiers -------------------------------------------------------------- */
 
 static int describe_begin(const char *program, struct snp_child_output *ret, struct snp_err *err)
 {
@@ -321,7 +321,7 @@ static int by_rank(const void *a, const void *b)
     return one->rank != other->rank ? other->rank - one->rank : strcmp(one->name, other->name);
 }
 
-/* All at the same time: each is a program to start. */
+/* All at the same time: each starts a program. */
 void snp_tier_files_rank(struct snp_tier_files *files)
 {
     struct snp_child_output describing[FILES_MAX] = {{0}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packages: whether there is a folder or a module of that name where the interpreter looks. */
+/* Packages: whether the interpreter's search path has a folder or a module of that name. */
 #include "registry/packages.h"
 
 #include <fcntl.h>
@@ -14,10 +14,10 @@
 enum {
     PATH_LEN = 4096,
     FOLDERS_MAX = 4,
-    NAMES_MAX = 16, /* named; the rest is left out */
+    NAMES_MAX = 16, /* named; others are left out */
 };
 
-/* As they are imported; the most wanted first. What is of no use without a network is not here. */
+/* Import names; the most common first. Packages that need a network are not included. */
 static const char *const known[] = {
     "numpy",      "pandas",     "matplotlib", "scipy",   "sklearn",  "sympy",      "PIL",
     "seaborn",    "plotly",     "polars",     "pyarrow", "duckdb",   "networkx",   "statsmodels",
@@ -26,7 +26,7 @@ static const char *const known[] = {
     "sqlalchemy", "flask",      "django",     "fastapi", "pytest",
 };
 
-/* Where an interpreter looks for packages. */
+/* The folders where an interpreter searches packages. */
 struct folders {
     int fd[FOLDERS_MAX]; /* owned */
     size_t n;
@@ -72,7 +72,7 @@ static void folders_find(const struct snp_python_query *query,
         folder_of(folders, python->venv, "site", minor);
         return;
     }
-    if (python->site != NULL) { /* the project's own */
+    if (python->site != NULL) { /* the project's venv */
         (void)snprintf(prefix, sizeof(prefix), "%.4000s/.venv", query->project);
         folder_of(folders, prefix, "site", minor);
         return;
@@ -82,7 +82,7 @@ static void folders_find(const struct snp_python_query *query,
         *slash = '\0';
     }
     folder_of(folders, prefix, "site", minor);
-    if (strcmp(prefix, "/usr") == 0) { /* as Debian has it */
+    if (strcmp(prefix, "/usr") == 0) { /* Debian's layout */
         folder_add(folders, "/usr/lib/python3/dist-packages");
         folder_of(folders, "/usr/local", "dist", minor);
     }
@@ -103,7 +103,7 @@ static bool is_there(const struct folders *folders, const char *name)
     return false;
 }
 
-/* Whether a list with commas names it, n bytes. */
+/* A comma-separated list contains the name of n bytes. */
 static bool is_in(const char *list, const char *name, size_t n)
 {
     for (; *list != '\0'; list += strcspn(list, ",") + (list[strcspn(list, ",")] == ',' ? 1 : 0)) {
@@ -114,7 +114,7 @@ static bool is_in(const char *list, const char *name, size_t n)
     return false;
 }
 
-/* First what the template loads. */
+/* First the modules that the template loads. */
 static int names_add(const char *loaded, const struct folders *folders, struct snp_buf *names)
 {
     size_t n_named = 0;

@@ -2,10 +2,10 @@
 /*
  * Finding interpreters.
  *
- * A project is hostile, and its .venv says which interpreter it belongs to. That one is
- * only believed where interpreters are usually installed, or where the user has named
- * it by `template add --python`; it never lies in the project. What lies in the .venv itself is
- * run inside the sandbox only, as part of the workspace.
+ * A project is hostile, and its .venv names the interpreter it belongs to. That one is only
+ * accepted where interpreters are usually installed, or if the user has named it with `template add
+ * --python`; it is never inside the project. The .venv itself is executed only inside the sandbox,
+ * as part of the workspace.
  */
 #include "registry/python.h"
 
@@ -37,9 +37,7 @@ enum {
 #endif
 };
 
-/*
- * Where interpreters are installed: by an administrator, or below a home folder by the usual tools.
- */
+/* Where interpreters are installed: by an administrator, or below a home folder by common tools. */
 static const char *const usual_places[] = {"/usr/", "/opt/"};
 static const char *const usual_in_home[] = {
     ".pyenv/versions/", ".local/share/uv/python/",     ".asdf/installs/python/",
@@ -107,7 +105,7 @@ bool snp_python_equal(const struct snp_python *a, const struct snp_python *b)
     return a->is_ours == b->is_ours;
 }
 
-/* The N of a text that begins with "3.N"; -1 if it does not. */
+/* The N of a text that begins with "3.N"; -1 otherwise. */
 static int minor_of(const char *text)
 {
     char digits[4];
@@ -188,9 +186,9 @@ int snp_python_locate(const char *path,
     return 0;
 }
 
-/* A project's own ------------------------------------------------------------------------- */
+/* A project's .venv ---------------------------------------------------------------------------- */
 
-/* Open below a folder, through no link at all. */
+/* Open below a folder, without following links. */
 static int open_below(int dir_fd, const char *path, uint64_t flags)
 {
     struct open_how how = {
@@ -256,7 +254,7 @@ static bool is_registered(const struct snp_python_query *query, const char *exe)
     return false;
 }
 
-/* What pyvenv.cfg says; false if it is none. */
+/* Read pyvenv.cfg; false if it is invalid. */
 static bool config_read(int project_fd, char *text, size_t room)
 {
     snp_autoclose int fd = open_below(project_fd, ".venv/pyvenv.cfg", O_RDONLY);
@@ -329,7 +327,7 @@ static int venv_use(const struct snp_python_query *query,
                : 0;
 }
 
-/* 1 the project's own is used, 0 it has none or cannot be used (then with a note). */
+/* 1: the project's .venv is used; 0: it has none, or it cannot be used (then with a note). */
 static int project_find(const struct snp_python_query *query, struct snp_python *ret)
 {
     char config[CONFIG_MAX];
@@ -361,7 +359,7 @@ static int builtin_find(const struct snp_python_query *query,
     int minor = 0;
 
     ret->name = strdup(query->name == NULL ? "base" : query->name);
-    /* The usual one is run as it is named; another may have a prefix to be shown. */
+    /* The usual interpreter is run under its given name; another may have a prefix to show. */
     if (snp_prefix_is_system(query->default_python)) {
         ret->exe = strdup(query->default_python);
     } else {
@@ -428,7 +426,7 @@ static int record_find(const struct snp_python_query *query,
 
 /* Another file system --------------------------------------------------------------------- */
 
-/* Open as a process would whose root is this folder: links and '..' stay in it. */
+/* Open as with this folder as root: links and '..' stay inside. */
 static int open_in(int root_fd, const char *path, uint64_t flags)
 {
     struct open_how how = {
@@ -439,7 +437,7 @@ static int open_in(int root_fd, const char *path, uint64_t flags)
     return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
 }
 
-/* The start of a program: 64-bit, of this machine, and who loads it. */
+/* Check the start of a program: 64-bit, for this machine, and its loader. */
 static int program_check(int fd, const char *path, struct snp_err *err)
 {
     static const unsigned char magic[] = {0x7f, 'E', 'L', 'F'};

@@ -3,8 +3,8 @@
 #define SNP_REGISTRY_PYTHON_H
 
 /*
- * Which interpreter a template runs and what of it is shown inside. Found by looking at
- * files only: nothing that a project or a record names is run here.
+ * The interpreter of a template, and the parts of it shown inside. Found by reading files only: no
+ * program named by a project or a record is run here.
  */
 
 #include <stdbool.h>
@@ -12,41 +12,41 @@
 #include "base/err.h"
 #include "base/json.h"
 
-#define SNP_PYTHON_SITE         "/run/venv"        /* where a template's packages are inside */
-#define SNP_PYTHON_PROJECT_SITE "/workspace/.venv" /* where a project's are */
+#define SNP_PYTHON_SITE         "/run/venv"        /* a template's packages inside */
+#define SNP_PYTHON_PROJECT_SITE "/workspace/.venv" /* a project's packages inside */
 
 enum {
-    SNP_PYTHON_MINOR_MIN = 8 /* 3.8 is the oldest that can be a template */
+    SNP_PYTHON_MINOR_MIN = 8 /* 3.8 is the oldest for templates */
 };
 
 /* All texts are owned; NULL = none. */
 struct snp_python {
-    char *name;    /* of the template: as asked for, or "venv" for a project's own */
+    char *name;    /* of the template: as requested, or "venv" for a project's .venv */
     char *exe;     /* the program, on the host and inside */
     char *prefix;  /* shown read-only at the same path; NULL: it is below /usr */
     char *venv;    /* folder of packages, shown read-only at SNP_PYTHON_SITE */
     char *site;    /* the virtual environment as a path inside */
-    char *alias;   /* path that is a link to site inside, for scripts that begin with it */
-    char *hash;    /* what venv must contain, and ... */
-    bool is_ours;  /* ... whether bytecode counts: we made it, so nobody else writes it */
+    char *alias;   /* path inside that links to site, for scripts that begin with it */
+    char *hash;    /* of the content of venv, and ... */
+    bool is_ours;  /* ... whether with bytecode: only our folders, which we alone write */
     char *preload; /* modules, with commas */
-    char *rootfs;  /* folder seen instead of the host's files; exe is then a path in it */
-    char *id;      /* of the folder rootfs: another one at the same path has another */
-    char *note;    /* the project has a .venv that is not used: why */
+    char *rootfs;  /* folder used instead of the host's files; exe is then a path in it */
+    char *id;      /* identity of the folder rootfs: differs for another one at the same path */
+    char *note;    /* the project has a .venv that is not used: the reason */
 };
 
 void snp_python_done(struct snp_python *python);
 
-/* Into *ret, which is overwritten; -1 without memory, then it is empty. */
+/* Copy into *ret, which is overwritten; -1 when out of memory, then it is empty. */
 int snp_python_copy(const struct snp_python *python, struct snp_python *ret) SNP_NODISCARD;
 
-/* Whether a template of a serves b; the note says nothing of it. */
+/* A template of a can serve b; the note is not compared. */
 bool snp_python_equal(const struct snp_python *a, const struct snp_python *b);
 
 /*
- * Resolve a program's path: *ret_exe without links, *ret_prefix the folder it was installed
- * into, NULL below /usr; *ret_minor of 3.x. home: of the user, resolved, or NULL.
- * SNP_E_UNSUPPORTED: no CPython of 3.8 or later; SNP_E_DENIED: its folder may not be shown.
+ * Resolve a program's path: *ret_exe without links, *ret_prefix its installation folder, NULL below
+ * /usr; *ret_minor of 3.x. home: the user's, resolved, or NULL. SNP_E_UNSUPPORTED: no CPython of
+ * 3.8 or later; SNP_E_DENIED: its folder may not be shown.
  */
 int snp_python_locate(const char *path,
                       const char *home,
@@ -55,9 +55,9 @@ int snp_python_locate(const char *path,
                       int *ret_minor,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* One who asks for a template. */
+/* A request for a template. */
 struct snp_python_query {
-    const char *name;           /* NULL: the project's own, else base */
+    const char *name;           /* NULL: the project's .venv, else base */
     const char *project;        /* NULL = none */
     const char *rootfs;         /* NULL = the host's files */
     const char *state_dir;      /* with the records */
@@ -66,8 +66,8 @@ struct snp_python_query {
 };
 
 /*
- * Fill ret. A project's .venv that cannot be used is no error: ret is base then, with a
- * note. SNP_E_NOT_FOUND: no such template; SNP_E_INVALID, SNP_E_UNSUPPORTED, SNP_E_DENIED as above.
+ * Fill ret. A project's .venv that cannot be used is no error: then ret is base, with a note.
+ * SNP_E_NOT_FOUND: no such template; SNP_E_INVALID, SNP_E_UNSUPPORTED, SNP_E_DENIED as above.
  */
 int snp_python_find(const struct snp_python_query *query,
                     struct snp_python *ret,

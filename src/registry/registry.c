@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of templates. They belong to the same user who reads them, but a record that is
- * damaged must neither crash a tier nor point it at something odd: types are checked here,
- * paths where they are used.
+ * Records of templates. Their reader is also their owner, but a damaged record must neither crash a
+ * tier nor lead it to a wrong file: types are checked here, paths where they are used.
  */
 #include "registry/registry.h"
 
@@ -30,7 +29,7 @@ static const struct {
     {"created", JSON_INTEGER, false},
 };
 
-/* Modules of the built-in templates, and packages whose name is not the module's. */
+/* Modules of the built-in templates, and packages whose name differs from the module's. */
 static const char *const builtin_modules[][2] = {
     {"numpy", "data"}, {"pandas", "data"}, {"matplotlib", "plot"}, {"mpl_toolkits", "plot"}};
 static const char *const package_names[][2] = {

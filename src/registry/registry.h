@@ -3,11 +3,11 @@
 #define SNP_REGISTRY_REGISTRY_H
 
 /*
- * The templates a user has added: one record each, STATE/templates/NAME.json. The command
- * line writes them, the tiers read them. Members of a record: `name`, `python` (program),
- * `version`, `prefix` (null: below /usr), `venv` (folder), `is_ours` (it was made by us),
- * `hash`, `files`, `bytes`, `preload` and `modules` (lists), `requirements`, `source`,
- * `index` (text or null), `created` (seconds).
+ * The templates a user has added: one record each, STATE/templates/NAME.json. The command line
+ * writes them, the tiers read them. Members of a record: `name`, `python` (program), `version`,
+ * `prefix` (null: below /usr), `venv` (folder), `is_ours` (made by us), `hash`, `files`, `bytes`,
+ * `preload` and `modules` (lists), `requirements`, `source`, `index` (text or null), `created`
+ * (seconds).
  */
 
 #include "base/err.h"
@@ -23,13 +23,13 @@ enum {
 char *snp_registry_dir(const char *state_dir);
 
 /*
- * One record, a new reference. SNP_E_NOT_FOUND names the templates there are; SNP_E_INVALID:
+ * Read one record, a new reference. SNP_E_NOT_FOUND names the existing templates; SNP_E_INVALID:
  * the record is damaged.
  */
 int snp_registry_read(const char *state_dir, const char *name, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;
 
-/* All records that can be read, sorted by name; a new reference, NULL when out of memory. */
+/* All readable records, sorted by name; a new reference, NULL when out of memory. */
 json_t *snp_registry_list(const char *state_dir);
 
 /* Write or replace the record of its `name`. */
@@ -38,8 +38,8 @@ int snp_registry_write(const char *state_dir,
                        struct snp_err *err) SNP_NODISCARD;
 
 /*
- * How to get a module that is missing: {"name", "templates": [those that have it],
- * "command": text}. New reference, NULL when out of memory.
+ * How to get a missing module: {"name", "templates": [those that have it], "command": text}. New
+ * reference, NULL when out of memory.
  */
 json_t *snp_registry_advise(const char *state_dir, const char *module);
 

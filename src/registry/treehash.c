@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hash is SHA-256 over one record per entry, in the order of the names' bytes: kind,
- * execute bit, path, NUL, length, then content or link target. Folders are opened relative
- * to their parent and without following links, so what is hashed lies below the folder.
+ * The hash is SHA-256 over one record per entry, in the byte order of the names: kind, execute bit,
+ * path, NUL, length, then content or link target. Folders are opened relative to their parent and
+ * without following links, so all hashed files are below the folder.
  */
 #include "registry/treehash.h"
 
@@ -29,7 +29,7 @@ struct hash_walk {
     EVP_MD_CTX *ctx;
     struct snp_tree_digest *tree;
     char *chunk;
-    char path[PATH_LEN]; /* below the folder; "" = itself */
+    char path[PATH_LEN]; /* relative to the folder; "" = itself */
     unsigned depth;
 };
 
@@ -97,7 +97,7 @@ static int by_name(const void *a, const void *b)
 }
 
 struct folder_names {
-    char **at; /* owned, and each of them */
+    char **at; /* owned, with its elements */
     size_t n;
     size_t room;
 };

@@ -17,10 +17,10 @@ enum {
 #define SNP_TREE_BYTES_MAX (32ULL << 30)
 
 struct snp_tree_digest {
-    /* What is asked. */
-    bool skip_bytecode;  /* folders __pycache__ do not count: their owner's Python writes them */
-    bool must_be_public; /* every file must be readable for everybody */
-    /* What is answered. */
+    /* The request. */
+    bool skip_bytecode;  /* skip folders __pycache__: their owner's Python writes them */
+    bool must_be_public; /* every file must be readable for all users */
+    /* The result. */
     uint64_t files;
     uint64_t bytes;
     char hash[SNP_TREE_HASH_LEN + 1];
@@ -31,16 +31,16 @@ int snp_file_hash(const char *path,
                   char out[SNP_TREE_HASH_LEN + 1],
                   struct snp_err *err) SNP_NODISCARD;
 
-/* The same of these bytes. */
+/* The same for bytes in memory. */
 int snp_bytes_hash(const void *bytes,
                    size_t n,
                    char out[SNP_TREE_HASH_LEN + 1],
                    struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Reads every file below path. Links are not followed but count by their target. SNP_E_LIMIT:
- * more than the numbers above; SNP_E_INVALID: a device, socket or FIFO; SNP_E_DENIED: a
- * file that others cannot read, though must_be_public. The message names the file.
+ * Read every file below path. Links are not followed; their target is hashed. SNP_E_LIMIT: more
+ * than the limits above; SNP_E_INVALID: a device, socket or FIFO; SNP_E_DENIED: a file that others
+ * cannot read, although must_be_public. The message names the file.
  */
 int snp_tree_hash(const char *path,
                   struct snp_tree_digest *tree,

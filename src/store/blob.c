@@ -3,17 +3,16 @@
  * Files of blobs.
  *
  * A file is a header and chunks. The header has size and hash of the content, the length of the
- * file and its own checksum; a chunk has a length, a flag for "as it is", and a checksum of
- * the bytes that follow, seeded with its number. So a beginning that is torn, a bit that has
- * turned or a file under another's name is seen when it is read, whichever part is read, without
- * hashing all of it again.
+ * file and its checksum; a chunk has a length, a flag for "not compressed", and a checksum of its
+ * bytes, seeded with its number. So a torn write, a flipped bit or a file under a wrong name is
+ * detected whichever part is read, without hashing the whole file.
  *
- * In a sealed store (seal.h) each chunk is encrypted with a tag behind it, and the header has a
- * salt and a tag of its own. The name of a blob says whether its file must be one: a plain file
- * does not pass for it.
+ * In a sealed store (seal.h) each chunk is encrypted and followed by a tag, and the header has a
+ * salt and a tag. A blob's name says whether its file must be sealed: a plain file is refused for
+ * it.
  *
- * A file is written in tmp/, with a name that no other start of the program gives, synced, and only
- * then renamed. Here are no rows: blobrow.c has those.
+ * A file is written in tmp/, under a name that no other start of the program uses, synced, and only
+ * then renamed. blobrow.c has the rows.
  */
 #include "store/blob.h"
 
@@ -40,10 +39,10 @@
 
 enum {
     LEVEL = 1,           /* of zstd: as fast as disks */
-    SAMPLE = 4096,       /* bytes that are tried before a chunk is compressed */
+    SAMPLE = 4096,       /* bytes tried before a chunk is compressed */
     SAMPLES = 3,         /* per chunk */
-    WRITEBACK = 4 << 20, /* begin to write to disk every so many bytes */
-    BLOCK = 4096,        /* what a file takes more than its length, at most */
+    WRITEBACK = 4 << 20, /* begin to write to disk after this many bytes */
+    BLOCK = 4096,        /* disk space beyond a file's length, at most */
     NAME_MAX_LEN = 2 + 1 + SNP_STORE_HASH_LEN + 1,
 };
 
@@ -57,23 +56,23 @@ struct blob_header {
     uint64_t size;   /* of the content */
     uint64_t stored; /* of the file */
     uint8_t hash[SNP_BLOB_HASH_BYTES];
-    uint64_t sum; /* of what is before */
+    uint64_t sum; /* of the fields before it */
 };
 _Static_assert(sizeof(struct blob_header) == 64, "written as it is");
 
-/* Behind the header of a sealed one. */
+/* Follows the header of a sealed file. */
 struct seal {
     uint8_t salt[SNP_SEAL_SALT];
     uint8_t tag[SNP_SEAL_TAG]; /* of the header */
 };
 _Static_assert(sizeof(struct seal) == 32, "written as it is");
 
-#define HEADER_PIECE UINT64_MAX /* its number; chunks have theirs */
+#define HEADER_PIECE UINT64_MAX /* the header's number; chunks have theirs */
 
 struct chunk {
-    uint32_t stored_len; /* of the bytes that follow without their tag, perhaps with AS_IS */
-    uint32_t len;        /* of the content: SNP_BLOB_CHUNK, or less in the last */
-    uint64_t sum;        /* of the bytes that follow without their tag */
+    uint32_t stored_len; /* of the following bytes without their tag, perhaps with AS_IS */
+    uint32_t len;        /* of the content: SNP_BLOB_CHUNK, or less in the last chunk */
+    uint64_t sum;        /* of the following bytes without their tag */
 };
 _Static_assert(sizeof(struct chunk) == 16, "written as it is");
 
@@ -88,9 +87,9 @@ struct snp_blob_writer {
     size_t n; /* bytes in chunk */
     uint64_t size;
     uint64_t stored;
-    uint64_t kicked; /* bytes whose way to the disk was begun */
+    uint64_t kicked; /* bytes whose writing to disk has begun */
     uint64_t chunks;
-    bool is_dense; /* the chunk before did not shrink */
+    bool is_dense; /* the previous chunk did not shrink */
     struct seal seal;
     int fd; /* -1: nothing written yet */
     char tmp[40];
@@ -108,7 +107,7 @@ struct snp_blob_reader {
     char hash[SNP_STORE_HASH_LEN + 1];
     uint64_t size;
     uint64_t at;     /* content offset of the next chunk */
-    uint64_t skip;   /* bytes of it that are not wanted */
+    uint64_t skip;   /* content bytes to skip */
     uint64_t chunks; /* passed */
 };
 
@@ -186,7 +185,7 @@ static int fail_write(const struct snp_blob_place *place, uint64_t needed, struc
                          place->dir, snp_format_bytes(needed, need, sizeof(need)), have);
 }
 
-/* What files take ----------------------------------------------------------------------- */
+/* Disk space of files -------------------------------------------------------------------------- */
 
 static void use_add(const struct snp_blob_place *place, uint64_t n)
 {
@@ -206,7 +205,7 @@ static int use_check(const struct snp_blob_place *place, uint64_t more, struct s
     return snp_fail_budget(place->dir, err);
 }
 
-/* Remove a file of this length, or of one that is looked up (0). */
+/* Remove a file of this length; 0: look the length up. */
 static int remove_counted(const struct snp_blob_place *place, const char *name, uint64_t bytes)
 {
     struct stat st;
@@ -233,7 +232,7 @@ static uint64_t folder_bytes(const struct snp_blob_place *place, const char *nam
         snp_closep(&fd);
         return 0;
     }
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of its own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private stream */
     while ((entry = readdir(dir)) != NULL) {
         if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISREG(st.st_mode)) {
@@ -283,7 +282,7 @@ int snp_blob_writer_new(const struct snp_blob_place *place,
     return 0;
 }
 
-/* Remove what was begun. */
+/* Remove the unfinished file. */
 static void writer_drop(struct snp_blob_writer *w)
 {
     if (w->fd >= 0) {
@@ -339,7 +338,7 @@ static int fail_seal(struct snp_err *err)
     return snp_fail(err, SNP_E_INTERNAL, "libcrypto could not encrypt with AES-256-GCM");
 }
 
-/* A name that no other writer and no other start of the program has. */
+/* Create a file under a name that no other writer and no other start of the program uses. */
 static int file_open(struct snp_blob_writer *w, struct snp_err *err)
 {
     static atomic_uint_least64_t count;
@@ -350,7 +349,7 @@ static int file_open(struct snp_blob_writer *w, struct snp_err *err)
     }
     (void)snprintf(w->tmp, sizeof(w->tmp), "tmp/%d-%llu", (int)getpid(),
                    (unsigned long long)atomic_fetch_add(&count, 1));
-    (void)unlinkat(w->place.fd, w->tmp, 0); /* of an earlier process of the same number */
+    (void)unlinkat(w->place.fd, w->tmp, 0); /* left by an earlier process with the same id */
     w->fd = openat(w->place.fd, w->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (w->fd < 0) {
         return fail_write(&w->place, SNP_BLOB_CHUNK, err);
@@ -360,8 +359,8 @@ static int file_open(struct snp_blob_writer *w, struct snp_err *err)
 }
 
 /*
- * Whether a few samples of a chunk shrink: all of them together, or after a chunk that did not
- * shrink the first by itself, because contents are mostly of one kind.
+ * Test whether samples of a chunk shrink: all together, or after a chunk that did not shrink the
+ * first one alone, because contents are mostly of one kind.
  */
 static bool shrinks(struct snp_blob_writer *w, const char *bytes, size_t n)
 {
@@ -381,7 +380,7 @@ static bool shrinks(struct snp_blob_writer *w, const char *bytes, size_t n)
     return !w->is_dense;
 }
 
-/* All of a vector at the end of the file. */
+/* Append a whole vector to the file. */
 static int append(struct snp_blob_writer *w, struct iovec parts[2], struct snp_err *err)
 {
     size_t needed = parts[0].iov_len + parts[1].iov_len;
@@ -406,7 +405,7 @@ static int append(struct snp_blob_writer *w, struct iovec parts[2], struct snp_e
     }
     w->stored += needed;
     use_add(&w->place, needed);
-    /* The disk works while the next bytes come. */
+    /* The disk writes while the next bytes arrive. */
     if (w->stored - w->kicked >= WRITEBACK) {
         (void)sync_file_range(w->fd, (off_t)w->kicked, (off_t)(w->stored - w->kicked),
                               SYNC_FILE_RANGE_WRITE); /* only a hint */
@@ -450,7 +449,7 @@ int snp_blob_add(struct snp_blob_writer *writer, const void *bytes, size_t n, st
 
     writer->size += n;
     while (r == 0 && n > 0) {
-        /* Whole chunks need not be copied together. */
+        /* Whole chunks need no copy. */
         if (writer->n == 0 && n >= SNP_BLOB_CHUNK) {
             r = chunk_write(writer, at, SNP_BLOB_CHUNK, err);
             at += SNP_BLOB_CHUNK;
@@ -545,7 +544,7 @@ int snp_blob_rename(const struct snp_blob_place *place,
     struct stat st;
 
     name_of(made->hash, name);
-    /* There may be one already: damaged, or named by no row. */
+    /* A damaged file, or one without a row, may be there already. */
     replaced =
         fstatat(place->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_size + BLOCK : 0;
     if (renameat(place->fd, made->tmp, place->fd, name) == 0) {
@@ -630,9 +629,9 @@ void snp_blob_quarantine(const struct snp_blob_place *place,
 
     name_of(hash, from);
     (void)snprintf(to, sizeof(to), "quarantine/%s", from + 3);
-    (void)mkdirat(place->fd, "quarantine", 0700); /* is there, or the rename fails */
+    (void)mkdirat(place->fd, "quarantine", 0700); /* exists, or the rename fails */
     if (renameat(place->fd, from, place->fd, to) < 0 && errno != ENOENT) {
-        (void)remove_counted(place, from, 0); /* then at least nobody reads it again */
+        (void)remove_counted(place, from, 0); /* then at least it is not read again */
     }
 }
 
@@ -678,7 +677,7 @@ static int fail_damaged(const struct snp_blob_reader *reader, const char *what, 
     return snp_fail(err, SNP_E_NOT_FOUND, "blob %s is damaged: %s", reader->hash, what);
 }
 
-/* The next chunk's header, and what it says checked. */
+/* Read and check the next chunk's header. */
 static int chunk_head(struct snp_blob_reader *reader,
                       struct chunk *chunk,
                       size_t *ret_len,
@@ -700,7 +699,7 @@ static int chunk_head(struct snp_blob_reader *reader,
     return 0;
 }
 
-/* Pass over whole chunks before what is wanted. */
+/* Skip whole chunks before the offset. */
 static int chunks_skip(struct snp_blob_reader *reader, uint64_t offset, struct snp_err *err)
 {
     int r = 0;
@@ -721,10 +720,7 @@ static int chunks_skip(struct snp_blob_reader *reader, uint64_t offset, struct s
     return r;
 }
 
-/*
- * Behind the header of a sealed file: whether the header was written with our key, and under
- * this salt.
- */
+/* Check that the header of a sealed file was written with our key and this salt. */
 static int seal_check(struct snp_blob_reader *reader,
                       const struct blob_header *header,
                       struct snp_err *err)
@@ -732,7 +728,7 @@ static int seal_check(struct snp_blob_reader *reader,
     struct snp_seal_piece piece = {HEADER_PIECE, header, sizeof(*header)};
     struct seal seal;
 
-    if (reader->sealer == NULL) { /* no damage: nothing is set aside */
+    if (reader->sealer == NULL) { /* no damage: not moved to quarantine */
         return snp_fail(err, SNP_E_DENIED, "blob %s is encrypted with a store key, and none is set",
                         reader->hash);
     }

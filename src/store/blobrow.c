@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of blobs: which contents there are, where, and what is to be done about damaged ones.
+ * Rows of blobs: the contents, their places, and the handling of damage.
  *
- * Files are given their names, and lose them, on the store's thread only, between looking at the
- * row and changing it: so no content is found just before it is removed.
+ * Files get and lose their names only on the store's thread, between reading the row and changing
+ * it: so no content is found just before it is removed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ int snp_blobs_sync_folders(struct snp_store *store, struct snp_err *err)
     return 0;
 }
 
-/* The file of a made blob to its place. */
+/* Move a made blob's file to its place. */
 static int file_settle(struct snp_store *store,
                        struct snp_blob_made *made,
                        bool is_synced,
@@ -63,7 +63,7 @@ static int file_settle(struct snp_store *store,
     return r;
 }
 
-/* A damaged blob has come back: what needed it is usable again, if that was all. */
+/* A damaged blob was written again: checkpoints are usable again if they lack nothing else. */
 static int revive(struct snp_tx *tx,
                   int64_t row,
                   const struct snp_blob_made *made,
@@ -159,7 +159,7 @@ int snp_blob_put(struct snp_tx *tx,
 
 /* Reading ------------------------------------------------------------------------------- */
 
-/* Part of a file to buf. */
+/* Append a part of a file to buf. */
 static int file_read(struct snp_tx *tx,
                      const uint8_t *hash,
                      const struct snp_blob_info *info,
@@ -303,8 +303,8 @@ static int event(
 }
 
 /*
- * An event for each checkpoint that becomes unusable, then the mark. Without its image one can
- * be used.
+ * Add an event for each checkpoint that becomes unusable, then mark the blob. A checkpoint is
+ * usable without its image.
  */
 static int checkpoints_mark(struct snp_tx *tx, int64_t blob, const char *hex, struct snp_err *err)
 {
@@ -354,7 +354,7 @@ static int mark_one(struct snp_tx *tx, const uint8_t *hash, struct snp_err *err)
                    hex);
     SNP_TRY(event(tx, "damaged_blob", NULL, text, err));
     SNP_TRY(checkpoints_mark(tx, row, hex, err));
-    /* An inline one goes for good: its next copy is a new one. */
+    /* An inline blob is dropped for good: its next copy is a new one. */
     SNP_TRY(snp_db_run(tx->db, NULL, err, "UPDATE blobs SET damaged = 1, data = NULL WHERE row = ?",
                        "i", row));
     snp_blob_quarantine(&tx->store->place, hash);
@@ -369,6 +369,6 @@ int snp_blobs_mark(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
     for (unsigned i = 0; r == 0 && i < store->n_damaged; i++) {
         r = mark_one(tx, store->damaged[i], err);
     }
-    store->n_damaged = 0; /* if it failed they are found again */
+    store->n_damaged = 0; /* on failure they are found again */
     return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a transaction changes is in the log first and in the database later, so a page that is new
- * takes its room twice for a while: a transaction may add half of what is left.
+ * A transaction's changes are first in the log and later in the database, so a new page takes its
+ * space twice for a while: a transaction may add half of the remaining space.
  */
 #include "store/budget.h"
 
@@ -12,7 +12,7 @@
 
 enum {
     PAGE = 4096,
-    FILES_SHARE = 16, /* such a part of it is not for files: cells can still be written down */
+    FILES_SHARE = 16, /* this part is not for files: cells can still be recorded */
     SOFT_SHARE = 8,
 };
 
@@ -57,7 +57,7 @@ int snp_budget_set(struct snp_store *store, struct snp_err *err)
     files = left > store->budget / FILES_SHARE ? left - store->budget / FILES_SHARE : 0;
     atomic_store(&store->use.most, atomic_load(&store->use.bytes) + files);
     SNP_TRY(snp_db_number(&store->db, 0, &pages, err, "PRAGMA page_count", ""));
-    /* 0 would mean to leave it as it is. */
+    /* 0 would leave the limit unchanged. */
     (void)snprintf(text, sizeof(text), "PRAGMA max_page_count = %llu",
                    (unsigned long long)pages + left / 2 / PAGE + (pages == 0 ? 1 : 0));
     store->db.is_bounded = true;

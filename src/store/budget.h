@@ -3,9 +3,9 @@
 #define SNP_STORE_BUDGET_H
 
 /*
- * Keeping the journal's folder to its budget: database, log, reserve and files of blobs together.
- * Old results and checkpoints go before it is reached; what then does not fit is refused, and
- * nothing that was acknowledged is given up for it.
+ * Keep the journal's folder within its budget: database, log, reserve and blob files together. Old
+ * results and checkpoints are removed before it is reached; then writes that exceed it are refused,
+ * and acknowledged data is never removed.
  */
 
 #include <stdbool.h>
@@ -15,15 +15,15 @@
 
 struct snp_store;
 
-/* Of the store's thread ------------------------------------------------------------------ */
+/* Store thread only ---------------------------------------------------------------------------- */
 
-/* Bytes of the folder, as the file system gives them. */
+/* Bytes of the folder on disk. */
 uint64_t snp_budget_used(struct snp_store *store);
-/* Before a transaction: how much the database may grow in it, and files beside it. */
+/* Before a transaction: limit the growth of the database, and of files beside it. */
 int snp_budget_set(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
-/* From here on gc makes room. */
+/* Above this, gc makes room. */
 uint64_t snp_budget_soft(const struct snp_store *store);
-/* Is there room for so much more? */
+/* Check that there is room for so many bytes. */
 bool snp_budget_has(struct snp_store *store, uint64_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers of checkpoints, each in a thread of its own: begun, waiting for their turn, told. What
- * a thread does is in checkpoint/.
+ * Transfers of checkpoints, each in a separate thread: started, queued, reported. The threads' code
+ * is in checkpoint/.
  */
 #include "store/checkpoint.h"
 
@@ -36,7 +36,7 @@ static void *transfer_main(void *arg)
     if (snp_transfer_setup(t, &t->err) == 0 && t->run(t, &t->err) == 0) {
         t->err = (struct snp_err){.code = SNP_OK};
     }
-    snp_closep(&t->fd); /* the peer sees the end before we say so */
+    snp_closep(&t->fd); /* the peer sees the end before the report */
     t->report.us = snp_now_us() - t->began_us;
     snp_store_finish(store, &t->finished);
     /* The store may end from here on. */
@@ -66,7 +66,7 @@ static int transfer_start(struct snp_transfer *t, struct snp_err *err)
     return snp_fail_sys(err, eno, "start a thread for a checkpoint");
 }
 
-/* Those that waited for their turn. */
+/* Start queued transfers. */
 static void waiting_start(struct snp_store *store)
 {
     while (store->waiting != NULL && store->n_running < SNP_TRANSFERS_MAX) {
@@ -107,7 +107,7 @@ void snp_transfers_refuse(struct snp_store *store)
 
 /* From outside -------------------------------------------------------------------------- */
 
-/* NULL: *err says why, and fd is closed. */
+/* NULL: *err has the reason, and fd is closed. */
 static struct snp_transfer *transfer_new(struct snp_store *store,
                                          int (*run)(struct snp_transfer *t, struct snp_err *err),
                                          int fd,
@@ -135,7 +135,7 @@ static struct snp_transfer *transfer_new(struct snp_store *store,
     return t;
 }
 
-/* It runs, or waits; or it is freed and *err says why. */
+/* Start it, or queue it; on failure it is freed and *err has the reason. */
 static int transfer_go(struct snp_transfer *t, struct snp_err *err)
 {
     struct snp_store *store = t->store;
@@ -143,7 +143,7 @@ static int transfer_go(struct snp_transfer *t, struct snp_err *err)
     int r = 0;
 
     if (store->n_running < SNP_TRANSFERS_MAX) {
-        t->has_thread = true; /* before it runs: it is ours no more then */
+        t->has_thread = true; /* set before it runs: the thread owns it then */
         r = transfer_start(t, err);
         if (r < 0) {
             transfer_free(t);

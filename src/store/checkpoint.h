@@ -3,12 +3,11 @@
 #define SNP_STORE_CHECKPOINT_H
 
 /*
- * Checkpoints on their way: from a pipe into the store and back, as the stream that
- * docs/wire.md calls a bundle. Each transfer has a thread of its own, so that a pipe that
- * stalls holds up nobody.
+ * Transfers of checkpoints: from a pipe into the store and back, as the stream that docs/wire.md
+ * calls a bundle. Each transfer has a separate thread, so that a stalled pipe blocks nothing else.
  *
- * What comes from inside a sandbox is hostile: everything is checked, and a stream that
- * breaks a rule or ends early leaves nothing behind. A checkpoint exists wholly or not at all.
+ * Data from inside a sandbox is hostile: everything is checked, and a stream that breaks a rule or
+ * ends early leaves nothing behind. A checkpoint exists completely or not at all.
  */
 
 #include <stdbool.h>
@@ -18,11 +17,11 @@
 #include "store/rows.h"
 
 enum {
-    SNP_BUNDLE_STALL_MS = 20000, /* without a byte in a pipe; inside they give up after 10 s */
-    SNP_TRANSFERS_MAX = 64,      /* at once; further ones wait for their turn */
+    SNP_BUNDLE_STALL_MS = 20000, /* without a byte in a pipe; the sandbox stops after 10 s */
+    SNP_TRANSFERS_MAX = 64,      /* at once; others are queued */
 };
 
-/* What became of a checkpoint; borrowed until done() returns. */
+/* The result of a checkpoint; borrowed until done() returns. */
 struct snp_checkpoint_report {
     uint64_t checkpoint;
     uint64_t cell;
@@ -41,13 +40,12 @@ typedef void (*snp_checkpoint_done_fn)(void *arg,
 struct snp_checkpoint_save {
     const char *session; /* id; must exist when the stream ends */
     /*
-     * The state that is saved, however late: its epoch must still be the session's, but for
-     * a snapshot.
+     * The saved state, however late: its epoch must still be the session's, except for a snapshot.
      */
     uint64_t epoch;
     uint64_t cell;
     uint64_t effect;
-    uint64_t base;        /* checkpoint whose keys were given as known; 0 = none */
+    uint64_t base;        /* checkpoint whose keys were sent as known; 0 = none */
     const char *snapshot; /* tie it to this snapshot in the same commit; or NULL */
     uint64_t bytes_max;   /* of all contents; 0 = 16 GiB */
     snp_checkpoint_done_fn done;
@@ -55,11 +53,11 @@ struct snp_checkpoint_save {
 };
 
 /*
- * Read both parts of a bundle from fd and make a checkpoint of them. fd is consumed, also on
- * failure. done() is called on the loop once: after the commit (synced), or with SNP_E_PEER
- * (torn or broken stream), SNP_E_LIMIT (too large, disk full), SNP_E_TIMEOUT (stalled),
- * SNP_E_DENIED (another epoch), SNP_E_NOT_FOUND (session gone). Of a session's checkpoints
- * that no snapshot needs, the two latest stay. Loop thread only.
+ * Make a checkpoint of both parts of a bundle, read from fd. fd is consumed, also on failure.
+ * done() is called on the loop once: after the commit (synced), or with SNP_E_PEER (torn or broken
+ * stream), SNP_E_LIMIT (too large, disk full), SNP_E_TIMEOUT (stalled), SNP_E_DENIED (another
+ * epoch), SNP_E_NOT_FOUND (session gone). Of a session's checkpoints that no snapshot needs, the
+ * two latest stay. Loop thread only.
  */
 int snp_checkpoint_save(struct snp_store *store,
                         int fd,
@@ -68,17 +66,17 @@ int snp_checkpoint_save(struct snp_store *store,
 
 struct snp_checkpoint_load {
     uint64_t checkpoint;
-    /* its bytes, and then part "files" of the bundle; SNP_E_UNSUPPORTED: it has none */
+    /* Send the image, and then part "files" of the bundle; SNP_E_UNSUPPORTED: there is none. */
     bool wants_image;
     snp_checkpoint_done_fn done;
     void *arg;
 };
 
 /*
- * Write a checkpoint's bundle to fd (consumed). The checkpoint is kept until the end. done()
- * with SNP_E_NOT_FOUND: no such checkpoint, or a blob turned out to be damaged (the
- * checkpoint is unusable from then on: the session's row names the one before);
- * SNP_E_PEER: the reader has gone; SNP_E_TIMEOUT. Report: checkpoint, items, bytes, us.
+ * Write a checkpoint's bundle to fd (consumed). The checkpoint is kept until the end. done() with
+ * SNP_E_NOT_FOUND: no such checkpoint, or a damaged blob (then the checkpoint becomes unusable, and
+ * the session's row names the previous one); SNP_E_PEER: the reader has closed the pipe;
+ * SNP_E_TIMEOUT. Report: checkpoint, items, bytes, us.
  */
 int snp_checkpoint_load(struct snp_store *store,
                         int fd,
@@ -90,16 +88,16 @@ int snp_checkpoint_load(struct snp_store *store,
 struct snp_gc_report {
     uint64_t freed_bytes;
     uint64_t blobs; /* removed */
-    uint64_t bytes; /* the store has now: database and blobs */
+    uint64_t bytes; /* of the store now: database and blobs */
 };
 typedef void (*snp_gc_done_fn)(void *arg,
                                const struct snp_gc_report *report,
                                const struct snp_err *err);
 
 /*
- * Remove what no row needs; then, while the store is larger than budget_bytes (0 = no bound), the
- * oldest of: results and outputs of cells, checkpoints that are neither a session's latest
- * nor a snapshot's. In slices, so that other jobs run in between. done() on the loop.
+ * Remove what no row refers to; then, while the store is larger than budget_bytes (0 = no limit),
+ * the oldest of: results and outputs of cells, checkpoints that are neither a session's latest nor
+ * a snapshot's. In slices, so that other jobs run in between. done() on the loop.
  */
 int snp_store_gc(struct snp_store *store,
                  uint64_t budget_bytes,

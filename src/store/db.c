@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SQLite, with our habits: a write-ahead log, one connection that excludes others, statements
- * kept ready by the address of their text, and reports that name the file and the way out.
+ * SQLite as used here: a write-ahead log, an exclusive connection, statements cached by the address
+ * of their text, and errors that name the file and the remedy.
  *
- * A commit is one append to the log and, if asked for, one fdatasync. The log is moved into the
- * database by the store when it has nothing else to do, not by SQLite in the middle of a commit.
+ * A commit is one append to the log and, if requested, one fdatasync. The store moves the log into
+ * the database when it is idle; SQLite does not do it in a commit.
  */
 #include "store/db.h"
 
@@ -18,8 +18,8 @@
 #include "store/job.h"
 
 enum {
-    NEED_MIN = 64 << 10,   /* bytes any commit may take */
-    DISK_MIN = 8 << 20,    /* so much is free: then not the disk is full, but the budget */
+    NEED_MIN = 64 << 10,   /* bytes that any commit may need */
+    DISK_MIN = 8 << 20,    /* with this much free the budget is full, not the disk */
     VALUE_MAX = 512 << 20, /* bytes of one value */
 };
 
@@ -44,7 +44,7 @@ static int fail_full(struct snp_db *db, struct snp_err *err)
                          db->path, need, have);
 }
 
-/* Why the system refused: as the connection knows it, else as the log or the file does. */
+/* The system's reason: from the connection, else from the log or the file. */
 static int system_errno(struct snp_db *db)
 {
     sqlite3_file *log = NULL;
@@ -123,7 +123,7 @@ int snp_db_exec(struct snp_db *db, const char *sql, struct snp_err *err)
     return rc == SQLITE_OK ? 0 : snp_db_fail(db, rc, err);
 }
 
-/* Where a statement is kept, or where it will be: by its address, then the next ones. */
+/* The cache slot of a statement: by its address, then the following ones. */
 static size_t cache_slot(const struct snp_db *db, const char *sql)
 {
     size_t slot = ((uintptr_t)sql >> 3) * 2654435761U % SNP_DB_CACHED;
@@ -149,14 +149,14 @@ static int prepare(struct snp_db *db, const char *sql, struct snp_rows *rows, st
         rows->stmt = db->cached[slot].stmt;
         return 0;
     }
-    /* Asked again while its rows are read, or no room: one of its own. */
+    /* Called again while its rows are read, or the cache is full: use an uncached statement. */
     is_kept = is_kept && db->cached[slot].stmt == NULL;
     rc = sqlite3_prepare_v3(db->sqlite, sql, -1, is_kept ? SQLITE_PREPARE_PERSISTENT : 0,
                             &rows->stmt, NULL);
     if (rc != SQLITE_OK) {
         int r = snp_db_fail(db, rc, err);
 
-        return r < 0 ? r : SNP_E_INTERNAL; /* rows are none: never 0 */
+        return r < 0 ? r : SNP_E_INTERNAL; /* no rows: never 0 */
     }
     rows->is_own = !is_kept;
     if (is_kept) {
@@ -172,7 +172,7 @@ static int bind_bytes(struct snp_db *db, sqlite3_stmt *stmt, int i, const void *
     if (n > VALUE_MAX) {
         return SQLITE_TOOBIG;
     }
-    /* NULL would be no value: an empty one is meant. */
+    /* NULL would be SQL's NULL: an empty value is meant. */
     return sqlite3_bind_blob(stmt, i, n == 0 ? "" : bytes, (int)n, SQLITE_STATIC);
 }
 
@@ -230,7 +230,7 @@ static int ask(struct snp_db *db,
     if (rc != SQLITE_OK) {
         snp_rows_done(rows);
         r = snp_db_fail(db, rc, err);
-        return r < 0 ? r : SNP_E_INTERNAL; /* rows are none: never 0 */
+        return r < 0 ? r : SNP_E_INTERNAL; /* no rows: never 0 */
     }
     return 0;
 }
@@ -291,7 +291,7 @@ int snp_db_row(struct snp_db *db,
 void snp_rows_done(struct snp_rows *rows)
 {
     if (rows->stmt != NULL) {
-        (void)sqlite3_reset(rows->stmt); /* tells the last failure again */
+        (void)sqlite3_reset(rows->stmt); /* reports the last failure again */
         (void)sqlite3_clear_bindings(rows->stmt);
         if (rows->is_own) {
             (void)sqlite3_finalize(rows->stmt);
@@ -383,7 +383,7 @@ static int open_at(struct snp_db *db, const char *path, int flags, struct snp_er
     return 0;
 }
 
-/* A database of a newer program stays as it is, its log too. */
+/* The database of a newer program stays unchanged, including its log. */
 static int refuse_newer(struct snp_db *db, struct snp_err *err)
 {
     int64_t version = 0;
@@ -405,7 +405,7 @@ int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err)
     int r;
 
     SNP_TRY(open_at(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err));
-    /* Two processes may not have it; the kernel lets go of the lock when one dies. */
+    /* Excludes a second process; the kernel releases the lock when the process dies. */
     r = snp_db_exec(db, "PRAGMA locking_mode = EXCLUSIVE", err);
     SNP_THEN(r, refuse_newer(db, err));
     SNP_THEN(r, snp_db_exec(db, pragmas, err));
@@ -426,7 +426,7 @@ int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err)
 int snp_db_open_old(struct snp_db *db, const char *path, struct snp_err *err)
 {
     SNP_TRY(open_at(db, path, SQLITE_OPEN_READWRITE, err));
-    /* Neither the schema nor what it says about an index is believed. */
+    /* Trust neither the schema nor the index. */
     (void)sqlite3_exec(db->sqlite,
                        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA cell_size_check = ON;"
                        "PRAGMA writable_schema = ON; PRAGMA trusted_schema = OFF;",

@@ -3,8 +3,8 @@
 #define SNP_STORE_DB_H
 
 /*
- * A connection to a database and what is asked of it: statements kept ready, values bound by a
- * format, errors that name the file and the way out. Used by one thread.
+ * A connection to a database, and its queries: cached statements, values bound by a format, errors
+ * that name the file and the remedy. Used by one thread.
  */
 
 #include <sqlite3.h>
@@ -15,7 +15,7 @@
 #include "base/err.h"
 
 enum {
-    SNP_DB_CACHED = 128 /* statements kept ready; a power of two */
+    SNP_DB_CACHED = 128 /* cached statements; a power of two */
 };
 
 struct snp_db {
@@ -26,31 +26,31 @@ struct snp_db {
         sqlite3_stmt *stmt;
     } cached[SNP_DB_CACHED];
     int level;          /* of PRAGMA synchronous: 1 normal, 2 full; 0 = not yet set */
-    uint64_t bound;     /* bytes bound since the transaction began: what it needs at least */
-    bool is_bounded;    /* it may only grow to a number of pages */
-    bool is_corrupt;    /* the database said so since it was opened */
+    uint64_t bound;     /* bytes bound in the transaction: the least that it needs */
+    bool is_bounded;    /* its growth is limited to a number of pages */
+    bool is_corrupt;    /* the database reported it since it was opened */
     unsigned wal_pages; /* in the write-ahead log since it was last moved into the database */
 };
 
 /*
- * Open or create path. The connection keeps the file locked as long as it is open. On failure it
- * is closed. SNP_E_DENIED: locked by another process. SNP_E_UNSUPPORTED: made by a newer
- * program; nothing was changed.
+ * Open or create path. The connection locks the file while it is open. On failure it is closed.
+ * SNP_E_DENIED: locked by another process. SNP_E_UNSUPPORTED: made by a newer program; nothing was
+ * changed.
  */
 int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err) SNP_NODISCARD;
-/* Open for reading what may be damaged. */
+/* Open a possibly damaged database for reading. */
 int snp_db_open_old(struct snp_db *db, const char *path, struct snp_err *err) SNP_NODISCARD;
-/* Close; a log that is left is moved into the database first, if that works. Idempotent. */
+/* Close; a remaining log is first moved into the database, if possible. Idempotent. */
 void snp_db_close(struct snp_db *db);
 
-/* Turn a result of SQLite into a report that names the file and the way out. Returns the code. */
+/* Report a result of SQLite with the file and the remedy. Returns the code. */
 int snp_db_fail(struct snp_db *db, int rc, struct snp_err *err);
 
-/* Statements without values, several perhaps; not kept ready. */
+/* Execute statements without values, perhaps several; not cached. */
 int snp_db_exec(struct snp_db *db, const char *sql, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * A question under way. Its statement is reset when it is done:
+ * A pending query. Its statement is reset at the end:
  *     snp_autorows struct snp_rows rows = {0};
  *     r = snp_db_ask(db, &rows, err, "SELECT ... WHERE a = ? AND b = ?", "it", a, b);
  *     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) { ... r = 0; }
@@ -58,13 +58,13 @@ int snp_db_exec(struct snp_db *db, const char *sql, struct snp_err *err) SNP_NOD
 struct snp_rows {
     struct snp_db *db;
     sqlite3_stmt *stmt;
-    bool is_own; /* not kept ready: finalized at the end */
+    bool is_own; /* not cached: finalized at the end */
 };
 
 /*
- * sql: a constant, kept ready by its address. format: one letter per value: i int64_t or uint64_t,
- * t text or NULL, b bytes and size_t (const void *, size_t; NULL pointer with 0 = empty), d the
- * same, where a NULL pointer is no value. Texts and bytes are borrowed until the rows are done.
+ * sql: a constant, cached by its address. format: one letter per value: i int64_t or uint64_t, t
+ * text or NULL, b bytes and size_t (const void *, size_t; NULL pointer with 0 = empty), d the same,
+ * but a NULL pointer is SQL's NULL. Texts and bytes are borrowed until the rows are done.
  */
 int snp_db_ask(struct snp_db *db,
                struct snp_rows *ret_rows,
@@ -74,7 +74,7 @@ int snp_db_ask(struct snp_db *db,
                ...) SNP_NODISCARD;
 /* 1: there is a row; 0: no more. */
 int snp_db_step(struct snp_rows *rows, struct snp_err *err) SNP_NODISCARD;
-/* Ask for one row, and step to it: 1 or 0 as above. */
+/* Query one row, and step to it: 1 or 0 as above. */
 int snp_db_row(struct snp_db *db,
                struct snp_rows *ret_rows,
                struct snp_err *err,
@@ -84,7 +84,7 @@ int snp_db_row(struct snp_db *db,
 void snp_rows_done(struct snp_rows *rows);
 #define snp_autorows snp_cleanup(snp_rows_done)
 
-/* Ask and go through to the end, of statements that change something. *ret_changed may be NULL. */
+/* Run a statement that changes rows to its end. *ret_changed may be NULL. */
 int snp_db_run(struct snp_db *db,
                uint64_t *ret_changed,
                struct snp_err *err,
@@ -100,7 +100,7 @@ int snp_db_number(struct snp_db *db,
                   const char *format,
                   ...) SNP_NODISCARD;
 
-/* Columns of the row at hand. A text is NULL for NULL; borrowed until the next step. */
+/* Columns of the current row. A text is NULL for NULL; borrowed until the next step. */
 static inline uint64_t snp_col_u64(const struct snp_rows *rows, int i)
 {
     return (uint64_t)sqlite3_column_int64(rows->stmt, i);
@@ -121,31 +121,28 @@ static inline bool snp_col_null(const struct snp_rows *rows, int i)
     return sqlite3_column_type(rows->stmt, i) == SQLITE_NULL;
 }
 
-/* full: commits from now on wait for the disk. Outside of transactions only. */
+/* full: further commits wait for the disk. Outside of transactions only. */
 int snp_db_set_full(struct snp_db *db, bool full, struct snp_err *err) SNP_NODISCARD;
 
-/*
- * Bring the schema to SNP_STORE_VERSION, in one transaction. An empty database gets it.
- */
+/* Migrate the schema to SNP_STORE_VERSION in one transaction. An empty database gets it. */
 int snp_schema_migrate(struct snp_db *db, struct snp_err *err) SNP_NODISCARD;
-/* The statements that make a database of version 1, for tests. */
+/* The statements that create a database of version 1, for tests. */
 extern const char *const snp_schema_v1;
 
 /*
- * Make a new database of what can be read of the damaged one at path, set that one aside
- * (path.broken-TIME, with its log) and put the new one in its place; an event in it says what
- * was done. why: what was found to be wrong. Nothing may have it open. On failure the damaged one
- * is where it was.
+ * Make a new database from the readable rows of the damaged one at path, move that one aside
+ * (path.broken-TIME, with its log) and put the new one in its place; an event in it reports this.
+ * why: the damage found. No process may have it open. On failure the damaged one stays in place.
  */
 int snp_salvage(const char *path, const char *why, struct snp_err *err) SNP_NODISCARD;
 /*
- * Before opening: finish or undo a salvage that was cut short, and rename the log of a database
- * that is gone.
+ * Before opening: finish or undo an interrupted salvage, and rename the log of a database that is
+ * gone.
  */
 int snp_salvage_resume(const char *path, struct snp_err *err) SNP_NODISCARD;
-/* path.broken-TIME, which no file has yet; owned by the caller. NULL when out of memory. */
+/* An unused name path.broken-TIME; owned by the caller. NULL when out of memory. */
 char *snp_salvage_aside(const char *path);
-/* Whether one that was set aside is still beside path: then contents without rows are kept. */
+/* A damaged database still exists beside path: then contents without rows are kept. */
 bool snp_salvage_is_kept(const char *path);
 
 #endif

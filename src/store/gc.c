@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clearing up, in slices, while no job waits.
+ * Garbage collection, in slices, while no job waits.
  *
- * First what nobody needs: checkpoints that are not complete, blobs without references, files
- * without rows. Then, when asked to keep to a budget, what is old: what runs kept of their steps,
- * then results and outputs of cells, and checkpoints that are neither the latest usable one of
- * their session nor a snapshot's. Code of cells stays.
+ * First unreferenced data: incomplete checkpoints, blobs without references, files without rows.
+ * Then, for a budget, old data: the steps of runs, then results and outputs of cells, and
+ * checkpoints that are neither the latest usable one of their session nor a snapshot's. Code of
+ * cells stays.
  *
- * A file is unlinked after the commit that removed its row has reached the disk, and before
- * anything else runs on this thread.
+ * A file is unlinked after the commit that removed its row is on disk, and before any other work on
+ * this thread.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,31 +27,31 @@
 #include "store/state.h"
 
 enum {
-    SLICE_ITEMS = 500, /* of one transaction: a job that comes waits for it */
+    SLICE_ITEMS = 500, /* of one transaction: a new job waits for it */
     SLICE_BLOBS = 64,
     SLICE_CELLS = 64,
-    KEEP = 2, /* checkpoints of a session that no snapshot needs */
+    KEEP = 2, /* checkpoints of a session that are kept without a snapshot */
     AUTO_US = 60 * 1000 * 1000,
     BESIDE_BYTES = 5 << 20,
-    PRESS_US = 100 * 1000, /* jobs wait for so long while room is made */
+    PRESS_US = 100 * 1000, /* jobs wait this long while room is made */
     PRESS_PAUSE_US = 1000 * 1000,
 };
 
-/* One that was asked for. */
+/* A requested collection. */
 struct snp_gc {
     struct snp_finished finished; /* must be first */
     uint64_t budget;
-    snp_gc_done_fn done; /* NULL: nobody asked */
+    snp_gc_done_fn done; /* NULL: automatic */
     void *arg;
     struct snp_gc_report report;
     struct snp_err err;
     struct snp_gc *next;
     bool is_begun;
     uint64_t files_bytes; /* of blobs */
-    int64_t cell;         /* the last row that was looked at */
-    uint64_t cells;       /* whose results were removed */
-    uint64_t checkpoints; /* removed for the budget's sake */
-    uint64_t steps;       /* of runs, likewise */
+    int64_t cell;         /* the last row examined */
+    uint64_t cells;       /* cells whose results were removed */
+    uint64_t checkpoints; /* removed for the budget */
+    uint64_t steps;       /* of runs, removed for the budget */
 };
 
 bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint)
@@ -67,8 +67,8 @@ bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint)
 }
 
 /*
- * What was put before every checkpoint that is kept is in all of them. The last note of all stays:
- * checkpoints refer to it, and so does the next one.
+ * Effects before all kept checkpoints are in all of them. The last note of all stays: checkpoints
+ * refer to it, and so will the next one.
  */
 static int prune_effects(struct snp_tx *tx, int64_t session, struct snp_err *err)
 {
@@ -132,14 +132,14 @@ static int reap_checkpoint(struct snp_tx *tx, void *arg, struct snp_err *err)
 
 /* Sessions ------------------------------------------------------------------------------ */
 
-/* A slice of one that was given up. arg: bool, set when something was removed. */
+/* Remove a slice of a session that was given up. arg: bool, set when something was removed. */
 static int reap_session(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     static const char *const slices[] = {
         "DELETE FROM cells WHERE row IN (SELECT row FROM cells WHERE session = ?1 LIMIT ?2)",
         "DELETE FROM effects WHERE row IN (SELECT row FROM effects WHERE session = ?1 LIMIT "
         "?2)",
-        /* One that was being written when it was given up. */
+        /* A checkpoint that was being written when the session was given up. */
         "UPDATE checkpoints SET complete = 0 WHERE row IN"
         " (SELECT row FROM checkpoints WHERE session = ?1 AND complete = 1 LIMIT ?2)",
         "DELETE FROM sessions WHERE row = ?1 AND ?2 > 0"
@@ -222,7 +222,7 @@ static void files_unlink(struct snp_store *store, const struct blobs *blobs)
     }
 }
 
-/* The asked-for gc gets the credit, whoever let go of them. */
+/* A requested gc reports them, whichever step removed the references. */
 static void count(struct snp_store *store, const struct blobs *blobs)
 {
     struct snp_gc *gc = store->gc_first;
@@ -234,7 +234,7 @@ static void count(struct snp_store *store, const struct blobs *blobs)
     }
 }
 
-/* It failed: for want of room, and the reserve gives some? Then once more. */
+/* If it failed for lack of space and the reserve gives some: retry. */
 static bool reap_again(struct snp_store *store, const struct snp_err *err)
 {
     if (err->code == SNP_E_LIMIT && snp_store_release(store)) {
@@ -244,7 +244,7 @@ static bool reap_again(struct snp_store *store, const struct snp_err *err)
     return false;
 }
 
-/* False: there is nothing more that nobody needs. */
+/* False: no unreferenced data is left. */
 static bool reap(struct snp_store *store)
 {
     struct blobs blobs;
@@ -270,7 +270,7 @@ static bool reap(struct snp_store *store)
 
 /* Orphans ------------------------------------------------------------------------------- */
 
-/* An open stream of a folder below blobs/; NULL: there is none. */
+/* Open a folder below blobs/ as a stream; NULL: none. */
 static DIR *folder_open(const struct snp_store *store, const char *name)
 {
     int fd = openat(store->place.fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -287,10 +287,10 @@ void snp_gc_sweep_tmp(struct snp_store *store)
     DIR *dir = folder_open(store, "tmp");
     const struct dirent *entry;
 
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of its own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private stream */
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         if (entry->d_name[0] != '.') {
-            (void)unlinkat(dirfd(dir), entry->d_name, 0); /* next time again */
+            (void)unlinkat(dirfd(dir), entry->d_name, 0); /* retried next time */
         }
     }
     if (dir != NULL) {
@@ -298,7 +298,7 @@ void snp_gc_sweep_tmp(struct snp_store *store)
     }
 }
 
-/* False: it cannot be said. */
+/* False also if unknown. */
 static bool is_orphan(struct snp_store *store, const char *name)
 {
     uint8_t hash[SNP_BLOB_HASH_BYTES];
@@ -332,12 +332,12 @@ static void sweep_folder(struct snp_store *store, unsigned i)
 
     (void)snprintf(name, sizeof(name), "%02x", i);
     dir = folder_open(store, name);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of its own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private stream */
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         uint8_t hash[SNP_BLOB_HASH_BYTES];
 
         if (is_orphan(store, entry->d_name) && snp_blob_unhex(entry->d_name, hash) == 0) {
-            (void)snp_blob_unlink(&store->place, hash); /* next time again */
+            (void)snp_blob_unlink(&store->place, hash); /* retried next time */
         }
     }
     if (dir != NULL) {
@@ -377,7 +377,7 @@ static int total(struct snp_store *store, struct snp_gc *gc, struct snp_err *err
     return r;
 }
 
-/* What may go next: the oldest checkpoint, and cells that are older still. */
+/* The next data to remove: the oldest checkpoint, and cells older than that. */
 struct victims {
     struct snp_gc *gc;
     bool found;
@@ -423,7 +423,7 @@ static int cells_drop(struct snp_tx *tx,
 }
 _Static_assert(SNP_PART_RESULT == 2, "parts from 2 on are results and outputs");
 
-/* The oldest step that a run kept. Of a session that is gone its checkpoint goes at once. */
+/* Remove a run's oldest step. If its session is gone, its checkpoint goes at once. */
 static int step_drop(struct snp_tx *tx, struct victims *victims, struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
@@ -521,7 +521,7 @@ static void gc_end(struct snp_store *store, struct snp_gc *gc)
     snp_store_finish(store, &gc->finished);
 }
 
-/* One step of the first that was asked for. It takes itself off the list at its end. */
+/* One step of the first requested gc. It leaves the list at its end. */
 static void gc_step(struct snp_store *store, struct snp_gc *gc)
 {
     struct victims victims = {.gc = gc};
@@ -549,7 +549,7 @@ static void gc_step(struct snp_store *store, struct snp_gc *gc)
     gc_end(store, gc);
 }
 
-/* The budget that was set once is looked at now and then. */
+/* Check the configured budget from time to time. */
 static void gc_auto(struct snp_store *store)
 {
     uint64_t now = snp_now_us();
@@ -562,7 +562,7 @@ static void gc_auto(struct snp_store *store)
     gc = calloc(1, sizeof(*gc));
     if (gc != NULL) {
         gc->finished.deliver = gc_deliver;
-        /* It counts neither the log nor the reserve. */
+        /* It includes neither the log nor the reserve. */
         gc->budget = snp_budget_soft(store);
         gc->budget -= gc->budget > BESIDE_BYTES ? BESIDE_BYTES : gc->budget - 1;
         (void)pthread_mutex_lock(&store->mutex);

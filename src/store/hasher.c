@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring of pieces between the one who adds and the thread.
+ * A ring of pieces between the caller and the thread.
  *
  * Invariant: the digest belongs to the thread while done < added, else to the caller; so small
- * pieces, which the caller hashes itself, wait for the large ones before them.
+ * pieces, which the caller hashes, wait for the large ones before them.
  */
 #include "store/hasher.h"
 
@@ -83,7 +83,7 @@ void snp_hasher_use_thread(struct snp_hasher *hasher)
     hasher->may_use_thread = true;
 }
 
-/* The thread; what was added is hashed before it ends. */
+/* The thread; hashes all added pieces before it ends. */
 static void *hash_all(void *arg)
 {
     struct snp_hasher *hasher = arg;
@@ -135,7 +135,7 @@ int snp_hasher_begin(struct snp_hasher *hasher, struct snp_err *err)
     return 0;
 }
 
-/* No thread to be had is no failure: then it is done here. */
+/* Without a thread, the caller hashes here; that is no failure. */
 static bool has_thread(struct snp_hasher *hasher)
 {
     if (!hasher->has_thread && hasher->may_use_thread) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Database and contents know each other.
+ * Detect a database and contents that do not belong together.
  *
  * blobs/store has the id of the database and the generation of its log, a number that the first
- * commit into each log raises. That commit is synced before the file is written, so the file never
- * knows more than the disk. A database with another id or an earlier generation has lost commits:
- * it is used, but says so, and a note beside it keeps the contents that its rows do not name
+ * commit into each log raises. That commit is synced before the file is written, so the file is
+ * never ahead of the disk. A database with another id or an earlier generation has lost commits: it
+ * is used, but this is reported, and a note beside it keeps the contents that its rows do not name
  * (snp_salvage_is_kept).
  *
- * A folder that is moved while it is open takes all writes with it. Nothing is lost by that, but
- * the next daemon does not find it, so no answer may call a session saved.
+ * A folder that is moved while open takes all writes with it. Nothing is lost by that, but the next
+ * daemon does not find it, so no answer may report a session as saved.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,11 +30,11 @@ enum {
     RECORD_MAX = SNP_STORE_ID_LEN + 1 + 20 + 1, /* "ID GENERATION\n" */
 };
 
-/* What one side says of the other. */
+/* One side's record of the other. */
 struct identity_record {
     char id[SNP_STORE_ID_LEN + 1];
     uint64_t generation;
-    bool has_id; /* with an empty id: of a salvaged database, or of a record that cannot be read */
+    bool has_id; /* with an empty id: a salvaged database, or an unreadable record */
 };
 
 static char *record_path(const struct snp_store *store)
@@ -107,13 +107,13 @@ static int database_read(struct snp_store *store,
     return r;
 }
 
-/* What is wrong; NULL: nothing. The sentence goes on about the database. */
+/* The difference as a phrase about the database; NULL: none. */
 static const char *difference(struct snp_store *store,
                               const struct identity_record *record,
                               const struct identity_record *database,
                               bool was_used)
 {
-    bool is_salvaged = database->has_id && database->id[0] == '\0'; /* which has its own event */
+    bool is_salvaged = database->has_id && database->id[0] == '\0'; /* has a separate event */
 
     if (is_salvaged) {
         return NULL;
@@ -126,10 +126,7 @@ static const char *difference(struct snp_store *store,
         }
         return was_used ? "does not belong to the contents beside it" : "is new";
     }
-    /*
-     * One that has this id was cut off in its first opening, between the record and the
-     * next commit.
-     */
+    /* With this id, its first opening was cut off between the record and the next commit. */
     if (!was_used && strcmp(record->id, database->id) != 0) {
         return "is new";
     }
@@ -160,7 +157,7 @@ static int mark(struct snp_tx *tx, void *arg, struct snp_err *err)
     return snp_journal_event_add(tx, &event, err);
 }
 
-/* The note first: whatever happens after it, contents are kept. */
+/* Write the note first: then contents are kept whatever follows. */
 static int loss_note(const struct snp_store *store,
                      const char *why,
                      char **ret_text,
@@ -210,7 +207,7 @@ void snp_identity_record(const struct snp_store *store)
     struct snp_err err;
 
     if (record_write(store, &err) < 0) {
-        snp_log(SNP_LOG_WARN, "journal-log", "why=\"%s\"", err.msg); /* the next log again */
+        snp_log(SNP_LOG_WARN, "journal-log", "why=\"%s\"", err.msg); /* retried with the next log */
     }
 }
 
@@ -220,15 +217,15 @@ void snp_identity_next(struct snp_store *store)
 
     store->generation++;
     if (snp_store_own(store, mark, NULL, SNP_DURABILITY_SYNCED, &err) < 0) {
-        snp_log(SNP_LOG_WARN, "journal-log", "why=\"%s\"", err.msg); /* the next log again */
+        snp_log(SNP_LOG_WARN, "journal-log", "why=\"%s\"", err.msg); /* retried with the next log */
         return;
     }
     snp_identity_record(store);
 }
 
-/* While it runs --------------------------------------------------------------------------- */
+/* While the store runs ------------------------------------------------------------------------- */
 
-/* Ids of the files that the paths lead to; 0 where there is none. */
+/* Read the ids of the files at the paths; 0 for a missing one. */
 static void ids_read(const struct snp_store *store, struct snp_file_id ret[SNP_FILES_N])
 {
     snp_autofree char *log = snp_format("%s-wal", store->db_path);
@@ -262,8 +259,8 @@ void snp_identity_drop(struct snp_store *store)
 }
 
 /*
- * Where the folder of contents is now, without /blobs; false: nowhere, or the path is covered by
- * something else.
+ * The present path of the folder of contents, without /blobs; false: it has none, or the path is
+ * covered by something else.
  */
 static bool new_place(const struct snp_store *store, char *ret, size_t n)
 {
@@ -278,7 +275,7 @@ static bool new_place(const struct snp_store *store, char *ret, size_t n)
     }
     ret[len] = '\0';
     if (strcmp(ret, store->blob_dir) == 0 || stat(ret, &st) < 0) {
-        return false; /* of a removed one the kernel adds a word to the path */
+        return false; /* the kernel appends a word to a removed one's path */
     }
     if (snp_has_suffix(ret, "/blobs")) {
         ret[(size_t)len - strlen("/blobs")] = '\0';

@@ -2,7 +2,7 @@
 /*
  * Sessions and cells.
  *
- * A cell is written twice: its intent, before anything is done for it, and its outcome. What reads
+ * A cell is written twice: its intent, before any other step, and its outcome. A cell that reads
  * "running" when the daemon starts had no outcome and becomes "unknown".
  */
 #include "store/journal.h"
@@ -49,7 +49,7 @@ int snp_session_grow(struct snp_tx *tx, int64_t row, int64_t bytes, struct snp_e
                       bytes, row);
 }
 
-/* A unique column refused it: say so in the words of the caller. */
+/* A unique column refused it: report it in the caller's terms. */
 static int taken(int r, const struct snp_journal_session *row, struct snp_err *err)
 {
     if (r != SNP_E_INVALID) {
@@ -73,7 +73,7 @@ int snp_journal_session_add(struct snp_tx *tx,
     return taken(r, row, err);
 }
 
-/* An UPDATE of one session that must be there. */
+/* Check an UPDATE of one session that must exist. */
 static int must_change(int r, uint64_t changed, const char *id, struct snp_err *err)
 {
     if (r == 0 && changed == 0) {
@@ -120,12 +120,12 @@ int snp_journal_session_epoch(struct snp_tx *tx,
 
 #define SESSION_COLUMNS                                                                      \
     "SELECT s.id, name, spec, state, s.epoch, cells, s.created_us, used_us, head_snapshot,"  \
-    " disk_bytes, c.row, c.cell, c.bytes, c.lost," /* an image comes before other items */   \
+    " disk_bytes, c.row, c.cell, c.bytes, c.lost," /* an image precedes other items */       \
     " (SELECT kind FROM items WHERE checkpoint = c.row ORDER BY row LIMIT 1)"                \
     " FROM sessions AS s LEFT JOIN checkpoints AS c ON c.row = (SELECT row FROM checkpoints" \
     "  WHERE session = s.row AND complete = 1 AND damaged = 0" SNP_NEWEST_FIRST("") " LIMIT 1)"
 
-/* Borrowed from the row at hand. */
+/* Borrowed from the current row. */
 static void session_read(struct snp_rows *rows, struct snp_journal_session *ret)
 {
     *ret = (struct snp_journal_session){
@@ -203,9 +203,9 @@ int snp_journal_session_each(struct snp_tx *tx,
 }
 
 /*
- * What a session had may be thousands of rows, for which no job should wait: it is out of reach at
- * once, under an id that no session has, and removed in slices (gc.c). What a run kept of its steps
- * may stay; then the row does, too, until gc has taken the last of these.
+ * A session may have thousands of rows, and no job should wait for their removal: they become
+ * unreachable at once, under an id that no session has, and are removed in slices (gc.c). The steps
+ * of a run may stay; then the row stays, too, until gc has removed the last of these.
  */
 static int give_up(struct snp_tx *tx, int64_t row, bool keep_steps, struct snp_err *err)
 {
@@ -301,7 +301,7 @@ static int part_add(struct snp_tx *tx,
                               "iiii", cell, (int64_t)part, (int64_t)bytes.n, blob);
 }
 
-/* The first line that says something, cut at a character. */
+/* The first line that is not blank, cut at a character boundary. */
 static void first_line(struct snp_bytes code, char out[SNP_JOURNAL_LINE_MAX + 1])
 {
     const char *text = code.data;
@@ -323,7 +323,7 @@ static void first_line(struct snp_bytes code, char out[SNP_JOURNAL_LINE_MAX + 1]
     out[n] = '\0';
 }
 
-/* What a command's first line is: its words. */
+/* A command's first line: its words. */
 static void first_words(const char *argv, char out[SNP_JOURNAL_LINE_MAX + 1])
 {
     snp_autojson json_t *words = argv == NULL ? NULL : json_loads(argv, 0, NULL);
@@ -337,7 +337,7 @@ static void first_words(const char *argv, char out[SNP_JOURNAL_LINE_MAX + 1])
     {
         if ((i > 0 && snp_buf_adds(&text, " ") < 0) ||
             snp_buf_add(&text, json_string_value(word), json_string_length(word)) < 0) {
-            break; /* what is there is enough */
+            break; /* the rest is enough */
         }
     }
     joined = snp_buf_bytes(&text);
@@ -405,7 +405,7 @@ int snp_cell_unknown(const char *session, uint64_t cell, struct snp_err *err)
     return SNP_E_NOT_FOUND;
 }
 
-/* Which row a cell has, with its session's. */
+/* Find the rows of a cell and its session. */
 static int cell_row(
     struct snp_tx *tx, const char *session, uint64_t cell, int64_t ret[2], struct snp_err *err)
 {
@@ -476,7 +476,7 @@ int snp_journal_cell_seen(struct snp_tx *tx,
     SNP_THEN(r, snp_db_number(tx->db, 0, &running, err,
                               "SELECT status = 'running' FROM cells WHERE row = ?", "i", row[0]));
     if (r < 0 || running == 0) {
-        return r; /* its outcome says more */
+        return r; /* the outcome includes it */
     }
     if (bytes.n > SNP_JOURNAL_SEEN_MAX) {
         bytes.data = (const char *)bytes.data + (bytes.n - SNP_JOURNAL_SEEN_MAX);
@@ -495,7 +495,7 @@ int snp_journal_cell_seen(struct snp_tx *tx,
     " FROM cells AS c JOIN sessions AS s ON s.row = c.session"
 _Static_assert(SNP_PART_RESULT == 2 && SNP_PART_DISPLAYS == 6, "as CELL_COLUMNS has it");
 
-/* Borrowed from the row at hand. */
+/* Borrowed from the current row. */
 static void cell_read(struct snp_rows *rows, struct snp_journal_cell *ret)
 {
     *ret = (struct snp_journal_cell){
@@ -572,7 +572,7 @@ int snp_journal_cell_part(struct snp_tx *tx,
     return 0;
 }
 
-/* Rows to a callback. */
+/* Pass rows to a callback. */
 static int cells_tell(struct snp_rows *rows,
                       snp_journal_cell_fn each,
                       void *arg,

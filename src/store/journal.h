@@ -3,15 +3,14 @@
 #define SNP_STORE_JOURNAL_H
 
 /*
- * What can be done with the rows of the journal (rows.h). Every function here belongs into a
- * job (store.h) and works on its transaction.
+ * Operations on the rows of the journal (rows.h). Every function here must run in a job (store.h)
+ * and uses its transaction.
  *
- * Texts and bytes given are copied. Those of a row that is handed to a callback are
- * borrowed until it returns; a row that is asked for by snp_journal_*_get lives as
- * long as the job.
+ * Texts and bytes given are copied. Those of a row passed to a callback are borrowed until it
+ * returns; a row from snp_journal_*_get lives as long as the job.
  *
- * All fail with SNP_E_SYS or SNP_E_LIMIT (disk full) when the database does; the message names
- * the file.
+ * All fail with SNP_E_SYS or SNP_E_LIMIT (disk full) when the database does; the message names the
+ * file.
  */
 
 #include <stdbool.h>
@@ -32,7 +31,7 @@ int snp_journal_session_add(struct snp_tx *tx,
 int snp_journal_session_put(struct snp_tx *tx,
                             const struct snp_journal_session *row,
                             struct snp_err *err) SNP_NODISCARD;
-/* Set a new epoch. SNP_E_DENIED if it is not larger than the one that is there; SNP_E_NOT_FOUND. */
+/* Set a new epoch. SNP_E_DENIED if it is not larger than the present one; SNP_E_NOT_FOUND. */
 int snp_journal_session_epoch(struct snp_tx *tx,
                               const char *id,
                               uint64_t epoch,
@@ -42,21 +41,21 @@ int snp_journal_session_get(struct snp_tx *tx,
                             const char *ref,
                             struct snp_journal_session *ret,
                             struct snp_err *err) SNP_NODISCARD;
-/* All, the last used first. */
+/* All, last used first. */
 int snp_journal_session_each(struct snp_tx *tx,
                              snp_journal_session_fn each,
                              void *arg,
                              struct snp_err *err) SNP_NODISCARD;
-/* Its cells, snapshots, checkpoints and effects go; name, spec and created stay, cells is 0. */
+/* Remove its cells, snapshots, checkpoints and effects; name, spec and created stay, cells is 0. */
 int snp_journal_session_clear(struct snp_tx *tx,
                               const char *id,
                               uint64_t epoch,
                               struct snp_err *err) SNP_NODISCARD;
-/* With all that belongs to it. SNP_E_NOT_FOUND. */
+/* Remove it with all its rows. SNP_E_NOT_FOUND. */
 int snp_journal_session_remove(struct snp_tx *tx,
                                const char *id,
                                struct snp_err *err) SNP_NODISCARD;
-/* The same, but for the snapshots that a run took before its steps. */
+/* The same, but the snapshots of a run's steps stay. */
 int snp_journal_session_retire(struct snp_tx *tx,
                                const char *id,
                                struct snp_err *err) SNP_NODISCARD;
@@ -73,7 +72,7 @@ int snp_journal_cell_begin(struct snp_tx *tx,
                            struct snp_bytes code,
                            struct snp_bytes input,
                            struct snp_err *err) SNP_NODISCARD;
-/* What a list shows of a cell: the first line of its code, or the words of its command. */
+/* A cell's line in lists: the first line of its code, or the words of its command. */
 void snp_journal_first_line(const char *argv,
                             struct snp_bytes code,
                             char out[SNP_JOURNAL_LINE_MAX + 1]);
@@ -84,10 +83,7 @@ int snp_journal_cell_end(struct snp_tx *tx,
                          uint64_t epoch,
                          const struct snp_journal_outcome *outcome,
                          struct snp_err *err) SNP_NODISCARD;
-/*
- * What a running cell has printed last: replaces what was kept before; at most
- * SNP_JOURNAL_SEEN_MAX.
- */
+/* Replace the kept output of a running cell by its latest; at most SNP_JOURNAL_SEEN_MAX. */
 int snp_journal_cell_seen(struct snp_tx *tx,
                           const char *session,
                           uint64_t cell,
@@ -100,8 +96,8 @@ int snp_journal_cell_get(struct snp_tx *tx,
                          struct snp_journal_cell *ret,
                          struct snp_err *err) SNP_NODISCARD;
 /*
- * Append a part to buf. SNP_E_NOT_FOUND: the cell has no such part, gc has taken it, or
- * its blob is damaged; the message says which. SNP_E_LIMIT: buf is too small.
+ * Append a part to buf. SNP_E_NOT_FOUND: the cell has no such part, gc has removed it, or its blob
+ * is damaged; the message says which. SNP_E_LIMIT: buf is too small.
  */
 int snp_journal_cell_part(struct snp_tx *tx,
                           const char *session,
@@ -109,13 +105,13 @@ int snp_journal_cell_part(struct snp_tx *tx,
                           enum snp_journal_part part,
                           struct snp_buf *buf,
                           struct snp_err *err) SNP_NODISCARD;
-/* Without internal ones, the newest first. SNP_E_NOT_FOUND: no such session. */
+/* Without internal ones, newest first. SNP_E_NOT_FOUND: no such session. */
 int snp_journal_cell_each(struct snp_tx *tx,
                           const struct snp_journal_page *page,
                           snp_journal_cell_fn each,
                           void *arg,
                           struct snp_err *err) SNP_NODISCARD;
-/* The oldest first: numbers above `after`, all of them: for replay and `missing`. */
+/* All cells with numbers above `after`, oldest first: for replay and `missing`. */
 int snp_journal_cell_after(struct snp_tx *tx,
                            const char *session,
                            uint64_t after,
@@ -123,29 +119,29 @@ int snp_journal_cell_after(struct snp_tx *tx,
                            void *arg,
                            struct snp_err *err) SNP_NODISCARD;
 /*
- * The session has gone back to its state after a cell: those after it that have ended get the
- * state "undone". Their numbers stay taken.
+ * The session was rolled back to its state after a cell: later ended cells get the state "undone".
+ * Their numbers stay taken.
  */
 int snp_journal_cell_undo(struct snp_tx *tx,
                           const char *session,
                           uint64_t after,
                           struct snp_err *err) SNP_NODISCARD;
-/* The same of those alone that repeat another cell: what they did went with their executor. */
+/* The same only for replays: their effects went with their executor. */
 int snp_journal_cell_undo_replays(struct snp_tx *tx,
                                   const char *session,
                                   uint64_t after,
                                   struct snp_err *err) SNP_NODISCARD;
 /*
- * When records of sessions were lost with a damaged database: names then may have been in use. 0:
- * never, or what was set aside of it is gone.
+ * When records of sessions were lost with a damaged database: unknown names may have been in use.
+ * 0: never, or its damaged copy is gone.
  */
 int snp_journal_sessions_lost(struct snp_tx *tx,
                               uint64_t *ret_us,
                               struct snp_err *err) SNP_NODISCARD;
 
 /*
- * At start: each cell that reads "running" becomes "unknown", and an event says so. *ret_n:
- * how many.
+ * At start: each cell that reads "running" becomes "unknown", reported by an event. *ret_n: their
+ * number.
  */
 int snp_journal_cell_recover(struct snp_tx *tx, uint64_t *ret_n, struct snp_err *err) SNP_NODISCARD;
 
@@ -163,7 +159,7 @@ int snp_journal_snapshot_get(struct snp_tx *tx,
                              const char *ref,
                              struct snp_journal_snapshot *ret,
                              struct snp_err *err) SNP_NODISCARD;
-/* The oldest first. session: id, or NULL = of all. */
+/* Oldest first. session: id, or NULL = of all. */
 int snp_journal_snapshot_each(struct snp_tx *tx,
                               const char *session,
                               snp_journal_snapshot_fn each,
@@ -174,7 +170,10 @@ int snp_journal_snapshot_checkpoint(struct snp_tx *tx,
                                     const char *id,
                                     uint64_t checkpoint,
                                     struct snp_err *err) SNP_NODISCARD;
-/* Its children get its parent. Its checkpoint goes when nothing else needs it. SNP_E_NOT_FOUND. */
+/*
+ * Its children get its parent. Its checkpoint is removed if nothing else refers to it.
+ * SNP_E_NOT_FOUND.
+ */
 int snp_journal_snapshot_remove(struct snp_tx *tx,
                                 const char *id,
                                 struct snp_err *err) SNP_NODISCARD;
@@ -187,10 +186,9 @@ int snp_journal_checkpoint_get(struct snp_tx *tx,
                                struct snp_journal_checkpoint *ret,
                                struct snp_err *err) SNP_NODISCARD;
 /*
- * The same contents as a checkpoint of another session (fork, import) or of a later epoch
- * (rollback): costs rows, no blobs. Of `to`, session, cell and epoch are read; the session's
- * effects so far are before it. SNP_E_NOT_FOUND: no such checkpoint or session; SNP_E_DENIED: it is
- * not usable.
+ * Copy a checkpoint to another session (fork, import) or a later epoch (rollback): costs rows, no
+ * blobs. Of `to`, session, cell and epoch are read; the session's effects so far precede it.
+ * SNP_E_NOT_FOUND: no such checkpoint or session; SNP_E_DENIED: it is not usable.
  */
 int snp_journal_checkpoint_copy(struct snp_tx *tx,
                                 uint64_t id,
@@ -204,9 +202,9 @@ int snp_journal_item_each(struct snp_tx *tx,
                           void *arg,
                           struct snp_err *err) SNP_NODISCARD;
 /*
- * Keys whose contents a checkpoint holds, one per line, as `save` wants them (of damaged ones none;
- * in a sealed store none of plain files, which so are written again). Beyond SNP_JOURNAL_KNOWN_MAX
- * the largest contents' keys are given. checkpoint 0: nothing.
+ * Keys whose contents a checkpoint holds, one per line, as `save` wants them (none of damaged
+ * contents; in a sealed store none of plain files, so that they are written again). Beyond
+ * SNP_JOURNAL_KNOWN_MAX only the keys of the largest contents. checkpoint 0: none.
  */
 int snp_journal_known_keys(struct snp_tx *tx,
                            uint64_t checkpoint,
@@ -227,29 +225,26 @@ int snp_journal_effect_each(struct snp_tx *tx,
                             snp_journal_effect_fn each,
                             void *arg,
                             struct snp_err *err) SNP_NODISCARD;
-/*
- * The last one of a session that was noted while this cell was its latest, or before; 0 = it
- * has none.
- */
+/* The session's last effect up to this cell; 0 = none. */
 int snp_journal_effect_last(struct snp_tx *tx,
                             const char *session,
                             uint64_t cell,
                             uint64_t *ret,
                             struct snp_err *err) SNP_NODISCARD;
 
-/* The job may use the reserve of a full disk, as jobs that remove something may. */
+/* The job may use a full disk's reserve, as jobs that remove something may. */
 void snp_journal_use_reserve(struct snp_tx *tx);
 
 int snp_journal_event_add(struct snp_tx *tx,
                           const struct snp_journal_event *row,
                           struct snp_err *err) SNP_NODISCARD;
-/* The newest first, at most limit. */
+/* Newest first, at most limit. */
 int snp_journal_event_each(struct snp_tx *tx,
                            size_t limit,
                            snp_journal_event_fn each,
                            void *arg,
                            struct snp_err *err) SNP_NODISCARD;
-/* Files of contents that are not sealed: of a store that got its key later, those from before. */
+/* The number of unsealed content files: those from before the store got its key. */
 int snp_journal_unsealed(struct snp_tx *tx, uint64_t *ret, struct snp_err *err) SNP_NODISCARD;
 
 #endif

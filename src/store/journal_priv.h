@@ -2,20 +2,20 @@
 #ifndef SNP_STORE_JOURNAL_PRIV_H
 #define SNP_STORE_JOURNAL_PRIV_H
 
-/* What the files of the journal share. */
+/* Shared by the files of the journal. */
 
 #include "store/journal.h"
 #include "store/state.h"
 #include "wire/snapshot.h"
 
 /*
- * The order of a session's checkpoints: by the state they hold, not by when they were written. c:
- * what the columns' names begin with.
+ * The order of a session's checkpoints: by the state they hold, not by the time of writing. c: the
+ * prefix of the columns' names.
  */
 #define SNP_NEWEST_FIRST(c) \
     " ORDER BY " c "epoch DESC, " c "cell DESC, " c "effect DESC, " c "row DESC"
 
-/* Of a row of snapshots: no run took it before a step. */
+/* For a row of snapshots: it is not a run's step. */
 #define SNP_IS_NO_STEP "IFNULL(name NOT LIKE '" SNP_STEP_PREFIX "%', 1)"
 
 /* The row of a session. ret_epoch may be NULL. SNP_E_NOT_FOUND. */
@@ -28,7 +28,7 @@ int snp_session_row(struct snp_tx *tx,
 /* SNP_E_NOT_FOUND: the session has no such cell. */
 int snp_cell_unknown(const char *session, uint64_t cell, struct snp_err *err);
 
-/* Count bytes that a session has added to the disk, or given back. */
+/* Add bytes to a session's disk space, or subtract them. */
 int snp_session_grow(struct snp_tx *tx, int64_t row, int64_t bytes, struct snp_err *err)
     SNP_NODISCARD;
 

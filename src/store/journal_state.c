@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots, checkpoints and what is in them.
+ * Snapshots, checkpoints and their items.
  *
- * A checkpoint is seen when it is complete; usable as long as every content it needs is whole.
+ * A checkpoint is visible once complete, and usable while all its contents are intact.
  */
 #include <stdio.h>
 #include <string.h>

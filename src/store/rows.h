@@ -3,9 +3,9 @@
 #define SNP_STORE_ROWS_H
 
 /*
- * The rows of the journal. A text that may be missing is NULL. Times are microseconds since 1970.
- * Sessions are named by their id (32 hex digits), snapshots too; checkpoints and events
- * by a number that is never used twice.
+ * The rows of the journal. A missing optional text is NULL. Times are microseconds since 1970.
+ * Sessions and snapshots are named by their id (32 hex digits); checkpoints and events by a number
+ * that is never reused.
  */
 
 #include <stdbool.h>
@@ -17,31 +17,31 @@
 enum {
     SNP_JOURNAL_LIST_MAX = 1000,      /* rows of one page */
     SNP_JOURNAL_LINE_MAX = 200,       /* bytes of the first line of a cell */
-    SNP_JOURNAL_SEEN_MAX = 64 << 10,  /* bytes kept of each stream while a cell runs: the last */
+    SNP_JOURNAL_SEEN_MAX = 64 << 10,  /* bytes kept of the end of each stream while a cell runs */
     SNP_JOURNAL_KNOWN_MAX = 1 << 20,  /* bytes of a list of keys */
     SNP_JOURNAL_PART_MAX = 256 << 20, /* bytes of one part of a cell */
-    SNP_JOURNAL_EVENTS_MAX = 10000,   /* events kept; the oldest go */
+    SNP_JOURNAL_EVENTS_MAX = 10000,   /* events kept; the oldest are removed */
 };
 
 /* Sessions ------------------------------------------------------------------------------ */
 
 struct snp_journal_session {
     const char *id;
-    const char *name;  /* NULL = has none */
-    const char *spec;  /* JSON: policy, limits, tier, ...: the daemon's affair */
-    const char *state; /* a word of the daemon's: idle, hibernated, unknown, ... */
+    const char *name;  /* NULL = none */
+    const char *spec;  /* JSON: policy, limits, tier, ...; defined by the daemon */
+    const char *state; /* defined by the daemon: idle, hibernated, unknown, ... */
     uint64_t epoch;
     uint64_t cells; /* number of the last cell */
     uint64_t created_us;
     uint64_t used_us;
-    const char *head_snapshot; /* id of the snapshot it stands on, or NULL */
-    /* What follows is computed; ignored by put. */
-    uint64_t disk_bytes; /* what its rows and blobs have added to the disk */
+    const char *head_snapshot; /* id of the snapshot it is based on, or NULL */
+    /* The rest is computed; ignored by put. */
+    uint64_t disk_bytes; /* disk space of its rows and blobs */
     uint64_t checkpoint; /* the latest usable one; 0 = none */
     uint64_t checkpoint_cell;
     uint64_t checkpoint_bytes; /* of contents */
     bool has_image;            /* the checkpoint has one */
-    const char *lost;          /* JSON array of what the checkpoint could not hold, or NULL */
+    const char *lost;          /* JSON array of the checkpoint's losses, or NULL */
 };
 
 typedef int (*snp_journal_session_fn)(const struct snp_journal_session *row,
@@ -50,15 +50,15 @@ typedef int (*snp_journal_session_fn)(const struct snp_journal_session *row,
 
 /* Cells --------------------------------------------------------------------------------- */
 
-/* What belongs to a cell and may be large. */
+/* Parts of a cell that may be large. */
 enum snp_journal_part {
     SNP_PART_CODE = 0,
     SNP_PART_STDIN,
     SNP_PART_RESULT,      /* JSON */
-    SNP_PART_RAW,         /* bytes that go with the result */
+    SNP_PART_RAW,         /* bytes sent with the result */
     SNP_PART_SEEN_STDOUT, /* of a running or unknown cell */
     SNP_PART_SEEN_STDERR,
-    SNP_PART_DISPLAYS, /* number of displays in the raw bytes, as digits; no part = none */
+    SNP_PART_DISPLAYS, /* number of displays in the raw bytes, in digits; missing = none */
     SNP_PART_N,
 };
 
@@ -69,7 +69,7 @@ struct snp_bytes {
 
 struct snp_journal_cell {
     const char *session;
-    uint64_t cell; /* number in its session, from 1; given by the daemon */
+    uint64_t cell; /* number in its session, from 1; assigned by the daemon */
     uint64_t epoch;
     const char *kind;   /* python, command */
     const char *argv;   /* JSON array, or NULL */
@@ -98,7 +98,7 @@ typedef int (*snp_journal_cell_fn)(const struct snp_journal_cell *row,
                                    void *arg,
                                    struct snp_err *err);
 
-/* Which cells: of a session, numbers below `before` (0 = all), at most limit of them. */
+/* A range of cells: of a session, numbers below `before` (0 = all), at most limit of them. */
 struct snp_journal_page {
     const char *session;
     uint64_t before;
@@ -110,15 +110,15 @@ struct snp_journal_snapshot {
     const char *id;
     const char *name; /* unique in its session, or NULL */
     const char *session;
-    const char *session_name; /* not for add */
+    const char *session_name; /* ignored by add */
     const char *parent;       /* snapshot id, or NULL */
     uint64_t cell;
     uint64_t epoch;
     uint64_t created_us;
     uint64_t checkpoint; /* its copy on disk; 0 = none (yet) */
-    bool is_usable;      /* that copy is whole; not for add */
-    uint64_t bytes;      /* that copy holds; not for add */
-    const char *lost;    /* JSON array of what the copy could not hold; not for add */
+    bool is_usable;      /* that copy is intact; ignored by add */
+    uint64_t bytes;      /* of that copy; ignored by add */
+    const char *lost;    /* JSON array of the copy's losses; ignored by add */
 };
 
 typedef int (*snp_journal_snapshot_fn)(const struct snp_journal_snapshot *row,
@@ -130,13 +130,13 @@ typedef int (*snp_journal_snapshot_fn)(const struct snp_journal_snapshot *row,
 struct snp_journal_checkpoint {
     uint64_t id;
     const char *session;
-    uint64_t cell; /* it holds the state after this cell; 0 = before any */
+    uint64_t cell; /* the state after this cell; 0 = before any */
     uint64_t epoch;
     uint64_t items;
     uint64_t bytes;   /* of contents */
     bool is_usable;   /* false: a blob it needs is damaged or gone */
     const char *lost; /* JSON array of {name, type, reason} */
-    uint64_t effect;  /* the last of the session that was noted before it was taken; 0 = none */
+    uint64_t effect;  /* the session's last effect before the checkpoint; 0 = none */
 };
 
 enum snp_item_kind {
@@ -146,17 +146,17 @@ enum snp_item_kind {
     SNP_ITEM_LINK,
     SNP_ITEM_WHITEOUT,
     SNP_ITEM_LOST,
-    SNP_ITEM_IMAGE, /* of the interpreter's memory; of use beside `vars`, never instead */
+    SNP_ITEM_IMAGE, /* of the interpreter's memory; in addition to `vars`, never instead */
     SNP_ITEM_N,
 };
 
 struct snp_journal_item {
     enum snp_item_kind kind;
-    struct snp_bytes name; /* UTF-8 without NUL, as docs/wire.md writes paths; ended by one */
+    struct snp_bytes name; /* UTF-8 without NUL, paths as in docs/wire.md; NUL-terminated */
     const char *key;
     uint64_t size;
-    const char *meta; /* JSON text as the sandbox wrote it: claimed, its form checked */
-    const char *hash; /* of its blob; NULL = has no content */
+    const char *meta; /* JSON text from the sandbox: a claim, its form checked */
+    const char *hash; /* of its blob; NULL = no content */
     bool is_damaged;  /* that blob is damaged or gone */
 };
 
@@ -167,22 +167,22 @@ typedef int (*snp_journal_item_fn)(const struct snp_journal_item *row,
 /* Effects, events ----------------------------------------------------------------------- */
 
 struct snp_journal_effect {
-    uint64_t id; /* not for add */
+    uint64_t id; /* ignored by add */
     const char *session;
     uint64_t cell;
-    const char *kind;   /* what reached beyond the sandbox */
+    const char *kind;   /* an effect outside the sandbox */
     const char *detail; /* JSON */
     uint64_t at_us;
 };
 typedef int (*snp_journal_effect_fn)(const struct snp_journal_effect *row,
                                      void *arg,
                                      struct snp_err *err);
-/* What recovery, gc and repair did: for `doctor`. */
+/* Actions of recovery, gc and repair: for `doctor`. */
 struct snp_journal_event {
     uint64_t at_us;
     const char *kind; /* a word: salvage, damaged_blob, unusable_checkpoint, unknown_cells, ... */
     const char *session; /* id, or NULL; that session may be gone */
-    const char *text;    /* one line: what happened, what was done, what is to be done */
+    const char *text;    /* one line: the problem, the action, the remedy */
 };
 typedef int (*snp_journal_event_fn)(const struct snp_journal_event *row,
                                     void *arg,

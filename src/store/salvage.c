@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is left of a damaged database.
+ * Recovery of a damaged database.
  *
- * A new one is filled beside it, with the rows that a scan of each table can reach from its
- * beginning, from its end, and from probes between; then what no longer fits together is repaired.
- * The damaged one is renamed, never changed or removed: somebody may know better.
+ * A new one is filled beside it with the rows that a scan of each table can reach from its
+ * beginning, from its end, and from probes between; then inconsistent rows are repaired. The
+ * damaged one is renamed, never changed or removed, for repair by hand.
  *
- * Whatever happens on the way, there is always one database to open: the damaged
- * one, or the new one, complete.
+ * At any time there is one database to open: the damaged one, or the new one, complete.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,10 +27,10 @@ enum {
     COLUMNS_MAX = 24,
     SQL_MAX = 4096,
     PROBES_MAX = 10000,  /* jumps over unreadable places, per table */
-    SEQUENCE_GAP = 1000, /* numbers that rows which were lost may have had */
+    SEQUENCE_GAP = 1000, /* numbers that lost rows may have had */
 };
 
-/* In an order in which nothing refers to what is not there yet. `meta` is made anew. */
+/* In an order in which rows refer only to earlier ones. `meta` is created. */
 static const char *const tables[] = {
     "sessions", "cells",     "blobs", "parts",   "checkpoints",
     "items",    "snapshots", "files", "effects", "events",
@@ -47,12 +46,12 @@ struct salvage {
     uint64_t copied[SNP_ARRAY_LEN(tables)];
     unsigned holes; /* unreadable places */
     bool lost_sessions;
-    unsigned t; /* which table */
+    unsigned t; /* index of the table */
 };
 
 /* Rows ---------------------------------------------------------------------------------- */
 
-/* Which columns both have. 0 columns: the damaged one cannot say, or lacks the table. */
+/* Find the common columns. 0 columns: the damaged one is unreadable, or lacks the table. */
 static int columns_find(struct salvage *s, struct snp_err *err)
 {
     snp_autofree char *sql = snp_format("PRAGMA table_info(%s)", s->table);
@@ -70,7 +69,7 @@ static int columns_find(struct salvage *s, struct snp_err *err)
     while (sqlite3_step(stmt) == SQLITE_ROW && r == 0 && s->n_columns < COLUMNS_MAX) {
         const char *name = (const char *)sqlite3_column_text(stmt, 1);
 
-        /* A column of ours is one that the new table has; its schema is not to be believed. */
+        /* Only columns of the new table are used; the damaged schema is not trusted. */
         if (name != NULL &&
             sqlite3_table_column_metadata(s->to.sqlite, "main", s->table, name, NULL, NULL, NULL,
                                           NULL, NULL) == SQLITE_OK) {
@@ -101,7 +100,7 @@ static int insert_prepare(struct salvage *s, struct snp_err *err)
     return r == SQLITE_OK ? 0 : snp_db_fail(&s->to, r, err);
 }
 
-/* One row over; what breaks a rule of the new table is left out. */
+/* Copy one row; rows that break a constraint of the new table are left out. */
 static int row_copy(struct salvage *s, sqlite3_stmt *row, struct snp_err *err)
 {
     int rc = SQLITE_OK;
@@ -121,8 +120,8 @@ static int row_copy(struct salvage *s, sqlite3_stmt *row, struct snp_err *err)
 }
 
 /*
- * Rows from `from` on, upwards or downwards, until the end, a row beyond `to`, or a place that
- * cannot be read (*ret_broke). *ret_last: the last row that was read, or from's neighbour.
+ * Copy rows from `from`, upwards or downwards, until the end, a row beyond `to`, or an unreadable
+ * place (*ret_broke). *ret_last: the last row read, or from's neighbour.
  */
 static int rows_copy(struct salvage *s,
                      bool up,
@@ -154,7 +153,7 @@ static int rows_copy(struct salvage *s,
     return r;
 }
 
-/* From below, from above, and by longer and longer jumps over what cannot be read. */
+/* Scan from below, from above, and by longer and longer jumps over unreadable places. */
 static int table_scan(struct salvage *s, struct snp_err *err)
 {
     int64_t bounds[2] = {1, INT64_MAX - 1};
@@ -199,7 +198,7 @@ static int table_copy(struct salvage *s, struct snp_err *err)
 
 /* Repair -------------------------------------------------------------------------------- */
 
-/* Each is right by itself; the order matters. Sessions whose row was lost get a new one. */
+/* Each is correct alone; the order matters. Sessions whose row was lost get a new one. */
 static const char *const repairs[] = {
     "INSERT OR IGNORE INTO sessions(row, id, name, spec, state, epoch, cells, created_us, "
     "used_us)"
@@ -233,11 +232,11 @@ static const char *const repairs[] = {
     " WHERE blob IS NOT NULL GROUP BY blob) AS x WHERE blobs.row = x.blob",
     "UPDATE blobs SET refs = refs + n FROM (SELECT blob, COUNT(*) AS n FROM parts"
     " WHERE blob IS NOT NULL GROUP BY blob) AS x WHERE blobs.row = x.blob",
-    /* What nothing refers to any more stays, as a file without a row. */
+    /* Unreferenced contents stay, as files without rows. */
     "DELETE FROM blobs WHERE refs = 0",
 };
 
-/* Numbers that lost rows had are not given again. */
+/* Numbers of lost rows are not reused. */
 static int sequences_raise(struct salvage *s, struct snp_err *err)
 {
     static const char *const numbered[] = {"checkpoints", "effects", "events"};
@@ -249,7 +248,7 @@ static int sequences_raise(struct salvage *s, struct snp_err *err)
 
         if (snp_db_number(&s->from, 0, &was, &ignored,
                           "SELECT seq FROM sqlite_sequence WHERE name = ?", "t", numbered[i]) < 0) {
-            was = 0; /* unreadable: the gap has to do */
+            was = 0; /* unreadable: rely on the gap */
         }
         r = snp_db_run(&s->to, NULL, err,
                        "INSERT OR IGNORE INTO sqlite_sequence(name, seq)"
@@ -314,12 +313,12 @@ static void files_remove(const char *path)
         snp_autofree char *name = snp_format("%s%s", path, suffixes[i]);
 
         if (name != NULL) {
-            (void)unlink(name); /* perhaps there is none */
+            (void)unlink(name); /* may not exist */
         }
     }
 }
 
-/* The database itself first: without it nobody takes its log for another one's. */
+/* The database first: otherwise its log could be taken for another database's. */
 static int files_rename(const char *from, const char *to, struct snp_err *err)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(suffixes); i++) {
@@ -376,7 +375,7 @@ static int new_make(
     files_remove(new_path);
     r = snp_db_open(&s->to, new_path, err);
     SNP_THEN(r, snp_schema_migrate(&s->to, err));
-    /* One that cannot even be opened gives nothing. */
+    /* A database that cannot be opened has no rows. */
     if (r == 0 && snp_db_open_old(&s->from, path, &reading) < 0) {
         r = snp_db_open_old(&s->from, ":memory:", err);
         free(s->from.path);
@@ -420,7 +419,7 @@ int snp_salvage_resume(const char *path, struct snp_err *err)
     has_new = access(new_path, F_OK) == 0;
     if (stat(path, &st) == 0 && st.st_size > 0) {
         if (has_new) {
-            files_remove(new_path); /* it may be incomplete; the damaged one is still there */
+            files_remove(new_path); /* may be incomplete; the damaged one still exists */
         }
         return 0;
     }
@@ -443,12 +442,12 @@ bool snp_salvage_is_kept(const char *path)
     snp_autofree char *folder = snp_format("%.*s", (int)(slash - path), path);
     snp_autofree char *prefix = snp_format("%s.broken-", slash + 1);
     DIR *dir = folder == NULL ? NULL : opendir(folder);
-    bool found = dir == NULL || prefix == NULL; /* in doubt nothing is removed */
+    bool found = dir == NULL || prefix == NULL; /* if in doubt nothing is removed */
 
     if (dir != NULL) {
         const struct dirent *entry;
 
-        /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of its own */
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private stream */
         while (!found && (entry = readdir(dir)) != NULL) {
             found = snp_has_prefix(entry->d_name, prefix);
         }

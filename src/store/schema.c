@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schema, and how a database of an older version becomes one of this one.
+ * The schema, and the migration of older databases.
  *
- * A version, once released, is never edited: what changes is a further row of the table at the
- * end. PRAGMA user_version says which version a database has; it and the change are committed
- * together.
+ * A released version is never edited: changes are a new row at the end of the table. PRAGMA
+ * user_version has a database's version; it is committed together with the change.
  *
- * blobs.refs is kept by triggers, so that no way of removing a row can forget it. A checkpoint that
- * is not complete is being written or being removed: nobody sees it.
+ * Triggers maintain blobs.refs, so that no removal of a row can omit it. An incomplete checkpoint
+ * is being written or removed: no reader sees it.
  */
 #include "store/db.h"
 #include "store/job.h"
@@ -31,7 +30,7 @@ static const char v1[] =
     "  row INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, size INTEGER NOT NULL,"
     "  stored INTEGER NOT NULL, refs INTEGER NOT NULL DEFAULT 0,"
     "  damaged INTEGER NOT NULL DEFAULT 0, created_us INTEGER NOT NULL,"
-    "  data BLOB);" /* NULL: it is a file */
+    "  data BLOB);" /* NULL: in a file */
     "CREATE INDEX blobs_unused ON blobs(row) WHERE refs = 0;"
     "CREATE TABLE parts("
     "  row INTEGER PRIMARY KEY,"
@@ -86,16 +85,14 @@ static const char v1[] =
     "CREATE TRIGGER items_removed AFTER DELETE ON items WHEN OLD.blob IS NOT NULL BEGIN"
     "  UPDATE blobs SET refs = refs - 1 WHERE row = OLD.blob; END;";
 
-/* What gc has taken is told; running cells and what is to be cleared up are found at once. */
+/* Data removed by gc is reported; running cells and garbage are found at once. */
 static const char v2[] =
     "ALTER TABLE cells ADD COLUMN dropped INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE events ADD COLUMN session TEXT;"
     "CREATE INDEX cells_running ON cells(row) WHERE status = 'running';"
     "CREATE INDEX checkpoints_incomplete ON checkpoints(row) WHERE complete = 0;";
 
-/*
- * A checkpoint says which effects were noted before it was taken; of older ones the time tells it.
- */
+/* A checkpoint records the effects before it; for older ones they follow from the time. */
 static const char v3[] =
     "ALTER TABLE checkpoints ADD COLUMN effect INTEGER NOT NULL DEFAULT 0;"
     "UPDATE checkpoints SET effect = IFNULL((SELECT MAX(row) FROM effects"
@@ -104,10 +101,10 @@ static const char v3[] =
     "  AND (detail LIKE '%\"checkpoint\":0}' OR detail LIKE '%\"checkpoint\": 0}');"
     "DELETE FROM effects WHERE kind IN ('save', 'saved');";
 
-/* A checkpoint may have an image, which a program of version 3 would take for variables. */
+/* A checkpoint may have an image, which version 3 of the program would take for variables. */
 static const char v4[] = "";
 
-/* The n-th row makes version n + 1 of version n. */
+/* The n-th row migrates version n to n + 1. */
 static const char *const migrations[] = {v1, v2, v3, v4};
 _Static_assert(SNP_ARRAY_LEN(migrations) == SNP_STORE_VERSION, "one row per version");
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The user's key and what is made of it.
+ * The user's key, and the keys derived from it.
  *
  * HMAC-SHA-256 of the store's salt under the user's key gives the key that all others are derived
- * from: one for names, one for contents, two for pages. A file of a content has a random salt,
- * which gives it its own key for AES-256-GCM; the nonce is the number of the piece. Pages of the
- * database stay as long as they are, so they have AES-256-XTS, like sectors of an encrypted disk:
- * not authenticated.
+ * from: one for names, one for contents, two for pages. A content's file has a random salt, which
+ * gives a separate key for AES-256-GCM; the nonce is the number of the piece. Pages of the database
+ * keep their length, so they use AES-256-XTS, like sectors of an encrypted disk: not authenticated.
  *
- * SQLite reads and writes the database and its log through two functions of ours, which are put in
- * place of those of its VFS. It must do so in whole pages; whatever else it might want fails.
+ * SQLite reads and writes the database and its log through two functions of ours, which replace
+ * those of its VFS. It must use whole pages; other requests fail.
  */
 #include "store/seal.h"
 
@@ -36,7 +35,7 @@ enum {
     HEX = 2 * KEY,
     MARK_LEN = sizeof(SNP_SEAL_MARK) - 1,
     PAGE = 4096,
-    /* of the first page; stays as it is, so that an older program sees a newer version */
+    /* Of the first page; not encrypted, so that an older program sees a newer version. */
     PAGE_HEAD = 100,
     LOG_HEAD = 32,
     LOG_ENTRY = 24, /* before each page in the log */
@@ -339,7 +338,7 @@ bool snp_sealer_get(struct snp_sealer *sealer,
 
 /* Pages --------------------------------------------------------------------------------- */
 
-/* Beside a file of SQLite's: its functions, but for our two. */
+/* Stored beside SQLite's file: its functions, except our two. */
 struct sealed_file {
     const sqlite3_io_methods *real;
     sqlite3_io_methods ours;
@@ -353,7 +352,7 @@ static struct sealed_file *extra_of(sqlite3_file *file, const struct snp_seal *s
                                           sizeof(struct sealed_file));
 }
 
-/* The functions table is within it. */
+/* The function table is inside it. */
 static const struct sealed_file *extra_found(const sqlite3_file *file)
 {
     return (const struct sealed_file *)(const void *)((const char *)file->pMethods -
@@ -372,22 +371,22 @@ static bool page_crypt(
            EVP_CipherUpdate(seal->pages[encrypt], bytes, &len, bytes, (int)n) == 1 && len == (int)n;
 }
 
-/* Never written (the file was made longer): it stays zeros, which are no page's encrypted bytes. */
+/* Never written (the file was extended): it stays zeros, which are not a page's encrypted bytes. */
 static bool is_hole(const uint8_t *bytes, size_t n)
 {
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0;
 }
 
 /*
- * The page within n bytes from at on, if there is one: at most one, or it is refused, and so is a
- * part of one. Heads of the file, of the log and of its entries are no pages.
+ * Encrypt or decrypt the page within n bytes at `at`: at most one, else it fails, also for a part
+ * of one. Heads of the file, of the log and of its entries are no pages.
  */
 static bool range_crypt(
     const struct sealed_file *extra, uint64_t at, uint8_t *bytes, size_t n, int encrypt)
 {
     uint64_t step = extra->is_log ? PAGE + LOG_ENTRY : PAGE;
     uint64_t first = extra->is_log ? LOG_HEAD : 0;
-    uint64_t start = at < first ? first : at - (at - first) % step; /* of the entry that at is in */
+    uint64_t start = at < first ? first : at - (at - first) % step; /* of at's entry */
     uint64_t from = extra->is_log ? start + LOG_ENTRY : start == 0 ? PAGE_HEAD : start;
     uint64_t to = start + step;
 
@@ -408,7 +407,7 @@ static int on_read(sqlite3_file *file, void *bytes, int n, sqlite3_int64 at)
     const struct sealed_file *extra = extra_found(file);
     int rc = extra->real->xRead(file, bytes, n, at);
 
-    if (rc != SQLITE_OK) { /* what is beyond the end is zeros, and no whole page is before it */
+    if (rc != SQLITE_OK) { /* beyond the end are zeros, and no whole page is before it */
         return rc;
     }
     return range_crypt(extra, (uint64_t)at, bytes, (size_t)n, 0) ? SQLITE_OK : SQLITE_IOERR_READ;
@@ -429,7 +428,7 @@ static int on_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 
 }
 
 /*
- * SQLite keeps all else in memory (temp_store); the journal of an empty database, before it has its
+ * SQLite keeps all else in memory (temp_store); the journal of a new database, before it has its
  * log, is empty.
  */
 static int on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret)
@@ -447,7 +446,7 @@ static int on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int f
         *extra =
             (struct sealed_file){.real = file->pMethods, .ours = *file->pMethods, .seal = seal};
         extra->is_log = (flags & SQLITE_OPEN_WAL) != 0;
-        extra->ours.iVersion = 1; /* no mapping of the file */
+        extra->ours.iVersion = 1; /* no memory mapping of the file */
         extra->ours.xRead = on_read;
         extra->ours.xWrite = on_write;
         file->pMethods = &extra->ours;
@@ -460,7 +459,7 @@ static int fail_copy(const char *path, struct snp_err *err)
     return snp_fail_sys(err, errno, "seal %s; free space on that disk", path);
 }
 
-/* A sealed copy of a whole database that nothing has open and that has no log. */
+/* Make a sealed copy of a database that is not open and has no log. */
 static int database_copy(const struct snp_seal *seal,
                          const char *path,
                          const char *to,
@@ -485,8 +484,8 @@ static int database_copy(const struct snp_seal *seal,
 }
 
 /*
- * First a sealed copy beside it, then the record, then the copy takes its place: whenever that is
- * broken off, the next start sees by the record whether the copy counts.
+ * First a sealed copy beside it, then the record, then the copy replaces the original: after an
+ * interruption the record says whether the copy is valid.
  */
 int snp_seal_database(struct snp_seal *seal, const char *path, struct snp_err *err)
 {
@@ -495,7 +494,7 @@ int snp_seal_database(struct snp_seal *seal, const char *path, struct snp_err *e
     SNP_TRY_MEMORY(copy, err);
     if (seal->is_new) {
         (void)unlink(
-            copy); /* of an attempt that came to nothing; there is none, or it is written over */
+            copy); /* left over by a failed attempt; otherwise it is missing or overwritten */
         if (access(path, F_OK) == 0 && database_copy(seal, path, copy, err) < 0) {
             (void)unlink(copy);
             return err->code;
@@ -504,7 +503,7 @@ int snp_seal_database(struct snp_seal *seal, const char *path, struct snp_err *e
         seal->is_new = false;
     }
     if (access(copy, F_OK) == 0 &&
-        (rename(copy, path) < 0 || record_write(seal, err) < 0)) { /* which syncs the folder */
+        (rename(copy, path) < 0 || record_write(seal, err) < 0)) { /* syncs the folder */
         return fail_copy(path, err);
     }
     if (!seal->is_registered) {

@@ -3,7 +3,7 @@
 #define SNP_STORE_STATE_H
 
 /*
- * What the parts of the store share. Unless a comment says otherwise, a member belongs to the
+ * Shared by the parts of the store. Unless a comment says otherwise, a member belongs to the
  * store's thread.
  */
 
@@ -17,13 +17,13 @@
 #include "store/db.h"
 #include "store/job.h"
 
-/* Something that is to be told on the loop. */
+/* A result to be delivered on the loop. */
 struct snp_finished {
     struct snp_finished *next;
     void (*deliver)(struct snp_finished *finished); /* frees it */
 };
 
-/* Memory of a job that lasts as long as its transaction. */
+/* Memory of a job for the time of its transaction. */
 struct snp_tx_piece {
     struct snp_tx_piece *next;
     char bytes[];
@@ -40,7 +40,7 @@ struct job_node;
 struct snp_transfer; /* checkpoint.c */
 struct snp_gc;       /* gc.c */
 
-/* Checkpoints that a transfer reads or writes: nobody removes their rows. */
+/* Checkpoints that a transfer reads or writes: their rows must not be removed. */
 struct snp_busy {
     uint64_t checkpoint; /* 0 = none yet */
     uint64_t base;
@@ -48,8 +48,8 @@ struct snp_busy {
 };
 
 enum {
-    SNP_STORE_DAMAGED_MAX = 64, /* blobs found damaged in one batch; further ones next time */
-    SNP_STORE_FRESH_MAX = 512,  /* files named in one batch, to be removed if it fails */
+    SNP_STORE_DAMAGED_MAX = 64, /* blobs found damaged in one batch; others in a later one */
+    SNP_STORE_FRESH_MAX = 512,  /* files named in one batch, removed if it fails */
 };
 
 /* Files that stay open, and whose paths the next daemon will open. */
@@ -76,15 +76,15 @@ struct snp_store {
     char *key_path; /* owned; NULL = not given */
     uint64_t budget;
     pthread_t thread;
-    int stop_fd; /* an eventfd; readable from the beginning of the end on */
+    int stop_fd; /* an eventfd; readable once the end has begun */
 
     /* The loop's. */
     uv_async_t async;
     void (*closed)(void *arg);
     void *closed_arg;
-    void (*locked)(void *arg); /* NULL = was called */
+    void (*locked)(void *arg); /* NULL = called */
     void *locked_arg;
-    struct snp_transfer *waiting; /* for their turn; owned */
+    struct snp_transfer *waiting; /* queued; owned */
     unsigned n_running;           /* transfers whose done() was not called yet */
 
     /* Under the mutex. */
@@ -94,7 +94,7 @@ struct snp_store {
     struct job_node *last;
     struct snp_finished *finished_first;
     struct snp_finished *finished_last;
-    struct snp_gc *gc_first; /* asked for; owned */
+    struct snp_gc *gc_first; /* requested; owned */
     struct snp_busy *busy;   /* of transfers; borrowed */
     unsigned transfers;      /* threads */
     bool is_closing;
@@ -102,69 +102,67 @@ struct snp_store {
     bool is_locked;
     struct snp_store_stats stats;
     struct snp_err health;
-    struct snp_file_id held[SNP_FILES_N]; /* as they were opened */
+    struct snp_file_id held[SNP_FILES_N]; /* as opened */
     struct snp_err moved;                 /* a path leads to another file now (identity.c) */
 
-    /* The store's thread's. */
+    /* The store thread's. */
     struct snp_db db;
     bool is_open;
-    bool is_log_short; /* it was opened, and the log's file does not have its size yet */
-    bool was_checked;  /* quick_check has passed since it was last damaged */
-    bool was_unwell;   /* a commit has failed, and none succeeded since */
-    uint64_t retry_us; /* not opened again before */
+    bool is_log_short; /* it was opened, and the log's file does not have its full size yet */
+    bool was_checked;  /* quick_check has passed since the last damage */
+    bool was_unwell;   /* a commit has failed, and none has succeeded since */
+    uint64_t retry_us; /* earliest attempt to open again */
     struct snp_err open_err;
     int lock_fd;
-    struct snp_seal *seal;          /* owned; NULL = not open yet, or the store is not sealed */
+    struct snp_seal *seal;          /* owned; NULL = not open yet, or not sealed */
     struct snp_blob_use use;        /* of files of blobs; any thread */
     struct snp_blob_place place;    /* fd -1: not open */
     struct snp_blob_writer *writer; /* owned; or NULL */
     struct snp_blob_reader *reader; /* owned; or NULL */
-    uint64_t dirty_folders[4];      /* bits: names in them are not on disk yet */
+    uint64_t dirty_folders[4];      /* bits: their names are not synced yet */
     uint8_t damaged[SNP_STORE_DAMAGED_MAX][SNP_BLOB_HASH_BYTES];
     unsigned n_damaged;
-    uint8_t fresh[SNP_STORE_FRESH_MAX][SNP_BLOB_HASH_BYTES]; /* more than that: next start */
+    uint8_t fresh[SNP_STORE_FRESH_MAX][SNP_BLOB_HASH_BYTES]; /* others: at the next start */
     unsigned n_fresh;
-    char id[SNP_STORE_ID_LEN + 1]; /* of the database, and the number of its log (identity.c) */
+    char id[SNP_STORE_ID_LEN + 1]; /* of the database, and the generation of its log (identity.c) */
     uint64_t generation;
-    bool has_reserve;  /* a file that is given up when there is no room to remove things */
-    bool must_reap;    /* rows that nobody needs may be there */
+    bool has_reserve;  /* a file that is removed to make room for removals */
+    bool must_reap;    /* unreferenced rows may exist */
     bool was_swept;    /* files of earlier processes in tmp/ are gone */
-    int sweep_at;      /* the folder that is looked through for orphans next */
-    uint64_t auto_us;  /* when the budget is looked at again */
-    uint64_t press_us; /* not pressed to make room again before */
+    int sweep_at;      /* the next folder to search for orphans */
+    uint64_t auto_us;  /* when the budget is checked again */
+    uint64_t press_us; /* earliest time for making room again */
 };
 
 enum {
-    SNP_SWEEP_END = 256 /* of sweep_at: all folders were looked through */
+    SNP_SWEEP_END = 256 /* of sweep_at: all folders were searched */
 };
 
-/*
- * A job of our own threads: run and wait for the commit. Not on the loop's or the store's thread.
- */
+/* Run a job for another thread and wait for the commit. Not on the loop's or the store's thread. */
 int snp_store_call(struct snp_store *store,
                    snp_store_run_fn run,
                    void *arg,
                    enum snp_durability durability,
                    struct snp_err *err) SNP_NODISCARD;
 
-/* Have it told on the loop. Any thread. */
+/* Deliver it on the loop. Any thread. */
 void snp_store_finish(struct snp_store *store, struct snp_finished *finished);
 
-/* Memory until the end of the job. NULL when out of memory. */
+/* Allocate memory until the end of the job. NULL when out of memory. */
 void *snp_tx_alloc(struct snp_tx *tx, size_t n);
-/* A copy; NULL for NULL (*ret), too. */
+/* Copy a text; NULL stays NULL. */
 int snp_tx_text(struct snp_tx *tx, const char *text, const char **ret, struct snp_err *err)
     SNP_NODISCARD;
-/* The same of several, in place. */
+/* Copy several, in place. */
 int snp_tx_texts(struct snp_tx *tx, const char **texts[], size_t n, struct snp_err *err)
     SNP_NODISCARD;
 
 /* Rows of blobs (blobrow.c) --------------------------------------------------------------- */
 
 /*
- * Give a made blob its row and its name, or find that it has them. made's file is consumed on
- * success, and on a further run of the same job found under its name. *ret_new: bytes
- * it has added to the disk.
+ * Give a made blob its row and its name, or find the existing ones. made's file is consumed on
+ * success, and found under its name when the same job runs again. *ret_new: bytes added to the
+ * disk.
  */
 int snp_blob_adopt(struct snp_tx *tx,
                    struct snp_blob_made *made,
@@ -172,44 +170,47 @@ int snp_blob_adopt(struct snp_tx *tx,
                    int64_t *ret_row,
                    uint64_t *ret_new,
                    struct snp_err *err) SNP_NODISCARD;
-/* Bytes of a job into a blob, in one go. */
+/* Store bytes of a job as a blob. */
 int snp_blob_put(struct snp_tx *tx,
                  const void *bytes,
                  size_t n,
                  int64_t *ret_row,
                  uint64_t *ret_new,
                  struct snp_err *err) SNP_NODISCARD;
-/* Append the whole of blob `row` to buf. */
+/* Append all of blob `row` to buf. */
 int snp_blob_get(struct snp_tx *tx, int64_t row, struct snp_buf *buf, struct snp_err *err)
     SNP_NODISCARD;
-/* Remember that a blob is damaged, until snp_blobs_mark. */
+/* Note a damaged blob, for snp_blobs_mark. */
 void snp_blob_suspect(struct snp_store *store, const uint8_t hash[SNP_BLOB_HASH_BYTES]);
-/* In a transaction: set suspects aside and mark what needs them, with events. */
+/*
+ * In a transaction: quarantine the noted blobs and mark the checkpoints that need them, with
+ * events.
+ */
 int snp_blobs_mark(struct snp_tx *tx, void *arg, struct snp_err *err) SNP_NODISCARD;
-/* Names of files on disk, before a commit that must hold. */
+/* Sync the names of files, before a synced commit. */
 int snp_blobs_sync_folders(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
 
-/* In between transactions: give up the reserve. False: there is none. */
+/* Between transactions: remove the reserve. False: there is none. */
 bool snp_store_release(struct snp_store *store);
 
 /* Removal (gc.c) --------------------------------------------------------------------------- */
 
-/* One slice of what there is to clear up. False: nothing is left to do. Between transactions. */
+/* Collect one slice of garbage. False: none is left. Between transactions. */
 bool snp_gc_slice(struct snp_store *store);
-/* Make room now, while jobs wait: for a moment, and not too often. */
+/* Make room now, while jobs wait: briefly, and not too often. */
 void snp_gc_press(struct snp_store *store);
-/* Is a checkpoint being read or written by a transfer? */
+/* A transfer is reading or writing the checkpoint. */
 bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint);
-/* In a job: mark checkpoints that a newer one of the session has replaced as removed. */
+/* In a job: mark checkpoints as removed that a newer one of the session replaces. */
 int snp_gc_prune(struct snp_tx *tx, int64_t session, struct snp_err *err) SNP_NODISCARD;
-/* Files that were given a name in a batch of which something failed, and have no row. */
+/* Remove files that were named in a partly failed batch and have no row. */
 void snp_gc_fresh(struct snp_store *store);
-/* The end: those that were asked for fail. */
+/* The end: fail the requested collections. */
 void snp_gc_refuse(struct snp_store *store);
-/* Remove what an earlier process has left in tmp/. Before any writer of this one. */
+/* Remove files of an earlier process in tmp/. Before any writer of this one. */
 void snp_gc_sweep_tmp(struct snp_store *store);
 
-/* A transaction of the store's thread by itself, outside of jobs; 0 or the failure. */
+/* Run a transaction of the store's thread outside of jobs; 0 or the failure. */
 int snp_store_own(struct snp_store *store,
                   snp_store_run_fn run,
                   void *arg,
@@ -219,27 +220,27 @@ int snp_store_own(struct snp_store *store,
 /* Identity (identity.c) -------------------------------------------------------------------- */
 
 /*
- * After opening: does the database have what was committed beside these contents? If not, an event
- * says so, and contents without a row are kept.
+ * After opening: check that the database has all commits recorded beside these contents. If not, an
+ * event reports it, and contents without a row are kept.
  */
 int snp_identity_check(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
-/* Write the generation down beside the contents. The commit with it must be on disk. */
+/* Record the generation beside the contents. The commit with it must be on disk. */
 void snp_identity_record(const struct snp_store *store);
 /* The log begins again: its first commit is a new generation. Between transactions. */
 void snp_identity_next(struct snp_store *store);
-/* Remember the files that were opened: snp_store_look compares. */
+/* Note the identity of the opened files, for snp_store_look. */
 void snp_identity_hold(struct snp_store *store);
-/* The database is about to be closed, the folder of contents is not. */
+/* The database is about to be closed, the folder of contents stays open. */
 void snp_identity_drop(struct snp_store *store);
 /*
- * SNP_E_DENIED: what the paths lead to is not what is open, so nothing may be opened or replaced
- * by path.
+ * SNP_E_DENIED: the paths do not lead to the open files, so nothing may be opened or replaced by
+ * path.
  */
 int snp_identity_held(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
 
 /* Transfers (checkpoint.c) ----------------------------------------------------------------- */
 
-/* The end has begun: those that wait for their turn fail. Loop thread. */
+/* The end has begun: fail queued transfers. Loop thread. */
 void snp_transfers_refuse(struct snp_store *store);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store's thread: it opens the database, takes the jobs that wait, runs them in one
- * transaction, commits, and has the loop told.
+ * The store's thread: it opens the database, takes the queued jobs, runs them in one transaction,
+ * commits, and notifies the loop.
  *
  * A batch: BEGIN; for each job SAVEPOINT, run, RELEASE or ROLLBACK TO; COMMIT. If the commit fails,
  * or a job breaks the whole transaction (SQLite does that when the disk is full), everything is
- * rolled back and each job runs in a transaction of its own, so that one that is too large fails
- * alone. A database that turns out to be damaged is salvaged in between, and the jobs run once
- * more. Nothing is told before the last of this is over.
+ * rolled back and each job runs in a separate transaction, so that one that is too large fails
+ * alone. A database found damaged is salvaged in between, and the jobs run again. Results are
+ * delivered only after all of this.
  *
- * Invariants: only this thread touches the connection; a job is in exactly one of: the queue,
- * the batch, the list of finished ones.
+ * Invariants: only this thread uses the connection; a job is in exactly one of: the queue, the
+ * batch, the list of finished ones.
  */
 #include "store/store.h"
 
@@ -39,26 +39,26 @@
 #include "store/state.h"
 
 enum {
-    LOCK_WAIT_MS = 1000, /* for a daemon that is about to end */
+    LOCK_WAIT_MS = 1000, /* for a daemon about to end */
     LOCK_STEP_MS = 20,
     RETRY_US = 1000 * 1000, /* between attempts to open */
     IDLE_MS = 200,          /* before the log is moved into the database */
-    LOG_MIN = 64,           /* pages of it for which that is worth it */
+    LOG_MIN = 64,           /* pages of the log that are worth moving */
     LOG_MAX = 1000,         /* pages at which it is moved between commits */
-    CHECK_BYTES = 32 << 20, /* up to so many the database is checked at each start */
+    CHECK_BYTES = 32 << 20, /* a database up to this size is checked at each start */
     RESERVE_BYTES = 1 << 20,
-    RESERVE_PLENTY = 32, /* times as much must be free */
-    RESERVE_ROOM = 4,    /* and so often within the budget */
-    /* of its file, written ahead: then a sync need not wait for more than data */
+    RESERVE_PLENTY = 32, /* this multiple must be free on the disk */
+    RESERVE_ROOM = 4,    /* and this multiple within the budget */
+    /* Of its file, allocated ahead: then a sync waits for data only. */
     LOG_BYTES = 4 << 20,
 };
 
-/* One that waits: on the loop (job.done), or in a thread of ours (is_call). */
+/* A waiting job: for the loop (job.done), or for another thread (is_call). */
 struct job_node {
     struct snp_finished finished; /* must be first */
     struct snp_store_job job;
     struct job_node *next;
-    struct snp_err err; /* code SNP_OK: done */
+    struct snp_err err; /* code SNP_OK: success */
     bool frees;         /* it would have made room */
     bool is_call;
     bool is_over; /* of a call; under the mutex */
@@ -121,13 +121,13 @@ static void rollback(struct snp_store *store)
 {
     struct snp_err ignored;
 
-    /* What cannot be rolled back is, when the connection is closed. */
+    /* If it cannot be rolled back, closing the connection does it. */
     if (in_transaction(store) && snp_db_run(&store->db, NULL, &ignored, "ROLLBACK", "") < 0) {
         snp_log(SNP_LOG_WARN, "journal-rollback", "why=\"%s\"", ignored.msg);
     }
 }
 
-/* *ret_total: rows changed since the database was opened, to tell whether anything changed. */
+/* *ret_total: rows changed since the database was opened, to detect changes. */
 static int begin(struct snp_store *store, bool synced, int64_t *ret_total, struct snp_err *err)
 {
     int r = snp_db_set_full(&store->db, synced, err);
@@ -190,8 +190,8 @@ int snp_store_own(struct snp_store *store,
 /* The log and the reserve --------------------------------------------------------------- */
 
 /*
- * A file of some room, so that on a disk that has become full things can be removed: removing needs
- * room, too. Made when there is plenty.
+ * A file of some size, so that data can be removed from a full disk: removing needs room, too. Made
+ * when there is plenty.
  */
 static void reserve_make(struct snp_store *store)
 {
@@ -208,7 +208,7 @@ static void reserve_make(struct snp_store *store)
     if (fd >= 0 && posix_fallocate(fd, 0, RESERVE_BYTES) == 0) {
         store->has_reserve = true;
     } else if (fd >= 0) {
-        (void)unlink(path); /* a part of it is no use */
+        (void)unlink(path); /* an incomplete one is useless */
     }
 }
 
@@ -221,7 +221,7 @@ static void log_move(struct snp_store *store, unsigned least)
         return;
     }
     if (snp_blobs_sync_folders(store, &err) < 0) {
-        return; /* the next commit that needs it says why */
+        return; /* the next commit that needs it reports why */
     }
     rc = sqlite3_wal_checkpoint_v2(store->db.sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     if (rc == SQLITE_OK) {
@@ -233,7 +233,7 @@ static void log_move(struct snp_store *store, unsigned least)
         }
     } else {
         (void)snp_db_fail(&store->db, rc, &err);
-        store->db.wal_pages = rc == SQLITE_CORRUPT ? store->db.wal_pages : 0; /* later again */
+        store->db.wal_pages = rc == SQLITE_CORRUPT ? store->db.wal_pages : 0; /* retried later */
         snp_log(SNP_LOG_WARN, "journal-log", "why=\"%s\"", err.msg);
     }
 }
@@ -288,7 +288,7 @@ static int lock_take(struct snp_store *store, struct snp_err *err)
     return 0;
 }
 
-/* Names of our folders on disk, up to that of the state folder. What fails fails again later. */
+/* Sync the names of our folders, up to that of the state folder. Failures show again later. */
 static void folders_sync(const struct snp_store *store)
 {
     static const char *const above[] = {"", "/..", "/../..", "/../../.."};
@@ -309,7 +309,7 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
     snp_autoclose int fd = -1;
 
     SNP_TRY_MEMORY(tmp, err);
-    SNP_TRY(snp_identity_held(store, err)); /* never half of it here, half where it was moved to */
+    SNP_TRY(snp_identity_held(store, err)); /* never half of it here and half in the moved folder */
     SNP_TRY(snp_mkdir_p(tmp, 0700, err));
     SNP_TRY(lock_take(store, err));
     if (store->place.fd >= 0) {
@@ -329,9 +329,7 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
     return 0;
 }
 
-/*
- * A large one that was closed in order is believed: what is wrong with it is met when it is read.
- */
+/* A large database that was closed in order is not checked: damage shows when it is read. */
 static int is_believed(struct snp_store *store, bool *ret, struct snp_err *err)
 {
     int64_t clean = 0;
@@ -346,7 +344,7 @@ static int is_believed(struct snp_store *store, bool *ret, struct snp_err *err)
     return r;
 }
 
-/* SNP_E_INTERNAL and db.is_corrupt when it is damaged. */
+/* SNP_E_INTERNAL and db.is_corrupt if it is damaged. */
 static int check(struct snp_store *store, struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
@@ -389,9 +387,9 @@ static int mark_closed(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *
 }
 
 /*
- * Give the log's file its size now: overwriting costs a sync only the data, growing also the file
- * system's own records. Zeros are no valid entry of it. A hint: may fail. With the log on disk, so
- * is the generation that the opening began.
+ * Give the log's file its size now: overwriting syncs only the data, growing also the file system's
+ * records. Zeros are no valid log entry. A hint: may fail. Once the log is on disk, so is the
+ * generation begun at the opening.
  */
 static void log_extend(struct snp_store *store)
 {
@@ -415,7 +413,7 @@ static void log_extend(struct snp_store *store)
     }
 }
 
-/* One attempt; the caller looks at db.is_corrupt. */
+/* One attempt; the caller checks db.is_corrupt. */
 static int db_open_once(struct snp_store *store, struct snp_err *err)
 {
     int r = snp_db_open(&store->db, store->db_path, err);
@@ -453,14 +451,13 @@ static int db_salvage(struct snp_store *store, const struct snp_err *why, struct
     SNP_TRY(snp_identity_held(store, err));
     db_close(store);
     store->was_checked = false;
-    store->sweep_at = SNP_SWEEP_END; /* files whose rows were lost are not rubbish */
+    store->sweep_at = SNP_SWEEP_END; /* files whose rows were lost are no garbage */
     SNP_TRY(snp_salvage(store->db_path, why->msg, err));
     return db_open_once(store, err);
 }
 
 /*
- * A plain database to be sealed: opened once more as it is, so that it is intact and all of it in
- * one file.
+ * A plain database to be sealed: open it unsealed first, so that it is intact and in a single file.
  */
 static int db_settle(struct snp_store *store, struct snp_err *err)
 {
@@ -484,7 +481,7 @@ static int db_settle(struct snp_store *store, struct snp_err *err)
                : r;
 }
 
-/* Before the database: what the store is sealed with, if it is. Fails closed. */
+/* Before the database: open the store's seal, if any. Fails closed. */
 static int seal_open(struct snp_store *store, struct snp_err *err)
 {
     struct snp_seal *seal = NULL;
@@ -516,7 +513,7 @@ static int db_open(struct snp_store *store, struct snp_err *err)
     int r = folders_open(store, err);
 
     SNP_THEN(r, seal_open(store, err));
-    SNP_TRY(r); /* nothing is opened plain that ought to be sealed */
+    SNP_TRY(r); /* nothing is opened plain that should be sealed */
     r = snp_salvage_resume(store->db_path, err);
     SNP_THEN(r, db_open_once(store, err));
     if (r < 0 && store->db.is_corrupt) {
@@ -534,7 +531,7 @@ static void health_set(struct snp_store *store, const struct snp_err *err)
     (void)pthread_mutex_unlock(&store->mutex);
 }
 
-/* Open it if it is not; what cannot be opened is tried again after a while. */
+/* Open the database if needed; failures are retried after a while. */
 static int ensure_open(struct snp_store *store, struct snp_err *err)
 {
     static const struct snp_err fine = {.code = SNP_OK};
@@ -579,7 +576,7 @@ enum outcome {
     BATCH_BROKEN,   /* undone as a whole, for the reason in *err */
 };
 
-/* One job under its savepoint. False: the transaction is gone. */
+/* Run one job under its savepoint. False: the transaction is gone. */
 static bool job_run(struct snp_store *store, struct job_node *node)
 {
     struct snp_tx tx = {.store = store, .db = &store->db};
@@ -625,7 +622,7 @@ static enum outcome batch_try(struct snp_store *store,
     return commit(store, synced, total, err) < 0 ? BATCH_BROKEN : BATCH_DONE;
 }
 
-/* A connection that failed in the system's hands is made anew. */
+/* Open a new connection after a system error. */
 static void after_failure(struct snp_store *store, const struct snp_err *err)
 {
     if (err->code == SNP_E_SYS) {
@@ -636,8 +633,8 @@ static void after_failure(struct snp_store *store, const struct snp_err *err)
 }
 
 /*
- * One job by itself. A damaged database is salvaged, once; a job that would make room on a full
- * disk gets the reserve.
+ * Run one job alone. A damaged database is salvaged, once; a job that makes room on a full disk
+ * gets the reserve.
  */
 static void job_alone(struct snp_store *store, struct job_node *node)
 {
@@ -737,7 +734,7 @@ static void batch_run(struct snp_store *store, struct job_node *first)
     snp_store_look(store);
 }
 
-/* Telling ------------------------------------------------------------------------------- */
+/* Delivery ------------------------------------------------------------------------------------- */
 
 void snp_store_finish(struct snp_store *store, struct snp_finished *finished)
 {
@@ -765,7 +762,7 @@ static void job_deliver(struct snp_finished *finished)
     free(node);
 }
 
-/* A whole batch at once: one lock, one wake-up. */
+/* Deliver a whole batch at once: one lock, one wake-up. */
 static void batch_finish(struct snp_store *store, struct job_node *first)
 {
     bool tell = false;
@@ -837,7 +834,7 @@ static void on_async(uv_async_t *async)
         list = finished->next;
         finished->deliver(finished);
     }
-    /* Nothing is added once the thread has ended, and all of it was in this list. */
+    /* Nothing is added once the thread has ended, and this list was complete. */
     if (has_ended && uv_is_closing((uv_handle_t *)async) == 0) {
         (void)pthread_join(store->thread, NULL);
         uv_close((uv_handle_t *)async, handle_closed);
@@ -846,7 +843,7 @@ static void on_async(uv_async_t *async)
 
 /* The thread ---------------------------------------------------------------------------- */
 
-/* Up to a batch of what waits; NULL: nothing. Under the mutex. */
+/* Take queued jobs, up to a batch; NULL: none. Under the mutex. */
 static struct job_node *batch_take(struct snp_store *store)
 {
     struct job_node *first = store->first;
@@ -867,7 +864,7 @@ static struct job_node *batch_take(struct snp_store *store)
     return first;
 }
 
-/* Wait a while for something to come. Under the mutex. True: nothing came in time. */
+/* Wait a while for a job. Under the mutex. True: none came in time. */
 static bool idle_wait(struct snp_store *store)
 {
     struct timespec until;
@@ -879,10 +876,7 @@ static bool idle_wait(struct snp_store *store)
     return pthread_cond_timedwait(&store->wake, &store->mutex, &until) == ETIMEDOUT;
 }
 
-/*
- * Much was written, and nothing comes: what was cached for it, here and by the allocator,
- * goes back.
- */
+/* After many writes, when idle: release the caches of SQLite and of the allocator. */
 static void memory_return(struct snp_store *store)
 {
     if (store->is_open) {
@@ -893,7 +887,7 @@ static void memory_return(struct snp_store *store)
 #endif
 }
 
-/* The next batch; NULL: the end. Does what there is to clear up while nothing waits. */
+/* Wait for the next batch; NULL: the end. Collects garbage while idle. */
 static struct job_node *batch_wait(struct snp_store *store)
 {
     struct job_node *batch = NULL;
@@ -907,7 +901,7 @@ static struct job_node *batch_wait(struct snp_store *store)
         if (!store->is_closing && (has_more || store->gc_first != NULL)) {
             (void)pthread_mutex_unlock(&store->mutex);
             has_more = snp_gc_slice(store);
-            log_move(store, LOG_MAX); /* a long clearing up would make it long, too */
+            log_move(store, LOG_MAX); /* a long collection would make it long, too */
             (void)pthread_mutex_lock(&store->mutex);
         } else if (store->db.wal_pages < LOG_MIN || store->is_closing) {
             (void)pthread_cond_wait(&store->wake, &store->mutex);
@@ -954,11 +948,11 @@ static void *thread_main(void *arg)
     struct snp_err err;
 
     snp_slice_short();
-    (void)ensure_open(store, &err); /* the first job tells why not */
+    (void)ensure_open(store, &err); /* the first job reports the reason */
     while ((batch = batch_wait(store)) != NULL) {
         batch_run(store, batch);
         batch_finish(store, batch);
-        if (SNP_TAKE(store->is_log_short, false)) { /* whoever waits comes first */
+        if (SNP_TAKE(store->is_log_short, false)) { /* waiting jobs come first */
             log_extend(store);
         }
         log_move(store, LOG_MAX);
@@ -1039,7 +1033,7 @@ int snp_store_open(struct uv_loop_s *loop,
     r = snp_thread_start(&store->thread, thread_main, store);
     if (r != 0) {
         uv_close((uv_handle_t *)&store->async, never_opened);
-        if (r == EPERM) { /* the C library tries clone instead after ENOSYS only */
+        if (r == EPERM) { /* the C library falls back to clone only after ENOSYS */
             return snp_fail(err, SNP_E_UNSUPPORTED,
                             "no thread can be started: clone3 is refused here with EPERM, as old "
                             "container runtimes do; update the runtime, or start the container "

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader is fed with pieces as they come and keeps only a head, never contents: bytes of
- * an item go on to the sink from where they were read to.
+ * The reader gets pieces of any length and keeps only a head, never contents: bytes of an item are
+ * passed to the sink from the input.
  *
- * Invariants: at most one item is open; left is what it still lacks; n_gathered is below what
- * the frame's header and head need, or raw_left bytes of the frame are still to be passed on.
+ * Invariants: at most one item is open; left is the number of its missing bytes; n_gathered is
+ * below the size of the frame's header and head, or raw_left bytes of the frame are still to be
+ * passed on.
  */
 #include "store/stream.h"
 
@@ -38,7 +39,7 @@ int snp_stream_in_init(struct snp_stream_in *in,
         snp_stream_in_done(in);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    /* Names that collide cannot be chosen by who does not know it. */
+    /* Without the seed, colliding names cannot be chosen. */
     if (getrandom(&in->seed, sizeof(in->seed), 0) != (ssize_t)sizeof(in->seed)) {
         in->seed = (uint64_t)(uintptr_t)in->gathered;
     }
@@ -67,7 +68,10 @@ static bool names_put(uint64_t *names, size_t max, uint64_t hash)
     return true;
 }
 
-/* What is lost has names of its own: of a variable there may be a part. An image's are numbers. */
+/*
+ * Losses have a separate set of names: a variable may be saved in part. An image's names are
+ * numbers.
+ */
 static int name_add(struct snp_stream_in *in,
                     const struct snp_stream_item *item,
                     struct snp_err *err)
@@ -98,7 +102,7 @@ static int name_add(struct snp_stream_in *in,
     return 0;
 }
 
-/* Below a folder, and nowhere else. */
+/* The path is below a folder. */
 static bool is_path(const char *name)
 {
     unsigned depth = 0;
@@ -236,7 +240,7 @@ static int part_end(struct snp_stream_in *in,
     return 0;
 }
 
-/* An item ends when nothing of it is missing, also one without contents. */
+/* End the item once it is complete, including one without contents. */
 static int item_settle(struct snp_stream_in *in, struct snp_err *err)
 {
     if (!in->has_item || in->left > 0) {
@@ -299,7 +303,7 @@ static int head_take(struct snp_stream_in *in, struct snp_err *err)
     return item_settle(in, err);
 }
 
-/* Header and head, which are needed as a whole: *ret_n bytes are taken. */
+/* Collect header and head, which are needed complete: *ret_n bytes are taken. */
 static int gather(
     struct snp_stream_in *in, const char *bytes, size_t n, size_t *ret_n, struct snp_err *err)
 {

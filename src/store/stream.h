@@ -3,9 +3,9 @@
 #define SNP_STORE_STREAM_H
 
 /*
- * The stream of a checkpoint (docs/wire.md, bundle), as the store reads and writes it: bytes to
- * items and back. What is read comes from inside a sandbox: each length, name, number and order is
- * checked here, and the first doubt ends the stream.
+ * The stream of a checkpoint (docs/wire.md, bundle), as read and written by the store: bytes to
+ * items and back. The input comes from inside a sandbox: each length, name, number and order is
+ * checked here, and the first violation ends the stream.
  */
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ enum snp_stream_part {
     SNP_STREAM_OVER, /* both have ended */
 };
 
-/* An item as its head says. Borrowed. */
+/* An item as its head describes it. Borrowed. */
 struct snp_stream_item {
     enum snp_stream_part part;
     enum snp_item_kind kind;
@@ -48,31 +48,31 @@ struct snp_stream_item {
     const json_t *meta; /* an object */
 };
 
-/* Who is told; a negative result ends the stream with *err. */
+/* The receiver; a negative result ends the stream with *err. */
 struct snp_stream_sink {
     int (*item)(void *arg, const struct snp_stream_item *item, struct snp_err *err);
     int (*data)(void *arg, const void *bytes, size_t n, struct snp_err *err);
-    int (*item_end)(void *arg, struct snp_err *err); /* all of its data has come */
+    int (*item_end)(void *arg, struct snp_err *err); /* all of its data has arrived */
     void *arg;
 };
 
 struct snp_stream_in {
     struct snp_stream_sink sink;
     uint64_t bytes_max; /* of all contents */
-    bool is_broken;     /* nothing more is read */
+    bool is_broken;     /* reading has ended */
     enum snp_stream_part part;
     uint64_t items; /* of this part */
-    uint64_t bytes; /* of contents announced so far, of those that are `same` too */
+    uint64_t bytes; /* of contents announced so far, including those that are `same` */
     uint64_t heads; /* bytes */
     bool has_item;  /* one is open */
-    uint64_t left;  /* bytes of it still to come */
-    /* The frame at hand. */
+    uint64_t left;  /* bytes of it still missing */
+    /* The current frame. */
     char *gathered;    /* owned; header, then head */
     size_t n_gathered; /* of SNP_STREAM_HEADER_LEN, or + head_len */
     uint32_t head_len;
     uint32_t raw_left;
     uint8_t type;
-    /* Names of this part, to refuse a second one. */
+    /* Names of this part, to refuse duplicates. */
     uint64_t *names; /* owned; open addressing; 0 = free */
     size_t names_max;
     size_t n_names;
@@ -86,9 +86,9 @@ int snp_stream_in_init(struct snp_stream_in *in,
                        struct snp_err *err) SNP_NODISCARD;
 void snp_stream_in_done(struct snp_stream_in *in);
 /*
- * The next bytes, in pieces of any length. SNP_E_PEER: they break a rule; SNP_E_LIMIT: too
- * many items or bytes; or what the sink says. Then nothing more may be fed. Bytes behind
- * the end of the second part break a rule.
+ * Feed the next bytes, in pieces of any length. SNP_E_PEER: they break a rule; SNP_E_LIMIT: too
+ * many items or bytes; or the sink's error. Then nothing more may be fed. Bytes after the end of
+ * the second part break a rule.
  */
 int snp_stream_feed(struct snp_stream_in *in, const void *bytes, size_t n, struct snp_err *err)
     SNP_NODISCARD;
@@ -97,7 +97,7 @@ static inline bool snp_stream_is_over(const struct snp_stream_in *in)
     return in->part == SNP_STREAM_OVER;
 }
 
-/* Append the frame of an item whose first n_raw bytes the caller writes behind it. */
+/* Append the frame of an item; the caller writes the item's first n_raw bytes after it. */
 int snp_stream_put_item(struct snp_buf *buf,
                         const struct snp_journal_item *item,
                         size_t n_raw,

@@ -16,7 +16,7 @@ extern const char *const snp_exec_checkpoints[];  /* as enum snp_checkpoint_when
 extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
 
 /* clang-format off */
-/* What holds for all cells of a session, or of one who asks for cells. */
+/* Settings of all cells of a session, or of a client that runs cells. */
 #define SNP_EXEC_POLICY(F, S) \
     F(S, STR,  tier,           OPTNIL, 32, 0, "name of a tier; `auto`: the strongest, or a weaker one with `allow_degraded`") \
     F(S, STR,  template,       OPTNIL, 32, 0, "`base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base") \
@@ -55,7 +55,7 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
 SNP_EXEC_RECORDS(SNP_RECORD_DECLARE)
 /* clang-format on */
 
-/* What absent members read as. */
+/* Values of absent members. */
 #define SNP_EXEC_DEFAULTS .stream = true, .transaction = true
 
 #endif

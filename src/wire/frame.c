@@ -2,9 +2,9 @@
 /*
  * The frame codec.
  *
- * Invariants: nothing is read past buf->len; every length of the header is checked
- * before it is used, as soon as the header is there, so that a stream that is not ours
- * is refused before its body is waited for.
+ * Invariants: nothing beyond buf->len is read; every length in the header is checked before it is
+ * used, as soon as the header is complete, so that a foreign stream is refused before its body is
+ * awaited.
  */
 #include "wire/frame.h"
 

@@ -3,8 +3,8 @@
 #define SNP_WIRE_FRAME_H
 
 /*
- * The frame every one of our streams is made of (docs/wire.md): a 16-byte header,
- * a JSON head and raw bytes. This file knows bytes, not meanings.
+ * The frame of all our streams (docs/wire.md): a 16-byte header, a JSON head and raw bytes. This
+ * file handles bytes, not their meaning.
  */
 
 #include <stdbool.h>
@@ -21,21 +21,21 @@ enum {
 
 struct snp_frame {
     uint8_t type;
-    uint32_t id;      /* request it belongs to; 0 = none */
+    uint32_t id;      /* of its request; 0 = none */
     const char *head; /* borrowed from the buffer; JSON text, head_len bytes */
     size_t head_len;
     const char *raw; /* borrowed from the buffer */
     size_t raw_len;
 };
 
-/* Append one frame. SNP_E_LIMIT if it is over a cap or buf is full; then buf is unchanged. */
+/* Append one frame. SNP_E_LIMIT if it exceeds a cap or buf is full; then buf is unchanged. */
 int snp_frame_write(struct snp_buf *buf, const struct snp_frame *frame) SNP_NODISCARD;
 
 /*
- * Look at the front of buf. *ret_has says whether a whole frame is there; if so it is
- * described in *ret_frame, *ret_size is the bytes to consume when done with it.
- * body_max: this reader's cap (at most SNP_FRAME_BODY_MAX). SNP_E_PEER: the stream is
- * not ours or passes a cap; it cannot be resynchronised and must be closed.
+ * Parse the front of buf. *ret_has: a complete frame is there; then *ret_frame describes it, and
+ * *ret_size is the number of bytes to consume after use. body_max: this reader's cap (at most
+ * SNP_FRAME_BODY_MAX). SNP_E_PEER: the stream is invalid or exceeds a cap; it cannot be
+ * resynchronised and must be closed.
  */
 int snp_frame_peek(const struct snp_buf *buf,
                    size_t body_max,
@@ -45,8 +45,8 @@ int snp_frame_peek(const struct snp_buf *buf,
                    struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Bytes that are still missing of the frame at the front, as far as is known: of its header, else
- * of its body; 0 = it is whole. What is there must have passed snp_frame_peek.
+ * Bytes known to be missing from the frame at the front: from its header, else from its body; 0 =
+ * complete. The bytes must have passed snp_frame_peek.
  */
 size_t snp_frame_missing(const struct snp_buf *buf);
 

@@ -2,7 +2,7 @@
 #ifndef SNP_WIRE_GUEST_H
 #define SNP_WIRE_GUEST_H
 
-/* The guest protocol: heads of the frames that the supervisor and the driver exchange. */
+/* The guest protocol: heads of the frames between supervisor and driver. */
 
 #include "wire/record.h"
 

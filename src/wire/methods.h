@@ -2,7 +2,7 @@
 #ifndef SNP_WIRE_METHODS_H
 #define SNP_WIRE_METHODS_H
 
-/* The methods of the client protocol: what each is asked with, and what it answers. */
+/* The methods of the client protocol: their requests and answers. */
 
 #include "wire/record.h"
 
@@ -48,7 +48,7 @@ struct snp_method_form {
     const struct snp_record *request; /* its `what` is the method's name */
     const struct snp_record *answer;  /* NULL = an object without members */
     size_t raw_max;                   /* bytes after the request */
-    const char *text;                 /* what it does, for docs/wire.md */
+    const char *text;                 /* its description, for docs/wire.md */
 };
 
 /* The head of an ERROR, as snp_json_from_err (base/json.h) makes it. */
@@ -67,7 +67,7 @@ struct snp_method_form {
     R(snp_error_remedy, "error.remedy", SNP_ERROR_REMEDY)
 SNP_ERROR_RECORDS(SNP_RECORD_DECLARE)
 /* clang-format on */
-extern const struct snp_record snp_error_form; /* without a struct: errno is no name in C */
+extern const struct snp_record snp_error_form; /* no struct: errno cannot be a member's name in C */
 
 extern const struct snp_method_form snp_methods[SNP_METHODS_N];
 

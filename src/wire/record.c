@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records by their tables: checked, read into a struct, written from one. Who takes something from
- * outside checks it first; past this point no code meets a member of a type it did not expect.
+ * Records by their tables: checked, read into a struct, written from one. Outside input is checked
+ * first; later code meets no member of an unexpected type.
  */
 #include "wire/record.h"
 
@@ -166,7 +166,7 @@ static int word_check(const char *word,
                     all, word);
 }
 
-/* What an object or an array holds. */
+/* Check the elements of an array or the members of an object. */
 static int inside_check(json_t *value, const struct snp_field *field, struct snp_err *err)
 {
     size_t i;
@@ -193,7 +193,7 @@ static int inside_check(json_t *value, const struct snp_field *field, struct snp
     return 0;
 }
 
-/* value: NULL = it is not there. */
+/* value: NULL = absent. */
 static int field_check(json_t *value,
                        const struct snp_field *field,
                        const struct snp_record *record,
@@ -295,10 +295,7 @@ void snp_record_read(const json_t *object, const struct snp_record *record, void
     }
 }
 
-/*
- * *ret: a new reference, NULL = it has the value that absent reads as. False: out of memory, or
- * no UTF-8.
- */
+/* *ret: a new reference, NULL = it has the value for absent. False: out of memory, or not UTF-8. */
 static bool field_write(const struct snp_field *field, const void *at, json_t **ret)
 {
     bool is_plain = true;
@@ -354,7 +351,7 @@ json_t *snp_record_write(const struct snp_record *record, const void *from)
 
         is_good = field_write(field, (const char *)from + field->offset, &value);
         if (is_good && value == NULL && (field->types & SNP_T_OPT) == 0) {
-            is_good = (field->types & SNP_T_NULL) != 0; /* else the caller could not make it */
+            is_good = (field->types & SNP_T_NULL) != 0; /* else the caller failed to make it */
             value = json_null();
         }
         is_good = is_good &&

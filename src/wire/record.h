@@ -5,16 +5,16 @@
 /*
  * The form of a JSON object that crosses a border of trust, and the C struct it is read into.
  *
- * A list of fields is a macro that says each field once: F(S, kind, name, need, max, more, text,
- * members of struct snp_field, as .source).
+ * A list of fields is a macro with each field once: F(S, kind, name, need, max, more, text, members
+ * of struct snp_field, as .source).
  *   S     the struct, from the macro's caller
  *   kind  STR, WORD, INT, ... as below: the JSON type and the type in C
- *   need  MUST, OPT (may be absent), NIL (may be null), OPTNIL, SAID (OPT, and written always);
+ *   need  MUST, OPT (may be absent), NIL (may be null), OPTNIL, SAID (OPT, but always written);
  *         with _3_1: not in 3.0
  *   max   as snp_field.max; 0 = no other limit than the frame's
- *   more  of a WORD its values, of OBJ and ARR the form of what they hold; else 0
- *   text  what it means, for docs/wire.md
- * SNP_RECORD_DECLARE makes a struct of it, SNP_RECORD_DEFINE the table.
+ *   more  of a WORD its values, of OBJ and ARR the form of their content; else 0
+ *   text  its meaning, for docs/wire.md
+ * SNP_RECORD_DECLARE makes a struct, SNP_RECORD_DEFINE the table.
  */
 
 #include <stddef.h>
@@ -31,18 +31,18 @@ enum {
     SNP_T_NULL = 1 << 5,
     SNP_T_OPT = 1 << 6,  /* may be absent */
     SNP_T_NEG = 1 << 7,  /* with INT: may be negative */
-    SNP_T_TEXT = 1 << 8, /* a string that may hold anything */
+    SNP_T_TEXT = 1 << 8, /* a string of any characters */
     SNP_T_REAL = 1 << 9,
     SNP_T_STRS = 1 << 10, /* with ARR: of strings */
-    SNP_T_SAID = 1 << 11, /* with OPT: written all the same */
+    SNP_T_SAID = 1 << 11, /* with OPT: always written */
     SNP_T_3_1 = 1 << 12,  /* since version 3.1; else since 3.0 */
     SNP_T_ANY = SNP_T_TEXT | SNP_T_STR | SNP_T_INT | SNP_T_NEG | SNP_T_REAL | SNP_T_BOOL |
                 SNP_T_OBJ | SNP_T_ARR,
 };
 
-/* How a field stands in the struct. */
+/* The representation of a field in the struct. */
 enum snp_held {
-    SNP_HELD_NOT = 0, /* it is only in the JSON */
+    SNP_HELD_NOT = 0, /* only in the JSON */
     SNP_HELD_STR,     /* const char *, borrowed; NULL = absent or null */
     SNP_HELD_JSON,    /* json_t *, borrowed; NULL = absent or null */
     SNP_HELD_UINT,    /* uint64_t; 0 = absent or null */
@@ -54,12 +54,12 @@ enum snp_held {
 
 #define SNP_NO_NUMBER INT64_MIN
 
-/* Where the value of a member of a result comes from (docs/result.md). */
+/* The source of the value of a result's member (docs/result.md). */
 enum snp_origin {
     SNP_SOURCE_NONE = 0,
     SNP_ATTESTED, /* from outside the code: supervisor, pid 1, kernel */
-    SNP_CLAIMED,  /* from a process that the code shares, and can forge */
-    SNP_BY_END,   /* either, by how the cell ended */
+    SNP_CLAIMED,  /* from a process shared with the code, which can forge it */
+    SNP_BY_END,   /* either, depending on the cell's end */
     SNP_SOURCES,
 };
 
@@ -68,8 +68,8 @@ struct snp_record;
 struct snp_field {
     const char *name;
     unsigned types; /* SNP_T_* */
-    uint64_t max;   /* largest value, bytes of a string, elements; 0 = what fits a frame */
-    const char *const *words;    /* the values of a string, two or more, NULL ends them; or NULL */
+    uint64_t max;   /* largest value, bytes of a string, elements; 0 = the frame's limit */
+    const char *const *words;    /* the values of a string, two or more, NULL-terminated; or NULL */
     const struct snp_record *of; /* the form of an object, or of an array's elements; or NULL */
     enum snp_held held;
     size_t offset;
@@ -83,10 +83,10 @@ struct snp_record {
     const char *what; /* in messages: "exec", "result"; of a request its method */
     const struct snp_field *fields;
     size_t n_fields;
-    bool allow_more; /* other members may be there, and are not looked at */
-    /* a member whose value is `what`: "method" of requests, "event" of events; or NULL */
+    bool allow_more; /* other members are allowed, and ignored */
+    /* A member whose value is `what`: "method" of requests, "event" of events; or NULL. */
     const char *tag;
-    size_t size; /* of the struct; 0 = there is none */
+    size_t size; /* of the struct; 0 = none */
 };
 
 /* A table without a struct. */
@@ -136,13 +136,13 @@ struct snp_record {
 #define SNP_FIELD_MEMBER(S, kind, name, need, max, more, ...) SNP_C_##kind name;
 #define SNP_FIELD_ROW(S, kind, name, need, max, more, ...) \
     SNP_FIELD_NAMED(#name, S, kind, name, need, max, more, __VA_ARGS__),
-/* A row of a table by hand, for a name that C does not allow. */
+/* A row of a table for a name that C does not allow. */
 #define SNP_FIELD_NAMED(name_, S, kind, member, need, max_, more, ...)                      \
     {                                                                                       \
         .name = (name_), .max = (max_), .offset = offsetof(S, member), .text = __VA_ARGS__, \
         SNP_KIND_##kind(SNP_NEED_##need, more)                                              \
     }
-/* Both take a row R(tag, what, fields, more members of struct snp_record) of a list of records. */
+/* Both take a list of records with rows R(tag, what, fields, more members of struct snp_record). */
 #define SNP_RECORD_DECLARE(tag, what_, list, ...) \
     struct tag {                                  \
         list(SNP_FIELD_MEMBER, struct tag)        \
@@ -158,32 +158,32 @@ struct snp_record {
 #define SNP_NO_FIELDS(F, S)
 
 /*
- * object must be an object with the record's members and no other. SNP_E_INVALID names
- * the record, the member and what is wrong, and suggests a near name for an unknown one.
+ * Check that object is an object with the record's members and no others. SNP_E_INVALID names the
+ * record, the member and the error, and suggests a near name for an unknown one.
  */
 int snp_record_check(json_t *object,
                      const struct snp_record *record,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Fill the record's struct. Everything is borrowed from object; a member of another type than the
- * record's reads as absent, so object need not have been checked. object: NULL = an empty one.
+ * Fill the record's struct. Everything is borrowed from object; a member of a wrong type reads as
+ * absent, so object may be unchecked. object: NULL = an empty one.
  */
 void snp_record_read(const json_t *object, const struct snp_record *record, void *ret);
 
 /*
- * The object that a struct says; json_t * members are borrowed. An optional member is left out
- * when it has the value that absent reads as; of a request comes "method", too. New reference;
- * NULL: out of memory, or a text is no UTF-8.
+ * Make the object of a struct; json_t * members are borrowed. An optional member with the value for
+ * absent is left out; a request gets "method", too. New reference; NULL: out of memory, or a text
+ * is not UTF-8.
  */
 json_t *snp_record_write(const struct snp_record *record, const void *from);
 
 #define SNP_WRITE(tag, ...) snp_record_write(&tag##_form, &(const struct tag){__VA_ARGS__})
 
-/* NULL = it has no such field. */
+/* NULL = no such field. */
 const struct snp_field *snp_record_field(const struct snp_record *record, const char *name);
 
-/* The place of a word among words; -1 = it is none of them, or NULL. */
+/* The index of a word among words; -1 = none of them, or NULL. */
 int snp_word_find(const char *const *words, const char *word);
 
 #endif

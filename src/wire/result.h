@@ -2,7 +2,7 @@
 #ifndef SNP_WIRE_RESULT_H
 #define SNP_WIRE_RESULT_H
 
-/* The result of a cell (docs/result.md), and the events before it. */
+/* The result of a cell (docs/result.md), and its events. */
 
 #include "policy/session_name.h"
 #include "wire/record.h"
@@ -117,7 +117,7 @@ extern const char *const snp_wait_reasons[];
     F(S, STR,  setting,   MUST,   0, 0, "`tier`, `template`, `project`, `rootfs`, `engine`, `network`, or a limit, as `memory`") \
     F(S, STR,  session,   MUST,   0, 0, "its value in the session") \
     F(S, STR,  asked,     MUST,   0, 0, "the configured value")
-/* What the daemon adds to a tier's. */
+/* Members that the daemon adds to a tier's result. */
 #define SNP_RESULT_ADDED(F, S) \
     F(S, STR,  name,      NIL,    0, 0, "of the session, null for an unnamed one", .source = SNP_ATTESTED) \
     F(S, OBJ,  restored,  NIL,    0, &snp_result_restored_form, "of the first cell after the session was woken, else null", .source = SNP_ATTESTED, .models = "session") \
@@ -166,7 +166,7 @@ void snp_result_labels(const json_t *line, const char **ret_people, const char *
 
 struct snp_event_waiting {
     const char *why; /* member "for" */
-    uint64_t cell;   /* the one that runs; 0 = none */
+    uint64_t cell;   /* the running cell; 0 = none */
     uint64_t ms;
     uint64_t ahead;
 };

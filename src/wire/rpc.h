@@ -2,7 +2,7 @@
 #ifndef SNP_WIRE_RPC_H
 #define SNP_WIRE_RPC_H
 
-/* Frame types and fixed numbers of the three protocols of docs/wire.md. */
+/* Frame types and constants of the three protocols in docs/wire.md. */
 
 enum {
     /* client <-> daemon and daemon <-> tier */
@@ -37,11 +37,11 @@ enum {
     SNP_GUEST_BODY_MAX = 12 << 20, /* one frame from a guest */
     SNP_CALL_BYTES_MAX = 4 << 20,  /* of a call from inside, and of its answer */
     SNP_FILE_CHUNK_MAX = 1 << 20,  /* raw bytes of one put or get */
-    SNP_KNOWN_MAX = 1 << 20,       /* bytes of the keys that go with a save */
+    SNP_KNOWN_MAX = 1 << 20,       /* bytes of the keys sent with a save */
     SNP_CAP_ARGV = 1024,           /* strings of one command */
     SNP_CAP_PATH = 4095,           /* bytes of a path inside */
     SNP_CAP_HANDLE = 128,          /* bytes of an output handle */
-    SNP_CAP_FORKS = 64,            /* sessions that one call makes */
+    SNP_CAP_FORKS = 64,            /* sessions made by one call */
     SNP_CAP_REF = 129,             /* bytes of SESSION@NAME */
     SNP_CAP_HASH = 64,             /* hex digits of SHA-256 */
     SNP_CAP_ROWS = 1000,           /* cells of one page of a history */

@@ -3,8 +3,8 @@
 #define SNP_WIRE_RUN_H
 
 /*
- * What a program with the library and the process of one of its runs say to each other: the client
- * protocol with methods of its own. `hello`, `interrupt` and `answer` are in wire/session.h.
+ * The protocol between a program with the library and the process of one of its runs: the client
+ * protocol with additional methods. `hello`, `interrupt` and `answer` are in wire/session.h.
  */
 
 #include "wire/methods.h"
@@ -58,7 +58,7 @@ enum {
     SNP_PROMPT_MAX = 4 << 20, /* bytes */
 };
 
-/* Its methods; those of wire/session.h come last, without a text. */
+/* Its methods; those of wire/session.h are last, without a text. */
 extern const struct snp_method_form snp_run_methods[SNP_RUN_METHODS_N];
 
 #endif

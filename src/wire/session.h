@@ -2,7 +2,7 @@
 #ifndef SNP_WIRE_SESSION_H
 #define SNP_WIRE_SESSION_H
 
-/* Requests of clients about the daemon, its sessions and their history, and what it answers. */
+/* Client requests about the daemon, its sessions and their history, and the answers. */
 
 #include "policy/session_name.h"
 #include "wire/record.h"

@@ -2,7 +2,7 @@
 #ifndef SNP_WIRE_SNAPSHOT_H
 #define SNP_WIRE_SNAPSHOT_H
 
-/* Requests of clients about snapshots and archives, and what the daemon answers. */
+/* Client requests about snapshots and archives, and the daemon's answers. */
 
 #include "policy/session_name.h"
 #include "wire/record.h"
@@ -10,13 +10,12 @@
 
 extern const char *const snp_diff_changes[];
 
-/* Taken by the daemon, of a copy of a project. */
+/* Taken by the daemon of a project's copy. */
 #define SNP_SNAPSHOT_PROJECT "project"
 
 /*
- * Snapshots that a run takes of its session before each step have names that nobody else can give:
- * this, the name of the run's session, a colon, the number of the step. No list has them, but that
- * of the run.
+ * Snapshots that a run takes of its session before each step have reserved names: this prefix, the
+ * name of the run's session, a colon, the number of the step. Only the run's list shows them.
  */
 #define SNP_STEP_PREFIX "step:"
 

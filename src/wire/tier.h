@@ -3,8 +3,8 @@
 #define SNP_WIRE_TIER_H
 
 /*
- * The tier protocol: what the daemon asks a tier, and what a tier answers. Files, output and probe
- * are as clients ask.
+ * The tier protocol: the daemon's requests to a tier, and the answers. Files, output and probe are
+ * as in client requests.
  */
 
 #include "policy/limits.h"

@@ -7,7 +7,7 @@
  *   ...       the bundle of the checkpoint, read and checked by the store
  *   SUM       the hash of all before it (daemon/archive/sum.h)
  *
- * Reading goes by offsets and holds one frame at a time.
+ * The reader works by offsets and holds one frame at a time.
  */
 #include "daemon/archive/archive.h"
 
@@ -111,7 +111,7 @@ static int manifest_put(int fd, const struct snp_source *source, struct snp_err 
     return frame_put(fd, TYPE_MANIFEST, head, NULL, err);
 }
 
-/* Numbers of the cells up to the source, the oldest first. */
+/* Numbers of the cells up to the source, oldest first. */
 struct numbers {
     uint64_t *list; /* owned */
     size_t n;
@@ -137,7 +137,7 @@ static int number_note(const struct snp_journal_cell *row, void *arg, struct snp
     return 0;
 }
 
-/* A part that may be missing. Its length, 0 if so. */
+/* Add an optional part. Returns its length, 0 if it is missing. */
 static int part_add(struct snp_tx *tx,
                     const struct snp_journal_cell *row,
                     enum snp_journal_part part,
@@ -152,7 +152,7 @@ static int part_add(struct snp_tx *tx,
     return r == SNP_E_NOT_FOUND ? 0 : r;
 }
 
-/* What a cell printed and displayed, behind its other parts; nothing if that is too much. */
+/* Append a cell's output and displays after its other parts; nothing if they are too large. */
 static json_int_t shown_add(struct snp_tx *tx,
                             const struct snp_journal_cell *row,
                             struct snp_buf *raw)
@@ -168,10 +168,10 @@ static json_int_t shown_add(struct snp_tx *tx,
     return len;
 }
 
-/* What may still be written. */
+/* Space left in the archive. */
 struct room {
     uint64_t left;
-    uint64_t shown_from; /* of cells from this one on what they have shown is written */
+    uint64_t shown_from; /* first cell whose output and displays are written */
 };
 
 /* A result that does not fit is left out. */
@@ -200,7 +200,7 @@ static int cell_put(struct snp_tx *tx,
         result_len = 0;
     }
     if (r < 0 || raw.len > room->left) {
-        return r; /* no room: this one is left out */
+        return r; /* no room: leave this cell out */
     }
     room->left -= raw.len;
     if (row->cell >= room->shown_from) {
@@ -215,7 +215,7 @@ static int cell_put(struct snp_tx *tx,
     return frame_put(fd, TYPE_CELL, head, &raw, err);
 }
 
-/* From which cell on there is room for what cells have shown: the newest come first. */
+/* Find the first cell whose output still fits; the newest cells have precedence. */
 static int shown_find(struct snp_tx *tx,
                       const struct snp_source *source,
                       const struct numbers *numbers,
@@ -305,7 +305,7 @@ static uint32_t u32_at(const unsigned char *bytes)
            (uint32_t)bytes[3] << 24U;
 }
 
-/* The frame at *at, whose type it must be, in buf; *at moves behind it. */
+/* Read the frame at *at into buf and check its type; *at moves past it. */
 static int frame_get(int fd,
                      off_t *at,
                      uint8_t type,
@@ -374,7 +374,7 @@ static int manifest_take(json_t *head, struct snp_archive *ret, struct snp_err *
     return 0;
 }
 
-/* Pass over the cells: their sizes are enough. */
+/* Skip the cells; only their sizes are needed. */
 static int cells_skip(int fd, struct snp_archive *ret, struct snp_err *err)
 {
     uint64_t total = 0;
@@ -465,7 +465,7 @@ static bool is_word(const char *text)
     return text[0] != '\0' && strspn(text, "abcdefghijklmnopqrstuvwxyz_") == strlen(text);
 }
 
-/* JSON in a string, of the kind that is wanted. */
+/* Check that text is JSON of the given type. */
 static bool is_json(const char *text, json_type type)
 {
     json_t *value = text == NULL ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -493,7 +493,7 @@ static int cell_check(json_t *head, size_t raw_len, struct snp_err *err)
     return 0;
 }
 
-/* What a cell has shown: frames of events, as the tier's are checked. */
+/* Check a cell's output and displays with the checks for a tier's events. */
 static int shown_check(const char *bytes, size_t n, uint64_t *ret_displays, struct snp_err *err)
 {
     while (n > 0) {
@@ -542,7 +542,7 @@ static int cell_enter(struct snp_tx *tx,
     const struct snp_journal_cell row = {
         .session = session,
         .cell = (uint64_t)snp_json_int(head, "cell", 0),
-        .epoch = 1, /* of the session that is made, whatever it was there */
+        .epoch = 1, /* of the new session, whatever it was in the file */
         .kind = snp_json_str(head, "kind", "python"),
         .argv = snp_json_str(head, "argv", NULL),
         .spec = snp_json_str(head, "spec", NULL),
@@ -627,7 +627,7 @@ static int limits_settle(json_t *spec,
                : 0;
 }
 
-/* Paths of another machine mean nothing here. */
+/* Paths of another machine have no meaning here. */
 static int paths_drop(json_t *spec, json_t *notes, struct snp_err *err)
 {
     static const char *const members[] = {"project", "rootfs"};
@@ -643,7 +643,7 @@ static int paths_drop(json_t *spec, json_t *notes, struct snp_err *err)
                                         err));
         SNP_TRY_MEMORY(json_object_set_new(spec, members[i], json_null()) == 0, err);
     }
-    /* What an archive asks for its reader need not want. */
+    /* The reader of an archive need not grant the network it asks for. */
     SNP_TRY_MEMORY(json_object_set_new(spec, "network", json_false()) == 0, err);
     return 0;
 }

@@ -3,8 +3,8 @@
 #define SNP_DAEMON_ARCHIVE_ARCHIVE_H
 
 /*
- * The file of `export` (docs/archive.md): a mark, a manifest, the cells, then a bundle. Whoever
- * reads one trusts nothing in it.
+ * The file of `export` (docs/archive.md): a mark, a manifest, the cells, then a bundle. The reader
+ * trusts nothing in it.
  */
 
 #include <stdbool.h>
@@ -21,36 +21,38 @@ struct snp_tx;
 
 enum {
     SNP_ARCHIVE_VERSION = 2,
-    SNP_ARCHIVE_VERSION_OLDEST = 1, /* without outputs, and without a sum at its end */
+    SNP_ARCHIVE_VERSION_OLDEST = 1, /* no outputs, and no checksum at the end */
     SNP_ARCHIVE_VERSION_SUMMED = 2,
     SNP_ARCHIVE_TYPE_SUM = 90,
-    SNP_ARCHIVE_SHOWN_MAX = 1 << 20,    /* of what one cell printed and displayed */
-    SNP_ARCHIVE_SHOWN_BYTES = 64 << 20, /* of all of them together */
+    SNP_ARCHIVE_SHOWN_MAX = 1 << 20,    /* output and displays of one cell */
+    SNP_ARCHIVE_SHOWN_BYTES = 64 << 20, /* output and displays of all cells */
     SNP_ARCHIVE_CELLS_MAX = 10000,
-    SNP_ARCHIVE_CELLS_BYTES = 64 << 20, /* of all of them together */
+    SNP_ARCHIVE_CELLS_BYTES = 64 << 20, /* all cells together */
 };
 
-/* A file of ours without a name, in the folder: gone with its descriptor. The caller closes. */
+/* Create an unnamed file in the folder; it disappears when closed. The caller closes it. */
 int snp_archive_file(const char *folder, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Write all but the bundle of a source to fd. In a job. Of cells beyond the bounds the oldest
- * are left out, and their results before that; of outputs those of the newest are in it.
+ * Write all of a source but the bundle to fd. In a job. If the cells exceed the limits, results are
+ * left out first, then the oldest cells; outputs are kept for the newest cells.
  */
 int snp_archive_write(struct snp_tx *tx,
                       int fd,
                       const struct snp_source *source,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* Append the bundle of a checkpoint that holds nothing. */
+/* Append the bundle of an empty checkpoint. */
 int snp_archive_write_empty(int fd, struct snp_err *err) SNP_NODISCARD;
 
-/* Its bytes from offset `at`, as they come. SNP_E_INVALID: no file of ours begins so. */
+/*
+ * Check the bytes from offset `at` as they arrive. SNP_E_INVALID: not the beginning of an archive.
+ */
 int snp_archive_begins(uint64_t at, const char *bytes, size_t n, struct snp_err *err) SNP_NODISCARD;
 
-/* What a file says of itself, checked in form. */
+/* The manifest of a file, its form checked. */
 struct snp_archive {
-    char name[SNP_SESSION_NAME_MAX + 1]; /* "" = has none that may be used */
+    char name[SNP_SESSION_NAME_MAX + 1]; /* "" = no usable name */
     json_t *spec;                        /* owned: an object, as session/spec.h writes it */
     json_t *lost;                        /* owned: an array */
     unsigned version;
@@ -61,23 +63,23 @@ struct snp_archive {
 };
 
 /*
- * Read it from fd, a regular file. SNP_E_INVALID: it is not one of ours, or of a version that
- * this program does not read; SNP_E_LIMIT: more cells than may be. On failure nothing is owned.
+ * Read an archive from fd, a regular file. SNP_E_INVALID: not an archive, or a version that this
+ * program cannot read; SNP_E_LIMIT: too many cells. On failure nothing is owned.
  */
 int snp_archive_read(int fd, struct snp_archive *ret, struct snp_err *err) SNP_NODISCARD;
 void snp_archive_done(struct snp_archive *archive);
 
-/* Enter its cells into the journal as those of a session, which has none. In a job. */
+/* Write the archive's cells to the journal, for a session without cells. In a job. */
 int snp_archive_cells(struct snp_tx *tx,
                       int fd,
                       const struct snp_archive *archive,
                       const char *session,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* What sessions made here may have; a file may have less, not more. */
+/* Limits for imported sessions; a file may ask for less, not for more. */
 struct snp_archive_policy {
     struct snp_limits limits;
-    json_t *given;    /* owned: limits that replace those of its file; NULL = none */
+    json_t *given;    /* owned: limits that replace those in the file; NULL = none */
     const char *tier; /* its name */
     bool is_auto;
     bool allow_degraded;
@@ -85,8 +87,8 @@ struct snp_archive_policy {
 };
 
 /*
- * The policy of a session made from it: archive->spec with what exceeds `most` cut down, and
- * paths of the other machine taken out. notes: an array of texts, one for each change.
+ * The policy of the imported session: archive->spec, cut down to `most` and without paths of the
+ * other machine. notes: an array of texts, one per change.
  */
 int snp_archive_spec(const struct snp_archive *archive,
                      const struct snp_archive_policy *most,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `export`: a checkpoint (source.h) -> a nameless file (archive.h, then the bundle from the store)
- * -> events, as fast as the client reads, and its hash behind them. Nothing is sent before all of
- * it is there.
+ * `export`: a checkpoint (source.h) -> an unnamed file (archive.h, then the bundle from the store)
+ * -> events at the client's pace, then the hash. Nothing is sent before the file is complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +22,8 @@
 #include "wire/snapshot.h"
 
 enum {
-    QUEUE_MOST = 8 << 20, /* bytes that wait for the client before more are read */
-    PAUSE_MS = 5,         /* until it is looked again */
+    QUEUE_MOST = 8 << 20, /* bytes queued for the client before reading pauses */
+    PAUSE_MS = 5,         /* between looks at the queue */
 };
 
 struct exporting {
@@ -32,7 +31,7 @@ struct exporting {
     struct snp_server *server;   /* borrowed */
     struct snp_source source;    /* owned; read by the store's thread while a job runs */
     int fd;                      /* owned */
-    struct snp_archive_sum sum;  /* owned: of what has been sent */
+    struct snp_archive_sum sum;  /* owned: of the bytes sent */
     uint64_t sent;
     uv_timer_t timer;
 };
@@ -71,7 +70,7 @@ static void chunk_send(struct exporting *exporting, const char *bytes, size_t n)
     exporting->sent += n;
 }
 
-/* All is sent but the frame that says so. */
+/* All is sent but the checksum frame. */
 static void sum_send(struct exporting *exporting)
 {
     snp_autobuf struct snp_buf out = {0};
@@ -151,7 +150,7 @@ static void head_written(void *arg, const struct snp_err *head_err)
             return;
         }
     } else if (err.code == SNP_OK) {
-        /* The store closes what it is given. */
+        /* The store closes the descriptor it gets. */
         fd = fcntl(exporting->fd, F_DUPFD_CLOEXEC, 3);
         if (fd < 0) {
             (void)snp_fail_sys(&err, errno, "duplicate a descriptor");

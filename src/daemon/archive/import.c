@@ -2,12 +2,12 @@
 /*
  * Importing:
  *
- *   the client's bytes -> a nameless file, whole -> what it says of itself -> a row without a
- *   name, state "importing" -> the bundle (the store reads and checks it) -> cells, name, in one
- *   job -> a session in the table -> it wakes, which is when its variables are read, inside its
- *   sandbox -> the answer
+ *   the client's bytes -> an unnamed file, complete -> its manifest -> a row without a name,
+ *   state "importing" -> the bundle (the store reads and checks it) -> cells and name, in one
+ *   job -> a session in the table -> waking, which reads its variables inside its sandbox ->
+ *   the answer
  *
- * A row that reads "importing" is no session: it goes if any step fails, and at the next start.
+ * A row in state "importing" is no session: it is removed if any step fails, and at the next start.
  */
 #include "daemon/archive/import.h"
 
@@ -43,12 +43,12 @@ static const char importing_state[] = "importing";
 struct snp_import {
     struct snp_import *next;
     struct snp_server *server;   /* borrowed */
-    const struct snp_peer *peer; /* that began it; NULL once it is gone, or it ends */
+    const struct snp_peer *peer; /* NULL once disconnected, or after import.end */
     struct snp_request *request; /* of import.end; owned */
     char token[SNP_SESSION_ID_LEN + 1];
-    int fd; /* owned */
+    int fd; /* owned: of the bytes received */
     uint64_t size;
-    struct snp_archive_sum sum;          /* owned: of the bytes that have come */
+    struct snp_archive_sum sum;          /* owned: of the bytes received */
     char name[SNP_SESSION_NAME_MAX + 1]; /* "" = the file's */
     struct snp_archive_policy policy;
     json_t *notes; /* owned */
@@ -58,7 +58,7 @@ struct snp_import {
     bool has_row;
     uint64_t now_us;
     uint64_t checkpoint;
-    json_t *lost;                /* owned: what the file says was not saved */
+    json_t *lost;                /* owned: losses that the file reports */
     struct snp_session *session; /* one reference, or NULL */
     struct snp_waiter waiter;
     struct snp_err err;
@@ -99,14 +99,14 @@ void snp_import_peer_gone(struct snp_server *server, const struct snp_peer *peer
     for (struct snp_import *import = server->imports; import != NULL; import = next) {
         next = import->next;
         if (import->peer == peer) {
-            import_free(import); /* import.end has not been asked: nothing is under way */
+            import_free(import); /* import.end was not called: no step is pending */
         }
     }
 }
 
 static struct snp_import *import_find(const struct snp_work *work)
 {
-    struct snp_import_data_request asked; /* that of import.end is the same */
+    struct snp_import_data_request asked; /* import.end has the same members */
 
     snp_record_read(work->head, &snp_import_data_request_form, &asked);
     for (struct snp_import *i = work->request->server->imports; i != NULL; i = i->next) {
@@ -203,7 +203,7 @@ void snp_run_import_begin(const struct snp_work *work)
     snp_request_answer(work->request, SNP_WRITE(snp_import_begin_answer, .token = import->token));
 }
 
-/* What does not fit into the state folder need not be taken in first. */
+/* Refuse early what does not fit into the state folder. */
 static bool is_over_budget(const struct snp_server *server, uint64_t more)
 {
     for (const struct snp_import *i = server->imports; i != NULL; i = i->next) {
@@ -260,7 +260,7 @@ static void removed(void *arg, const struct snp_err *err)
     import_free(import);
 }
 
-/* Nothing of it stays; then the client is told why. */
+/* Remove all of it, then report the error to the client. */
 static void import_fail(struct snp_import *import, const struct snp_err *why)
 {
     import->err = *why;
@@ -335,7 +335,7 @@ static void named(void *arg, const struct snp_err *err)
     }
 }
 
-/* Cells and name: from now on it is a session. */
+/* Write cells and name: from now on it is a session. */
 static int run_name(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_import *import = arg;
@@ -423,7 +423,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r == SNP_E_NOT_FOUND ? snp_journal_session_add(tx, &row, err) : r;
 }
 
-/* Is it what was written? Of old files nobody can tell. */
+/* Check the file against its checksum; old files have none. */
 static int file_check(struct snp_import *import, bool *ret_has_sum, struct snp_err *err)
 {
     SNP_TRY(snp_archive_sum_check(&import->sum, ret_has_sum, err));
@@ -465,7 +465,7 @@ void snp_run_import_end(const struct snp_work *work)
                            "this import has ended or never began; import the file again");
         return;
     }
-    import->peer = NULL; /* from here on it ends by itself */
+    import->peer = NULL; /* from here on it ends without its client */
     import->request = work->request;
     if (file_read(import, &err) < 0) {
         import_fail(import, &err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All bytes but the last SNP_ARCHIVE_SUM_LEN have been added to the hash at any time; whoever
- * writes adds those too when the end is known.
+ * All bytes but the last SNP_ARCHIVE_SUM_LEN are in the hash at any time; the writer adds those,
+ * too, at the end.
  */
 #include "daemon/archive/sum.h"
 
@@ -82,7 +82,7 @@ int snp_archive_sum_check(struct snp_archive_sum *sum, bool *ret_has, struct snp
     SNP_TRY(frame_make(sum, &frame, err));
     made = snp_buf_bytes(&frame);
     SNP_ASSERT(made != NULL && frame.len == SNP_ARCHIVE_SUM_LEN);
-    /* All but the digits is always the same. */
+    /* All but the digits is constant. */
     *ret_has = sum->n_last == SNP_ARCHIVE_SUM_LEN &&
                memcmp(sum->last, made, SNP_FRAME_HEADER_LEN + 11) == 0;
     return !*ret_has || memcmp(sum->last, made, SNP_ARCHIVE_SUM_LEN) == 0

@@ -3,8 +3,8 @@
 #define SNP_DAEMON_ARCHIVE_SUM_H
 
 /*
- * The last frame of an exported file: the SHA-256 of all bytes before it, so that one that was
- * damaged on the way is found. It is no seal: who changes a file on purpose changes it too.
+ * The last frame of an exported file: the SHA-256 of all bytes before it, to detect damage. It is
+ * no protection against deliberate changes: their author can change the sum, too.
  */
 
 #include <stdbool.h>
@@ -18,10 +18,7 @@ enum {
     SNP_ARCHIVE_SUM_LEN = 16 + 11 + 2 * SNP_HASHER_BYTES + 2, /* bytes of the frame */
 };
 
-/*
- * The bytes of a file as they pass by; of the last ones it is not known yet whether they are
- * the frame.
- */
+/* Hash a file in a stream; the last bytes are held back, because they may be the frame. */
 struct snp_archive_sum {
     struct snp_hasher *hasher; /* owned */
     unsigned char last[SNP_ARCHIVE_SUM_LEN];
@@ -36,14 +33,14 @@ int snp_archive_sum_add(struct snp_archive_sum *sum,
                         size_t n,
                         struct snp_err *err) SNP_NODISCARD;
 
-/* Of a file that is written: the frame that ends it. out: room for SNP_ARCHIVE_SUM_LEN. */
+/* For a file being written: make its last frame. out: room for SNP_ARCHIVE_SUM_LEN. */
 int snp_archive_sum_write(struct snp_archive_sum *sum,
                           struct snp_buf *out,
                           struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Of a file that was read to its end. *ret_has: it ends with such a frame. SNP_E_INVALID: what
- * that says is not so.
+ * For a file read to its end: check the sum. *ret_has: the file ends with a sum. SNP_E_INVALID: the
+ * sum does not match.
  */
 int snp_archive_sum_check(struct snp_archive_sum *sum,
                           bool *ret_has,

@@ -9,7 +9,7 @@
 #include "wire/session.h"
 #include "wire/tier.h"
 
-/* ctx: the request of a client that is answered so; NULL = nobody waits for this answer. */
+/* ctx: the request to answer; NULL = none. */
 static int answered(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct snp_request *request = ctx;
@@ -51,7 +51,7 @@ void snp_exec_interrupt_running(struct snp_session *session, struct snp_request 
 
 /* Calls of the code ------------------------------------------------------------------- */
 
-/* To the open call. request: is answered; NULL = nobody is. */
+/* Answer the open call. request: is answered; NULL = none. */
 static void call_answer(struct snp_exec *exec,
                         const struct snp_exec_answer *answer,
                         struct snp_request *request)

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_CELL_CALL_H
 #define SNP_DAEMON_CELL_CALL_H
 
-/* What is said to a cell that runs: an interrupt, and answers to the calls of its code. */
+/* Messages to a running cell: an interrupt, and answers to the calls of its code. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,10 +15,10 @@ struct snp_request;
 struct snp_session;
 struct snp_tier_answer;
 
-/* Have the tier interrupt the running cell. request: is answered; NULL = nobody is. */
+/* Have the tier interrupt the running cell. request: is answered; NULL = none. */
 void snp_exec_interrupt_running(struct snp_session *session, struct snp_request *request);
 
-/* What a client says to a call of its cell's code. */
+/* A client's answer to a call of its cell's code. */
 struct snp_exec_answer {
     uint32_t call;
     bool is_ok;
@@ -30,15 +30,12 @@ void snp_exec_answer(struct snp_exec *exec,
                      const struct snp_exec_answer *answer,
                      struct snp_request *request);
 
-/*
- * The code of a running cell calls: its client is told, or there is none, and the code is
- * told that.
- */
+/* Pass a call of the cell's code to the client; without a client the code gets an error. */
 int snp_exec_call(struct snp_exec *exec,
                   const struct snp_tier_answer *event,
                   struct snp_err *ret_bad) SNP_NODISCARD;
 
-/* Who could answer has gone: the code is told, and need not wait. */
+/* The client has disconnected: fail the open call. */
 void snp_exec_call_refuse(struct snp_exec *exec);
 
 #endif

@@ -2,12 +2,12 @@
 /*
  * Running a cell.
  *
- * intent (journal) -> the tier -> events -> result -> outcome (journal) -> the answer. In a
- * session that lasts, the answer is sent when the outcome is as durable as was asked for;
- * in an unnamed one there is no journal, and it is sent at once.
+ * intent (journal) -> the tier -> events -> result -> outcome (journal) -> the answer. In a named
+ * session the answer is sent once the outcome has the requested durability; an unnamed session has
+ * no journal, and its answer is sent at once.
  *
- * Invariants: session->live.running is the cell until its outcome is dealt with, so that no other
- * starts before. What comes from an executor of another epoch is refused.
+ * Invariants: session->live.running is the cell until its outcome is handled, so that no other cell
+ * starts before. Messages from an executor of another epoch are refused.
  */
 #include "daemon/cell/cell.h"
 
@@ -46,7 +46,7 @@ static bool is_lasting(const struct snp_exec *exec)
     return exec->session->name[0] != '\0';
 }
 
-/* The answer, at last. */
+/* Send the answer. */
 static void tell(struct snp_exec *exec, json_t *checkpoint)
 {
     struct snp_request *request = snp_exec_take_request(exec);
@@ -61,7 +61,7 @@ static void tell(struct snp_exec *exec, json_t *checkpoint)
     }
 }
 
-/* It may have changed the session, if that has an executor still. */
+/* The cell may have changed the session, if that still has an executor. */
 static void changed(const struct snp_exec *exec)
 {
     struct snp_session *session = exec->session;
@@ -71,7 +71,7 @@ static void changed(const struct snp_exec *exec)
     }
     snp_checkpoint_schedule(session);
     if (session->unsaved.when == SNP_CHECKPOINT_AFTER) {
-        snp_checkpoint_tick(session->server); /* before the cell that waits */
+        snp_checkpoint_tick(session->server); /* before the next cell */
     }
 }
 
@@ -87,17 +87,17 @@ static void finish(struct snp_exec *exec)
     session->live.running = NULL;
     snp_session_event(session, SNP_EV_CELL_ENDED);
     if (snp_session_is_asleep(session)) {
-        /* Its executor is gone. How the cell ended is known, after all, if it has a result. */
+        /* The executor is gone. If the cell has a result, its end is known all the same. */
         if (exec->record != NULL) {
             snp_durable_last_unknown(session, false);
         }
-        snp_session_rest(session); /* what it lacks is known now */
+        snp_session_rest(session); /* finds the missing cells */
     }
     if (session->state == SNP_SESSION_IDLE && exec->falls_back) {
         snp_leave_drop(session);
     } else {
         changed(exec);
-        snp_session_go_on(session); /* who waits runs, or wakes it */
+        snp_session_go_on(session); /* runs the next cell, or wakes the session */
     }
     snp_room_serve(session->server);
     snp_exec_free(exec);
@@ -117,7 +117,7 @@ static void outcome_written(void *ctx, const struct snp_err *err)
 {
     struct snp_exec *exec = ctx;
 
-    if (err != NULL && exec->record == NULL) { /* what is said of it already holds */
+    if (err != NULL && exec->record == NULL) { /* a result stands */
         (void)snp_err_wrap(&exec->err, "cell %llu is not in the journal (%.200s)",
                            (unsigned long long)exec->cell, err->msg);
     } else if (err != NULL) {
@@ -137,8 +137,8 @@ static void outcome_written(void *ctx, const struct snp_err *err)
 }
 
 /*
- * Is it the answer to this cell, from the executor the session had last? One that has been
- * replaced has no say, whatever it says and whenever.
+ * Check that the answer is for this cell, from the session's latest executor. Answers of a replaced
+ * executor are refused.
  */
 static int answer_check(const struct snp_exec *exec,
                         const struct snp_tier_answer *answer,
@@ -159,9 +159,9 @@ static int answer_check(const struct snp_exec *exec,
 }
 
 /*
- * An interpreter that was lost, with nothing beside it to go back to, comes back from the
- * checkpoint on disk, if the session has one. So does one that ended between cells, which shows
- * in the next one's result: that cell has run without what it may have counted on.
+ * If the interpreter was lost and has no copy in memory, it is restored from the checkpoint on
+ * disk, if there is one. The same applies to an interpreter that ended between cells; the next
+ * cell's result shows it, because that cell ran without state it may have relied on.
  */
 static const char *state_after(struct snp_exec *exec, const json_t *head)
 {
@@ -210,7 +210,7 @@ static int result_take(struct snp_exec *exec,
     return 0;
 }
 
-/* What the journal is told of a cell without a result. */
+/* The journal's outcome for a cell without a result. */
 static struct snp_outcome outcome_of_error(const struct snp_exec *exec)
 {
     bool is_refused = exec->err.code != SNP_E_PEER && exec->err.code != SNP_E_TIMEOUT;
@@ -219,13 +219,13 @@ static struct snp_outcome outcome_of_error(const struct snp_exec *exec)
                                 .state = is_refused ? "kept" : "lost"};
 }
 
-/* Not started after all: its number is free again. */
+/* The cell did not start: free its number. */
 static void start_undo(struct snp_exec *exec)
 {
     struct snp_session *session = exec->session;
 
     snp_executor_unref(SNP_TAKE_PTR(exec->executor));
-    if (session->live.running == exec) { /* else it was cleared or destroyed meanwhile */
+    if (session->live.running == exec) { /* else the session was cleared or destroyed */
         session->live.running = NULL;
         session->cells--;
         snp_session_event(session, SNP_EV_CELL_ENDED);
@@ -243,9 +243,9 @@ static bool may_begin_again(const struct snp_exec *exec)
 }
 
 /*
- * Its executor had ended when the cell came there, which the tier says before it can have run. It
- * goes on as if that had been known: in an executor woken from the checkpoint, if nothing is
- * missing or its user has said what is to become of that.
+ * The executor had ended before the cell arrived; the tier reports this only if the cell cannot
+ * have run. Run the cell again in an executor woken from the checkpoint, if no cells are missing or
+ * the user has said how to recover them.
  */
 static bool begin_again(struct snp_exec *exec, bool has_row)
 {
@@ -260,7 +260,7 @@ static bool begin_again(struct snp_exec *exec, bool has_row)
     exec->err = (struct snp_err){.code = SNP_OK};
     exec->cell = 0;
     snp_buf_done(&exec->events);
-    session->cells += has_row ? 1 : 0; /* its number is taken, by a cell that was refused */
+    session->cells += has_row ? 1 : 0; /* the refused cell has used this number */
     start_undo(exec);
     if (session->live.executor != NULL) {
         snp_leave_drop(session);
@@ -271,7 +271,7 @@ static bool begin_again(struct snp_exec *exec, bool has_row)
     return true;
 }
 
-/* The tier says it before a cell can have run. */
+/* The tier reports that the cell cannot have run. */
 static void not_run(struct snp_exec *exec)
 {
     (void)snp_fail(&exec->err, SNP_E_NOT_FOUND,
@@ -279,7 +279,7 @@ static void not_run(struct snp_exec *exec)
                    "again to start from the last checkpoint");
 }
 
-/* That it did not run is in the journal, or owed, where its intent was already. */
+/* The journal records that the cell did not run, or owes it, if its intent was there already. */
 static void refusal_written(void *ctx, const struct snp_err *err)
 {
     struct snp_exec *exec = ctx;
@@ -292,7 +292,7 @@ static void refusal_written(void *ctx, const struct snp_err *err)
     outcome_written(exec, err);
 }
 
-/* True: the cell is dealt with. */
+/* True: the cell is handled. */
 static bool try_again(struct snp_exec *exec)
 {
     if (exec->is_intent_due) {
@@ -307,7 +307,8 @@ static bool try_again(struct snp_exec *exec)
 }
 
 /*
- * The tier died before it read the cell that a session was opened for: begin with another session.
+ * The tier died before it read the cell that its unnamed session was opened for: retry in a new
+ * session.
  */
 static bool begin_anew(struct snp_exec *exec)
 {
@@ -338,7 +339,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     if (answer->head == NULL) {
         exec->err = *answer->err;
         if (answer->is_unread && is_lasting(exec)) {
-            exec->err.code = SNP_E_NOT_FOUND; /* as a tier says that has no such sandbox */
+            exec->err.code = SNP_E_NOT_FOUND; /* as a tier answers for an unknown sandbox */
         }
         if (try_again(exec) || (answer->is_unread && !is_lasting(exec) && begin_anew(exec))) {
             return 0;
@@ -352,11 +353,11 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     } else if (session->live.executor != exec->executor) {
         (void)snp_err_wrap(&exec->err, "cell killed, session lost");
     }
-    if (exec->taken != NULL) { /* whether the tier could still give a result is chance */
+    if (exec->taken != NULL) { /* depends on timing whether the tier still had a result */
         json_decref(SNP_TAKE_PTR(exec->record));
         (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s", exec->taken);
     }
-    /* Of one whose session was cleared or destroyed the journal has no row. */
+    /* The cell of a cleared or destroyed session has no row in the journal. */
     if (!is_lasting(exec) || session->live.running != exec) {
         tell(exec, NULL);
         finish(exec);
@@ -382,7 +383,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
 
 /* Events ------------------------------------------------------------------------------------- */
 
-/* For the journal: the frame as the client gets it. */
+/* Record the frame for the journal as the client gets it. */
 static void event_note(struct snp_exec *exec, const struct snp_tier_answer *event)
 {
     const struct snp_frame frame = {.type = SNP_RPC_EVENT,
@@ -397,7 +398,7 @@ static void event_note(struct snp_exec *exec, const struct snp_tier_answer *even
         return;
     }
     exec->displays += snp_streq(snp_json_str(event->head, "event", ""), "display") ? 1 : 0;
-    /* Of a cell that runs for a while, what it has shown outlives us. */
+    /* The output of a longer cell is recorded while it runs, in case the daemon dies. */
     if (now - exec->noted_us > (uint64_t)SNP_CAP_SEEN_MS * 1000) {
         exec->noted_us = now;
         snp_entry_seen(exec);
@@ -449,9 +450,7 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
     return snp_tier_ask(executor->tier, &call, err);
 }
 
-/*
- * The intent of a cell of a suspect session is on disk, or cannot be written: then it does not run.
- */
+/* The intent of a suspect session's cell is on disk; on failure the cell does not run. */
 static void begin_written(void *ctx, const struct snp_err *err)
 {
     struct snp_exec *exec = ctx;
@@ -484,9 +483,9 @@ static void begin_written(void *ctx, const struct snp_err *err)
 }
 
 /*
- * A cell that ends within moments is written down once, intent and outcome in one commit: if we
- * die before, it reads as never started, which nobody was told otherwise. Of others the
- * intent is written while they run.
+ * A short cell is written once, intent and outcome in one commit: if the daemon dies before, the
+ * cell reads as never started, and no client was told otherwise. The intents of longer cells are
+ * written while they run.
  */
 static void intents_write(uv_timer_t *timer)
 {
@@ -500,7 +499,7 @@ static void intents_write(uv_timer_t *timer)
         if (exec == NULL || !exec->is_intent_due) {
             continue;
         }
-        /* Without its intent the outcome will fail, and say so. */
+        /* Without its intent the outcome will fail, and report it. */
         if (snp_entry_begin(exec, NULL, &err) < 0) {
             snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", session->id,
                     (unsigned long long)exec->cell, err.msg);
@@ -509,7 +508,7 @@ static void intents_write(uv_timer_t *timer)
     }
 }
 
-/* In a session that lasts: the intent goes first where the journal is not sure to take it. */
+/* Run a cell of a named session. If the journal is suspect, the intent is written first. */
 static int lasting_run(struct snp_exec *exec, struct snp_err *err)
 {
     struct snp_session *session = exec->session;

@@ -2,15 +2,15 @@
 #ifndef SNP_DAEMON_CELL_CELL_H
 #define SNP_DAEMON_CELL_CELL_H
 
-/* A cell that runs: its intent, its events, its result, its outcome. */
+/* A running cell: its intent, its events, its result, its outcome. */
 
 #include "base/err.h"
 
 struct snp_exec;
 
 /*
- * Run a cell in its session, which is IDLE and has an executor, and is RUNNING then. On
- * failure nothing was sent, and the cell is still the caller's.
+ * Run a cell in its session, which is IDLE and has an executor; it becomes RUNNING. On failure
+ * nothing was sent, and the caller still owns the cell.
  */
 int snp_cell_run(struct snp_exec *exec, struct snp_err *err) SNP_NODISCARD;
 

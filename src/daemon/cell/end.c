@@ -2,9 +2,9 @@
 /*
  * How sessions end.
  *
- * One that is destroyed is no longer found from then on, so that its name is free: the journal
- * forgets it before whatever the next one of that name writes. It is answered when its executor is
- * gone, too.
+ * A destroyed session can no longer be found, so that its name is free: the journal forgets it
+ * before the next session of that name writes anything. The request is answered once the executor
+ * is gone, too.
  */
 #include "daemon/cell/end.h"
 
@@ -32,17 +32,17 @@
 #include "store/job.h"
 #include "wire/session.h"
 
-/* An end or a clearing on its way. */
+/* A pending end or clearing. */
 struct ending {
     struct snp_session *session; /* one reference */
     struct snp_request *request; /* owned, or NULL */
     bool is_reset;               /* asked for as the end of `default` */
-    bool is_idle_only;           /* of a clearing: nothing is to be cut off */
+    bool is_idle_only;           /* of a clearing: must not cut off cells */
     bool keep_steps;             /* of an end */
     struct snp_turn turn;
-    unsigned pending;   /* of an end: what has not ended yet */
+    unsigned pending;   /* of an end: steps that have not ended yet */
     json_t *ended;      /* owned: the cell that was cut off; or NULL */
-    struct snp_err err; /* what went wrong, if anything */
+    struct snp_err err; /* the first error, if any */
 };
 
 static bool is_default(const struct snp_session *session)
@@ -61,7 +61,7 @@ static void end_answer(struct snp_request *request, json_t *ended, const struct 
     }
 }
 
-/* The cell that runs, and who waits behind it. NULL: none does. */
+/* The running cell and the number of waiting cells. NULL: no cell runs. */
 static json_t *running_json(const struct snp_session *session)
 {
     const struct snp_exec *exec = session->live.running;
@@ -124,7 +124,7 @@ static void ending_free(struct ending *ending)
     free(ending);
 }
 
-/* Whoever waits or runs hears that there is nothing to wait for. why: of static duration. */
+/* Fail the waiting cells and detach the running one. why: of static duration. */
 static void let_go(struct snp_session *session, const char *why)
 {
     struct snp_err err;
@@ -133,7 +133,7 @@ static void let_go(struct snp_session *session, const char *why)
     if (session->live.running != NULL) {
         session->live.running->taken = why;
     }
-    session->live.running = NULL; /* its cell ends by itself, and finds itself detached */
+    session->live.running = NULL; /* the cell ends separately, and finds itself detached */
     snp_checkpoint_unplan(session);
     (void)snp_fail(&err, SNP_E_NOT_FOUND, "%s", why);
     snp_turns_fail(session, session->state != SNP_SESSION_CLOSING, &err);
@@ -147,7 +147,7 @@ static void part_ended(struct ending *ending)
     if (--ending->pending > 0) {
         return;
     }
-    /* The output of an unnamed one, which ends with its call, is read after it. */
+    /* The output of an unnamed session, which ends with its call, is read after that. */
     if (ending->session->name[0] != '\0') {
         snp_tier_forget(ending->session->server, ending->session->id);
     }
@@ -179,7 +179,7 @@ static void executor_closed(void *ctx, const struct snp_err *err)
     part_ended(ending);
 }
 
-/* The journal has it, or will: what writes its row has been asked for. */
+/* The session is in the journal, or its row is about to be written. */
 static bool is_in_journal(const struct snp_session *session)
 {
     return session->name[0] != '\0' &&
@@ -219,7 +219,7 @@ static void clear_closed(void *ctx, const struct snp_err *err)
     struct snp_session *session = ending->session;
     struct snp_err failure;
 
-    /* Without knowing that the old one is gone no new one may run. */
+    /* No new executor may run until the old one is known to be gone. */
     if (err != NULL) {
         cleared(ending, err);
         return;
@@ -233,7 +233,7 @@ static void clear_closed(void *ctx, const struct snp_err *err)
     }
 }
 
-/* A save, close, move or rollback ends first. A running cell is not waited for. */
+/* A save, close, move or rollback ends first. A running cell is not awaited. */
 static bool is_time_to_clear(const struct snp_session *session)
 {
     return snp_life_next(session->state, SNP_EV_CLEAR) != SNP_LIFE_NEVER &&
@@ -327,7 +327,7 @@ static void destroy_turn(struct snp_turn *turn,
     }
 }
 
-/* Requests to save, hibernate or move it are answered first. A cell that runs is not waited for. */
+/* Requests to save, hibernate or move it are answered first. A running cell is not awaited. */
 static bool is_time_to_destroy(const struct snp_session *session)
 {
     return session->unsaved.n_departing == 0 && !snp_checkpoint_is_awaited(session);
@@ -367,8 +367,8 @@ void snp_session_end(struct snp_session *session, struct snp_request *request)
 }
 
 /*
- * One whose steps stay. Some are in memory only, where they end with it, so it waits until they
- * are not.
+ * The end of a session whose steps stay. Steps in memory would end with it, so they are written
+ * first.
  */
 struct retiring {
     struct snp_spill_waiter waiter;
@@ -424,14 +424,14 @@ void snp_session_lost(struct snp_session *session, const char *reason)
     unsigned next = snp_life_next(session->state, SNP_EV_LOST);
 
     if (session->state == SNP_SESSION_CLOSING || session->state == SNP_SESSION_HIBERNATING) {
-        return; /* it was to end anyway */
+        return; /* it was ending already */
     }
     snp_log(session->server->is_ending ? SNP_LOG_INFO : SNP_LOG_WARN, "session-lost",
             "session=%s why=\"%s\"", session->id, reason);
     (void)snprintf(session->live.loss, sizeof(session->live.loss), "%.190s", reason);
     snp_session_event(session, SNP_EV_LOST);
     if (next == SNP_LIFE_STAYS) {
-        return; /* who wakes it or rolls it back finds out */
+        return; /* waking or rollback detects it */
     }
     (void)snp_fail(&err, SNP_E_PEER, "the sandbox ended: %s", session->live.loss);
     if (session->name[0] == '\0') {
@@ -445,8 +445,8 @@ void snp_session_lost(struct snp_session *session, const char *reason)
     }
     snp_session_rest(session);
     /*
-     * Who waits goes on from the checkpoint, or is asked what to do, once the running cell
-     * has ended.
+     * Waiting cells continue from the checkpoint, or need a decision, once the running cell has
+     * ended.
      */
     if (session->live.running == NULL) {
         snp_session_go_on(session);

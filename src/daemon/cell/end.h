@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_CELL_END_H
 #define SNP_DAEMON_CELL_END_H
 
-/* The end of sessions, and of what they hold: asked for, or because their executor is gone. */
+/* The end of sessions and of their state: requested, or because the executor is gone. */
 
 #include <stdbool.h>
 
@@ -13,25 +13,25 @@ struct snp_session;
 
 /*
  * End a session: its waiting cells fail, the tier clears up, the journal forgets it. request: of
- * the method `sessions.destroy`, answered when nothing is left, taken over; NULL = nobody waits.
- * The session `default` is cleared instead.
+ * the method `sessions.destroy`, answered when all is gone, taken over; NULL = none. The session
+ * `default` is cleared instead.
  */
 void snp_session_end(struct snp_session *session, struct snp_request *request);
 
-/* The same, but for what a run kept of its steps; after these have come to disk. */
+/* The same, but the steps of a run stay; they are written to disk first. */
 void snp_session_retire(struct snp_session *session, struct snp_request *request);
 
 /*
- * A fresh interpreter, an empty workspace, no cells, no snapshots, no checkpoints; name, id and
- * policy stay, the epoch is raised. What is being saved, hibernated or rolled back is so first.
- * request: taken over. is_idle_only: refused if that cuts off cells.
+ * Give the session a fresh interpreter and an empty workspace, without cells, snapshots and
+ * checkpoints; name, id and policy stay, the epoch is raised. A pending save, hibernation or
+ * rollback ends first. request: taken over. is_idle_only: refuse if that would cut off cells.
  */
 void snp_session_clear(struct snp_session *session, struct snp_request *request, bool is_idle_only);
 
-/* SNP_E_DENIED: cells run in it or wait for it, which its end would cut off. */
+/* SNP_E_DENIED: the session has running or waiting cells, which its end would cut off. */
 int snp_session_unused_check(const struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 
-/* Its executor is gone, for this reason. */
+/* The session's executor is gone, for this reason. */
 void snp_session_lost(struct snp_session *session, const char *reason);
 
 #endif

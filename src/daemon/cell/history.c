@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The methods `history`, `cell.show` and `journal.events`: what the journal has, read on the
- * store's thread and answered on the loop.
+ * The methods `history`, `cell.show` and `journal.events`: the store's thread reads the journal,
+ * the loop answers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,17 +25,17 @@ enum {
     EVENTS_MAX = 200,
 };
 
-/* A query on its way. json_t is only made and used by one thread at a time. */
+/* A pending query. Only one thread at a time makes and uses its json_t. */
 struct query {
     struct snp_request *request; /* owned */
     struct snp_session *session; /* one reference, or NULL */
     char id[SNP_SESSION_ID_LEN + 1];
-    uint64_t running; /* number of the cell that runs; 0 = none */
-    uint64_t last;    /* number of the last cell when it was asked */
+    uint64_t running; /* number of the running cell; 0 = none */
+    uint64_t last;    /* number of the last cell at the request */
     uint64_t cell;
     size_t limit;
-    json_t *rows;        /* owned: what history answers */
-    json_t *row;         /* owned: what cell.show answers */
+    json_t *rows;        /* owned: the answer of history */
+    json_t *row;         /* owned: the answer of cell.show */
     struct snp_buf code; /* then standard input */
     size_t code_len;
     struct snp_buf result;
@@ -74,7 +74,7 @@ static void query_start(const struct snp_work *work, snp_store_run_fn run, snp_s
         query->last = work->session->cells;
         query->running =
             work->session->live.running == NULL ? 0 : work->session->live.running->cell;
-        (void)snp_entry_pay(work->session, NULL, NULL); /* what is owed is there then */
+        (void)snp_entry_pay(work->session, NULL, NULL); /* owed cells are then in the journal */
         memcpy(query->id, work->session->id, sizeof(query->id));
     }
     SNP_STORE_DO(work->request->server->store, .run = run, .done = done, .arg = query);
@@ -82,7 +82,7 @@ static void query_start(const struct snp_work *work, snp_store_run_fn run, snp_s
 
 /* history ---------------------------------------------------------------------------------- */
 
-/* A cell that reads as running and does not run: its outcome could not be written. */
+/* The status of a cell; one that reads as running but is not has lost its outcome. */
 static const char *status_of(const struct query *query, const struct snp_journal_cell *row)
 {
     return strcmp(row->status, "running") == 0 && row->cell != query->running &&
@@ -134,13 +134,13 @@ static int run_history_query(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r == SNP_E_NOT_FOUND ? 0 : r; /* a session without any cell has no row */
 }
 
-/* A cell that is not in the journal yet is newer than those that are. */
+/* Owed cells are newer than those in the journal. */
 static int owed_row(const struct snp_journal_cell *row, void *arg, struct snp_err *err)
 {
     struct query *query = arg;
 
     (void)err;
-    if (query->cell == 0 || row->cell < query->cell) { /* without memory it is left out */
+    if (query->cell == 0 || row->cell < query->cell) { /* if out of memory it is left out */
         (void)json_array_insert_new(query->rows, 0, cell_json(query, row));
     }
     if (json_array_size(query->rows) > query->limit) {
@@ -173,7 +173,7 @@ void snp_run_history(const struct snp_work *work)
 
 /* cell.show -------------------------------------------------------------------------------- */
 
-/* A part that is not there, or no longer, is empty. */
+/* A part that is missing or expired is empty. */
 static int part_read(struct snp_tx *tx,
                      const struct query *query,
                      enum snp_journal_part part,
@@ -189,7 +189,7 @@ static int part_read(struct snp_tx *tx,
     return r == SNP_E_NOT_FOUND ? 0 : r;
 }
 
-/* What the call was, for who wants to repeat it. */
+/* The members of the call, so that it can be repeated. */
 static int call_add(json_t *json, const struct snp_journal_cell *row)
 {
     snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
@@ -232,7 +232,7 @@ static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-/* What it showed, again as the events it once was. */
+/* Send the cell's output again as events. */
 static void events_send(struct query *query)
 {
     static const char *const heads[] = {"{\"event\":\"stdout\"}", "{\"event\":\"stderr\"}"};
@@ -255,7 +255,7 @@ static void events_send(struct query *query)
     }
 }
 
-/* NULL: there is none, or it is not whole any more. New reference. */
+/* NULL: there is no result, or it is incomplete. New reference. */
 static json_t *result_whole(struct query *query)
 {
     const char *record = query->result.len == 0 ? NULL : snp_buf_cstr(&query->result);
@@ -264,7 +264,7 @@ static json_t *result_whole(struct query *query)
     return has == NULL ? NULL : snp_reply_whole(query->session, has, NULL, NULL);
 }
 
-/* Its row, with code and input after it. */
+/* Pass on the cell's row, followed by code and input. */
 static void row_pass(struct query *query)
 {
     snp_autofree char *text = snp_json_text(query->row);
@@ -328,7 +328,7 @@ static int run_events_query(struct snp_tx *tx, void *arg, struct snp_err *err)
                                   event_row, query, err);
 }
 
-/* True until the folder is back, so it is no row of the journal. */
+/* A condition that lasts until the folder is back, hence no row of the journal. */
 static void moved_add(const struct query *query)
 {
     struct snp_err err;

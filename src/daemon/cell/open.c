@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finding or making the session of a cell. A session is made with the policy of the call that
- * names it first, and keeps it.
- */
+/* Find or create the session of a cell. The first call that names a session sets its policy. */
 #include "daemon/cell/open.h"
 
 #include <stdio.h>
@@ -17,15 +14,13 @@
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 
-/*
- * The executor of an unnamed session is there, or cannot be had: then the session has never been.
- */
+/* The executor of an unnamed session is ready or failed; on failure the session is removed. */
 static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
 {
     struct snp_err err = {.code = SNP_OK};
 
     if (session->state != SNP_SESSION_OPENING) {
-        return; /* it ends already */
+        return; /* it is ending already */
     }
     if (manifest == NULL) {
         snp_exec_fail_waiting(session, why);
@@ -101,7 +96,7 @@ static int session_open(struct snp_server *server,
     if (r == 0 && spec->asked.session == NULL) {
         r = snp_executor_open(session, opened, err);
     } else if (r == 0) {
-        /* One that lasts is woken by its first cell like by any other. */
+        /* A named session is woken by its first cell, as by any other. */
         session->epoch = 0;
     }
     if (r < 0) {

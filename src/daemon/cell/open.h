@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_CELL_OPEN_H
 #define SNP_DAEMON_CELL_OPEN_H
 
-/* Which session a cell runs in: one that exists and fits, or a new one. */
+/* Choose the session of a cell: an existing one that fits, or a new one. */
 
 #include <stdint.h>
 
@@ -13,8 +13,8 @@
 struct snp_request;
 
 /*
- * *ret is borrowed from the table; a new one has been asked for from its tier. *ret_wall_ms:
- * the wall clock of this cell.
+ * *ret is borrowed from the table; for a new session the tier has been asked for an executor.
+ * *ret_wall_ms: the wall clock of this cell.
  */
 int snp_session_for(const struct snp_request *request,
                     struct snp_exec_spec *spec,

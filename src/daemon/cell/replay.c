@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a cell left is known by its result and its output. Output is compared by stream: where it
- * was split into frames is chance. A traceback is not compared, because it has the number of the
- * cell. What the journal no longer has is not compared either.
+ * Compare a replay by result and output. Output is compared per stream, because frame boundaries
+ * are arbitrary. Tracebacks contain the cell's number and are not compared, nor is anything that
+ * the journal no longer has.
  */
 #include "daemon/cell/replay.h"
 
@@ -24,7 +24,7 @@ enum {
 
 struct outcome {
     json_t *result;                 /* owned; NULL = not in the journal */
-    bool has_output;                /* all that there was */
+    bool has_output;                /* the complete output */
     struct snp_buf output[STREAMS]; /* owned */
 };
 
@@ -46,7 +46,7 @@ static int frame_add(struct outcome *outcome, const struct snp_frame *frame)
     int r = 0;
 
     if (strcmp(event, "call") == 0) {
-        return 0; /* what was asked shows in what came of it */
+        return 0; /* the request shows in its effects */
     }
     if (buf == &outcome->output[SHOWN]) {
         r = snp_buf_add(buf, frame->head, frame->head_len);

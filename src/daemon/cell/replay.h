@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_CELL_REPLAY_H
 #define SNP_DAEMON_CELL_REPLAY_H
 
-/* A cell that was run again, compared with what the journal has of its first run. */
+/* Compare a replayed cell with its first run in the journal. */
 
 #include <stdint.h>
 
@@ -15,8 +15,8 @@ enum {
 };
 
 /*
- * On the store's thread. out: what differs, as in "value, output"; "" = nothing that the journal
- * has of both runs. Both have ended with the same status.
+ * On the store's thread. out: the differences, as in "value, output"; "" = no difference in what
+ * the journal has of both runs. Both ended with the same status.
  */
 int snp_replay_compare(struct snp_tx *tx,
                        const char *session,

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_CELL_REPLY_H
 #define SNP_DAEMON_CELL_REPLY_H
 
-/* A tier's result as the journal keeps it, and as the client gets it. */
+/* A tier's result, as recorded in the journal and as sent to the client. */
 
 #include "base/json.h"
 
@@ -11,17 +11,16 @@ struct snp_session;
 struct snp_tier_answer;
 
 /*
- * The record of a result that has been checked: the tier's members, which are changed in place, the
- * session's id, the epoch, `restored`. state: instead of the tier's, or NULL. New reference;
- * NULL = out of memory.
+ * The record of a checked result: the tier's members, changed in place, plus the session's id, the
+ * epoch and `restored`. state: replaces the tier's, or NULL. New reference; NULL = out of memory.
  */
 json_t *snp_reply_record(const struct snp_exec *exec,
                          const struct snp_tier_answer *answer,
                          const char *state);
 
 /*
- * A record as clients get it: with the session's name, its manifest unless the record has one, and
- * `checkpoint` and `not_applied` unless they are NULL. All borrowed; record is not changed. New
+ * The client's form of a record: with the session's name, its manifest unless the record has one,
+ * and `checkpoint` and `not_applied` unless they are NULL. All borrowed; record is not changed. New
  * reference; NULL = out of memory.
  */
 json_t *snp_reply_whole(const struct snp_session *session,

@@ -2,7 +2,7 @@
 /*
  * exec -> find or open its session -> wait for its turn -> run (cell.c).
  *
- * Only an IDLE session starts a cell; one that is asleep is woken first.
+ * Only an IDLE session starts a cell; a session that is asleep is woken first.
  */
 #include "daemon/cell/start.h"
 
@@ -50,7 +50,7 @@ void snp_exec_refuse(struct snp_session *session)
     snp_exec_fail_cells(session, &err);
 }
 
-/* Put it at the end of its session's line. */
+/* Add a cell to the end of its session's queue. */
 static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *err)
 {
     struct snp_peer *peer = exec->request->peer;
@@ -80,9 +80,7 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     return 0;
 }
 
-/*
- * What a session does that cells wait for; NULL: it is being started, which is nobody else's work.
- */
+/* The work of a session that cells wait for; NULL: the session is starting for this cell. */
 static const char *busy_with(const struct snp_session *session)
 {
     if (session->live.running != NULL) {
@@ -135,7 +133,7 @@ static void waits_tell(uv_timer_t *timer)
     }
 }
 
-/* It is first in line by now, if it need not wait. */
+/* Report the wait. A cell that need not wait is first in the queue by now. */
 static void wait_note(struct snp_exec *exec)
 {
     uv_timer_t *waits = &exec->session->server->waits;
@@ -187,7 +185,7 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
 
 /* Interrupts and clients that go ------------------------------------------------------ */
 
-/* Take a waiting cell out; its unnamed session has no further use. */
+/* Remove a waiting cell; its unnamed session has no further use. */
 static void waiting_drop(struct snp_exec *exec, const struct snp_err *err)
 {
     struct snp_session *session = exec->session;
@@ -233,7 +231,7 @@ void snp_exec_abandon(struct snp_exec *exec)
         snp_session_end(session, NULL);
     } else if (session->live.running == exec && exec->spec.asked.attached &&
                exec->executor->tier != NULL) {
-        snp_exec_interrupt_running(session, NULL); /* else it ends by its limits */
+        snp_exec_interrupt_running(session, NULL); /* on failure its limits end it */
     } else if (session->live.running == exec) {
         snp_exec_call_refuse(exec);
     }

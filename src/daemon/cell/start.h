@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_CELL_START_H
 #define SNP_DAEMON_CELL_START_H
 
-/* How cells get into the line of their session, out of it again, and who is next. */
+/* The queue of cells of a session: entering, leaving, starting the next one. */
 
 #include <stddef.h>
 
@@ -12,24 +12,24 @@ struct snp_exec;
 struct snp_request;
 struct snp_session;
 
-/* The request `exec`; head has passed snp_exec_request_form. The request is taken over. */
+/* Handle the request `exec`; head has passed snp_exec_request_form. The request is taken over. */
 void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, size_t raw_len);
 
 /*
- * Stop a cell: a waiting one is answered at once, a running one is interrupted by its
- * tier. request: of the method `interrupt`; taken over.
+ * Stop a cell: a waiting one is answered at once, a running one is interrupted by its tier.
+ * request: of the method `interrupt`; taken over.
  */
 void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request);
 
-/* The client of the cell has gone: a waiting one is dropped, an unnamed session ends. */
+/* The cell's client has disconnected: a waiting cell is dropped, an unnamed session ends. */
 void snp_exec_abandon(struct snp_exec *exec);
 
-/* For the life of sessions: start the next cell; end an unnamed one that has run its cell. */
+/* For session/life.c: start the next cell; end an unnamed session that has run its cell. */
 void snp_exec_next(struct snp_session *session);
 
 /*
- * The same when the daemon ends: no cell begins any more; files on their way into one that is live
- * still come.
+ * The same while the daemon ends: no cell begins; file transfers into a live session still
+ * complete.
  */
 void snp_exec_refuse(struct snp_session *session);
 

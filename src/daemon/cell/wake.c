@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waking, in steps, each begun by the end of the one before:
+ * Waking, in steps; the end of each begins the next:
  *
  *   which cells are missing (journal) -> what was decided about them -> epoch + 1 (journal)
  *   -> open (tier) -> does the checkpoint fit -> load (store and tier, through a pipe)
- *   -> the missing cells again, if so decided -> IDLE
+ *   -> replay the missing cells, if so decided -> IDLE
  *
- * Invariants: session->live.wake is set from the first step to the last or until it is aborted;
- * steps still under way then find that out by is_over, and the last of them frees it. The epoch
- * is in the journal before the executor that has it is asked for.
+ * Invariants: session->live.wake is set from the first step to the last or until an abort; pending
+ * steps then see is_over, and the last of them frees it. An epoch is in the journal before its
+ * executor is requested.
  */
 #include "daemon/cell/wake.h"
 
@@ -49,29 +49,29 @@
 
 struct snp_wake {
     struct snp_session *session; /* one reference */
-    unsigned pending;            /* steps under way */
+    unsigned pending;            /* pending steps */
     bool is_over;                /* aborted or done; freed when nothing is pending */
     bool is_replaying;
     bool was_live; /* the session had an executor before */
     uint64_t begun_us;
     struct snp_missing_place place;
     struct snp_missing missing; /* owned */
-    json_t *left_out;           /* owned: cells that are not run again with the others; or NULL */
-    size_t replayed;            /* of its cells, so far */
-    json_t *differing;          /* owned: rows of cells whose replay left something else; or NULL */
+    json_t *left_out;           /* owned: cells that are left out of the replay; or NULL */
+    size_t replayed;            /* cells replayed so far */
+    json_t *differing;          /* owned: rows of cells whose replay differed; or NULL */
     enum snp_recover decision;
     enum snp_load_effort effort;
     bool has_tried_image;
-    bool is_image;       /* it goes on exactly as it was */
-    char no_image[200];  /* why not; "" = nobody tried */
-    bool is_again;       /* all of it was tried once more, if there was reason to */
+    bool is_image;       /* restored from an image */
+    char no_image[200];  /* why not; "" = not tried */
+    bool is_again;       /* a complete load was tried a second time, if it made sense */
     uint64_t checkpoint; /* being loaded */
-    json_t *failed;      /* owned: what could not be restored; or NULL */
-    struct snp_err err;  /* the first thing that went wrong in loading */
+    json_t *failed;      /* owned: losses of the restore; or NULL */
+    struct snp_err err;  /* the first error in loading */
 
-    /* Reading a missing cell; written by the store's thread while it is pending. */
-    uint64_t cell; /* 0 = none is left */
-    uint64_t last; /* that was run again, to be compared; 0 = none */
+    /* Reading a missing cell; the store's thread writes these while it is pending. */
+    uint64_t cell; /* 0 = no more */
+    uint64_t last; /* the last replayed cell, to be compared; 0 = none */
     uint64_t last_replay;
     char last_differs[SNP_REPLAY_TEXT];
     struct snp_buf code;
@@ -104,7 +104,7 @@ static void wake_release(struct snp_wake *wake)
     free(wake);
 }
 
-/* A step has ended. False: it has been overtaken, and the caller returns. */
+/* A step has ended. False: the wake is over, and the caller returns. */
 static bool step_end(struct snp_wake *wake)
 {
     wake->pending--;
@@ -132,7 +132,7 @@ void snp_wake_abort(struct snp_session *session)
     }
 }
 
-/* It stays asleep, and whoever waits is told why. */
+/* The session stays asleep; waiting calls get the error. */
 static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
 {
     struct snp_session *session = wake->session;
@@ -142,7 +142,7 @@ static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
     snp_session_ref(session);
     wake_over(wake);
     if (session->live.executor != NULL) {
-        /* Half filled: of no use. Who comes meanwhile waits for its end. */
+        /* A half-filled executor cannot be used. New calls wait until it is gone. */
         snp_leave_drop(session);
     } else {
         snp_session_rest(session);
@@ -150,7 +150,7 @@ static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
     (void)snp_exec_fail_waiting(session, err);
     if (!wake->was_live && session->policy.manifest == NULL && session->live.executor == NULL) {
         snp_turns_fail(session, false, err);
-        snp_session_remove(session); /* it has never been */
+        snp_session_remove(session); /* it never existed */
     } else {
         snp_turns_run(session);
     }
@@ -160,7 +160,7 @@ static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
 
 /* The end of waking ------------------------------------------------------------------------- */
 
-/* Those that were run again, or those that were not. */
+/* The replayed cells, or the others. */
 static json_t *cells_json(const struct snp_wake *wake, bool is_replayed)
 {
     bool is_replay = wake->decision == SNP_RECOVER_REPLAY;
@@ -182,7 +182,7 @@ static json_t *puts_json(const struct snp_wake *wake)
     return list;
 }
 
-/* Add what `from`, a report that nobody has had yet, names in a list and `to` does not. */
+/* Add to `to` the entries of a list in `from`, an undelivered report, that `to` lacks. */
 static void untold_add(json_t *to, const json_t *from, const char *name)
 {
     json_t *list = json_object_get(to, name);
@@ -203,7 +203,7 @@ static void untold_add(json_t *to, const json_t *from, const char *name)
     }
 }
 
-/* The same of a rollback, which is among what could not be restored. */
+/* The same for a rollback, which is listed among the losses. */
 static void rollback_add(json_t *to, const json_t *from)
 {
     size_t i;
@@ -217,7 +217,7 @@ static void rollback_add(json_t *to, const json_t *from)
     }
 }
 
-/* One that died before its first result was told has its losses told with the next. */
+/* If the session died before its first result was sent, the next report includes its losses. */
 static void restored_set(struct snp_session *session, json_t *report)
 {
     if (report != NULL && session->live.restored != NULL) {
@@ -229,7 +229,7 @@ static void restored_set(struct snp_session *session, json_t *report)
     session->live.restored = report;
 }
 
-/* Of a name that is new, where others were lost: it may have been one of them. NULL: nothing. */
+/* If variables were lost, a new name may have been one of them. NULL: no losses. */
 static json_t *lost_name(const struct snp_session *session)
 {
     time_t at = (time_t)(session->server->sessions_lost_us / 1000000);
@@ -255,7 +255,7 @@ static json_t *lost_name(const struct snp_session *session)
                      .missing_puts = none);
 }
 
-/* What could not be restored, rollbacks and results included: owned by the caller. */
+/* Losses of the restore, including rollbacks and results: owned by the caller. */
 static json_t *failed_json(const struct snp_wake *wake)
 {
     json_t *failed = wake->failed == NULL ? json_array() : json_copy(wake->failed);
@@ -299,7 +299,10 @@ static void wake_done(struct snp_wake *wake)
             (unsigned long long)us);
     if ((wake->missing.n_puts > 0 || wake->missing.has_rollback) &&
         (wake->missing.n_cells == 0 || wake->decision != SNP_RECOVER_REPLAY)) {
-        /* Told with the next result; not asked about again. Another replay lacks them, too. */
+        /*
+         * Reported with the next result, then no longer asked about. Another replay lacks them,
+         * too.
+         */
         snp_entry_puts_forgiven(session);
     }
     wake_over(wake);
@@ -343,9 +346,9 @@ static void accept_written(void *ctx, const struct snp_err *why)
 }
 
 /*
- * Cells are given up when the state they are missing from is there, not before: a checkpoint that
- * turns out to be damaged must not take them with it. They read so from then on, also what a
- * replay did before it stopped.
+ * Mark cells as given up only once the state that lacks them is loaded: a checkpoint that turns out
+ * to be damaged must not take them with it. They stay so marked, including what a replay did before
+ * it stopped.
  */
 static void accept_loss(struct snp_wake *wake)
 {
@@ -375,7 +378,7 @@ static void wake_filled(struct snp_wake *wake)
 
 /* Replay -------------------------------------------------------------------------------------- */
 
-/* Compare the last one with its first run, and read the next. */
+/* Compare the last cell with its first run, and read the next. */
 static int run_cell_read(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_wake *wake = arg;
@@ -409,7 +412,7 @@ static int run_cell_read(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-/* The request it once was. */
+/* Rebuild the cell's original request. */
 static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_err *err)
 {
     snp_autojson json_t *argv =
@@ -452,13 +455,13 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
     return 0;
 }
 
-/* A cell cannot be replayed: the others can, or none. */
+/* A cell cannot be replayed: skip it, or replay none. */
 #define fail_replay(err, session, ...)                              \
     (snp_fail_with((err), SNP_E_DENIED, SNP_REMEDY_RECOVER, NULL,   \
                    SNP_WAY_SKIP | SNP_WAY_CHECKPOINT, __VA_ARGS__), \
      snp_err_about((err), (session)->name))
 
-/* Did the cell take the session along? */
+/* The cell ended the session's interpreter. */
 static bool is_lost(const json_t *result)
 {
     const char *state = snp_json_str(result, "state", "");
@@ -466,7 +469,7 @@ static bool is_lost(const json_t *result)
     return strcmp(state, "lost") == 0 || strcmp(state, "restored_from_checkpoint") == 0;
 }
 
-/* A cell was run again. Whether to go on is looked at once it has let go of the session. */
+/* A cell was replayed. The next step is decided once the cell has released the session. */
 static void replay_ended(void *ctx, const json_t *head, const struct snp_err *err)
 {
     struct snp_wake *wake = ctx;
@@ -498,10 +501,7 @@ static void replay_ended(void *ctx, const json_t *head, const struct snp_err *er
     wake->replayed++;
 }
 
-/*
- * A replay that left something else is named, and the rest is run: times and random numbers
- * differ, too.
- */
+/* Report the cell whose replay differed and continue: times and random numbers differ, too. */
 static int differing_note(struct snp_wake *wake, struct snp_err *err)
 {
     snp_autojson json_t *name = NULL;
@@ -562,7 +562,7 @@ static void replay_read(void *arg, const struct snp_err *read_err)
     exec->ctx = wake;
     wake->pending++;
     if (snp_cell_run(exec, &err) < 0) {
-        snp_exec_fail(exec, &err); /* tells replay_ended */
+        snp_exec_fail(exec, &err); /* calls replay_ended */
         snp_wake_go_on(session);
     }
 }
@@ -602,21 +602,24 @@ void snp_wake_go_on(struct snp_session *session)
 
 /* Loading ------------------------------------------------------------------------------------- */
 
-/* The executor that could not take it in is gone. */
+/* The executor that failed to load is gone. */
 static void load_again(void *ctx, const struct snp_err *err)
 {
     struct snp_wake *wake = ctx;
 
     (void)err;
     if (step_end(wake)) {
-        /* What came back once may do so again: nothing is left out for a passing shortage. */
+        /*
+         * A checkpoint that was restored once is tried again in full: a temporary shortage must not
+         * lose variables.
+         */
         wake->effort += wake->is_again || !snp_prove_is_done(wake->session) ? 1 : 0;
         wake->is_again = true;
         epoch_raise(wake);
     }
 }
 
-/* Not all of it: then all that can be, group by group; then the files alone. */
+/* Try less: first the variables that fit, then the files alone. */
 static void load_less(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
@@ -649,13 +652,13 @@ static void load_ended(void *ctx, json_t *failed, const struct snp_err *why)
         return;
     }
     err = wake->err = *why;
-    /* Said by the sandbox, not because the tier went away: trying less is of use. */
+    /* The sandbox refused it and the tier is there, so a smaller load may succeed. */
     if (err.code != SNP_E_NOT_FOUND && err.code != SNP_E_PEER && wake->effort + 1 < SNP_LOAD_N) {
         load_less(wake);
         return;
     }
     if (why->code == SNP_E_NOT_FOUND) {
-        snp_rest_look(session); /* the next call uses the one before it */
+        snp_rest_look(session); /* the next call uses the previous checkpoint */
         (void)snp_fail(&err, why->code,
                        "checkpoint %llu of the session is damaged (%.200s). No cell ran. "
                        "Repeat the call to use the checkpoint before it",
@@ -707,7 +710,7 @@ static void image_gone(void *ctx, const struct snp_err *err)
     }
 }
 
-/* It is no image: as any other session wakes. */
+/* There is no image: wake it like any other session. */
 static void clone_refused(struct snp_wake *wake, const struct snp_err *why)
 {
     struct snp_session *session = wake->session;
@@ -725,7 +728,7 @@ static void go_on_without(struct snp_wake *wake, const struct snp_err *why)
         load_begin(wake);
         return;
     }
-    wake->pending++; /* half filled: another one */
+    wake->pending++; /* half filled: replace it */
     if (executor == NULL) {
         image_gone(wake, NULL);
     } else {
@@ -750,7 +753,7 @@ static void clone_ended(void *ctx, json_t *failed, const struct snp_err *why)
     go_on_without(wake, why);
 }
 
-/* What lies in no workspace, of which no variable has such a name, is in no image. */
+/* Folders outside a workspace, to which no variable name applies, are in no image. */
 static json_t *folders_lost(const json_t *lost)
 {
     json_t *folders = json_array();
@@ -792,7 +795,7 @@ static void image_ended(void *ctx, json_t *failed, const struct snp_err *why)
     go_on_without(wake, why);
 }
 
-/* What variables cannot hold is in an image, if one could be made. */
+/* An image, if one could be made, holds what variables cannot. */
 static bool image_start(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
@@ -813,7 +816,7 @@ static bool image_start(struct snp_wake *wake)
     return true;
 }
 
-/* A fork of a session that is live goes on exactly as that is, where that can be. */
+/* A fork of a live session continues from that session's current state, where possible. */
 static bool clone_start(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
@@ -825,12 +828,12 @@ static bool clone_start(struct snp_wake *wake)
                                      .cell = session->live.fork_of.cell};
     struct snp_err err;
 
-    session->live.fork_of.session[0] = '\0'; /* tried once */
+    session->live.fork_of.session[0] = '\0'; /* one attempt only */
     origin.executor = from == NULL ? NULL : from->live.executor;
     if (origin.executor == NULL) {
         return false;
     }
-    wake->has_tried_image = true; /* why there is none holds for the one at rest, too */
+    wake->has_tried_image = true; /* the same reason applies to an image on disk */
     wake->pending++;
     if (snp_load_clone(session->live.executor, &origin, clone_ended, wake, &err) < 0) {
         wake->pending--;
@@ -865,7 +868,7 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
     }
 }
 
-/* As soon as there is room for one more. */
+/* Open the executor as soon as there is room for one more. */
 static void executor_open(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
@@ -928,8 +931,8 @@ static void epoch_raise(struct snp_wake *wake)
 /* The decision -------------------------------------------------------------------------------- */
 
 /*
- * Whoever is first in line decides. A call that does not say fails, so that it does not run on
- * a state it does not expect; the next one may say.
+ * The first call in the queue decides. A call without a decision fails, so that it does not run on
+ * an unexpected state; the next one may decide.
  */
 static bool decide(struct snp_wake *wake, struct snp_err *err)
 {
@@ -993,14 +996,14 @@ static void missing_found(void *arg, const struct snp_err *found_err)
     }
     if (wake->place.checkpoint != wake->session->durable.checkpoint) {
         /*
-         * It turned out to be damaged when it was woken last: more is missing beside an older one.
+         * The last wake found the checkpoint damaged: beside an older one more cells are missing.
          */
         snp_missing_place(wake->session, &wake->place);
         missing_find(wake);
         return;
     }
     if (wake->missing.n_puts > 0 || wake->missing.has_rollback) {
-        snp_checkpoint_has_puts(wake->session); /* its state at rest depends on it */
+        snp_checkpoint_has_puts(wake->session); /* the state at rest depends on it */
     }
     if (snp_missing_any(&wake->missing) && !decide(wake, &err)) {
         wake_fail(wake, &err);
@@ -1016,7 +1019,7 @@ static void missing_find(struct snp_wake *wake)
                  .arg = wake);
 }
 
-/* A cell that ran and was not written down: without it nobody could say what is missing. */
+/* A cell ran and was not recorded: until it is, the missing cells are not known. */
 static void debt_paid(void *ctx, const struct snp_err *why)
 {
     struct snp_wake *wake = ctx;

@@ -77,7 +77,10 @@ static void asleep_checked(void *arg, const struct snp_err *err)
     asked_end(arg, err->code == SNP_OK ? NULL : err);
 }
 
-/* It sleeps already; but of one that lacks something nobody may think that all of it is kept. */
+/*
+ * The session is asleep already; report missing parts, so that the caller does not assume a
+ * complete save.
+ */
 static void asleep_check(struct asked *asked)
 {
     snp_missing_place(asked->session, &asked->place);

@@ -2,9 +2,9 @@
 /*
  * The handlers of methods.
  *
- * snp_methods says what a request and an answer must look like; a row here what must exist
- * before the handler runs, so that handlers start with everything checked. Methods that only pass
- * through to a session's tier have no handler of their own.
+ * snp_methods has the form of requests and answers; a row here has the preconditions, so that
+ * handlers start with everything checked. Methods that are only passed to a session's tier have no
+ * handler.
  */
 #include "daemon/front/dispatch.h"
 
@@ -38,12 +38,12 @@
 
 enum {
     NEEDS_SESSION = 1 << 0,        /* `session` exists (it may be asleep or lost) */
-    NEEDS_LIVE = 1 << 1,           /* and has an executor; it is woken for it */
+    NEEDS_LIVE = 1 << 1,           /* and has an executor; wakes it if needed */
     NEEDS_TIER = 1 << 2,           /* a tier runs, or can be started */
-    CHANGES = 1 << 3 | NEEDS_LIVE, /* and is not on its way to hibernate */
+    CHANGES = 1 << 3 | NEEDS_LIVE, /* and is not about to hibernate */
 };
 
-/* What runs it, indexed as snp_methods. */
+/* The handlers, indexed as snp_methods. */
 struct handler {
     void (*run)(const struct snp_work *work);
     unsigned needs;
@@ -101,7 +101,7 @@ static void kept_free(struct deferred_request *kept)
     free(kept);
 }
 
-/* The tier died before it read the request: dispatch that once more. kept: consumed. */
+/* The tier died before it read the request: dispatch it again. kept: consumed. */
 static void kept_again(struct deferred_request *kept)
 {
     kept->work.request->is_again = true;
@@ -112,10 +112,10 @@ static void kept_again(struct deferred_request *kept)
 /* A method passed through to a tier. */
 struct passing {
     struct snp_request *request;    /* owned */
-    struct deferred_request *again; /* owned: to dispatch it once more; or NULL */
-    uint64_t raw_max;               /* bytes asked for */
+    struct deferred_request *again; /* owned: to dispatch it again; or NULL */
+    uint64_t raw_max;               /* bytes requested */
     bool has_more;                  /* more files follow; the session is saved with the last */
-    struct snp_session *put_into;   /* one reference, and counted in n_putting; or NULL */
+    struct snp_session *put_into;   /* one reference, and included in n_putting; or NULL */
 };
 
 /* Passing through ---------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ static void passing_free(struct passing *passing)
     }
 }
 
-/* It is in the session, or never will be: whoever waited for that goes on. session: or NULL. */
+/* The transfer has ended or failed: continue what waited for it. session: or NULL. */
 static void put_ended(struct snp_session *session)
 {
     if (session == NULL) {
@@ -165,7 +165,7 @@ static void put_saved(void *ctx, const json_t *report, const struct snp_err *err
     free(kept);
 }
 
-/* 0: the session can be saved before the answer; else err says why not. */
+/* Check whether the session can be saved before the answer; err says why not. */
 static int put_may_save(const struct snp_session *session, bool has_more, struct snp_err *err)
 {
     if (has_more) {
@@ -214,7 +214,7 @@ static void put_end(const struct passing *passing, json_t *answer)
                               kept); /* the save starts when no transfer is pending */
 }
 
-/* Its note is gone: the file is put again, but not a third time. */
+/* The note is removed: put the file again, but not a third time. */
 static void put_undone(void *ctx, const struct snp_err *err)
 {
     struct deferred_request *putting = ctx;
@@ -240,7 +240,9 @@ static void put_undone(void *ctx, const struct snp_err *err)
     kept_free(putting);
 }
 
-/* The file certainly did not reach the session, which counts it in n_putting. putting: consumed. */
+/*
+ * The file certainly did not reach the session, which includes it in n_putting. putting: consumed.
+ */
 static void put_undo(struct deferred_request *putting)
 {
     struct snp_err err;
@@ -279,7 +281,8 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
 }
 
 /*
- * put_into: with its count in n_putting, if this puts a file; else NULL. again: consumed; or NULL.
+ * put_into: already included in n_putting, if this puts a file; else NULL. again: consumed; or
+ * NULL.
  */
 static void pass(const struct snp_work *work,
                  struct snp_session *put_into,
@@ -334,7 +337,7 @@ static void run_pass(const struct snp_work *work)
     pass(work, NULL, work->raw_len > 0 || work->request->is_again ? NULL : kept_new(work));
 }
 
-/* Its session has an executor now, or has had. */
+/* The session has an executor now, or has had one. */
 static bool executor_find(struct snp_work *work)
 {
     work->executor = work->session->live.executor;
@@ -343,8 +346,8 @@ static bool executor_find(struct snp_work *work)
 }
 
 /*
- * A file put into a session that lasts is noted first: until a checkpoint has it, it can be lost,
- * and then that must be told. The session has one more reference, and counts it in n_putting.
+ * A file put into a named session is noted first: until a checkpoint has it, it can be lost, and
+ * the loss must be reported. The session has one more reference, and n_putting includes it.
  */
 static void put_noted(void *ctx, const struct snp_err *err)
 {
@@ -375,7 +378,7 @@ static void run_put(const struct snp_work *work)
     }
     if (work->request->server->store != NULL &&
         snp_store_room(work->request->server->store, work->raw_len, &err) < 0) {
-        snp_request_fail(work->request, &err); /* what could not be saved is not taken */
+        snp_request_fail(work->request, &err); /* a file that could not be noted is refused */
         return;
     }
     putting = work_keep(work);
@@ -494,7 +497,7 @@ static void run_list(const struct snp_work *work)
             if (unsaved != NULL) {
                 (void)json_object_set_new(row, "unsaved", unsaved);
             }
-            /* A NULL row (out of memory) is refused and noticed. */
+            /* A NULL row (out of memory) is refused here, and the failure detected. */
             if (json_array_append_new(list, row) < 0) {
                 json_decref(list);
                 list = NULL;
@@ -658,7 +661,7 @@ int snp_method_check(json_t *head,
     return 0;
 }
 
-/* A file has one name, for the tier, the journal and whoever asks later. */
+/* A file has one name, for the tier, the journal and later calls. */
 static int path_settle(json_t *head, struct snp_err *err)
 {
     const char *path = snp_json_str(head, "path", NULL);
@@ -679,7 +682,7 @@ static int session_need(struct snp_work *work, struct snp_err *err)
     return snp_sessions_meant(work->request->server, name, &work->session, err);
 }
 
-/* Of a method without a session: the tier it names, or the one that made the handle. */
+/* For a method without a session: the tier it names, or the tier that made the handle. */
 static int tier_need(struct snp_work *work, struct snp_err *err)
 {
     const char *handle = snp_json_str(work->head, "handle", NULL);
@@ -692,7 +695,7 @@ static int tier_need(struct snp_work *work, struct snp_err *err)
     return snp_tier_get(work->request->server, found, &work->tier, err);
 }
 
-/* A request whose session had to be woken first. */
+/* A request that waited for its session to wake. */
 static void parked_run(struct snp_waiter *waiter,
                        struct snp_session *session,
                        const struct snp_err *err)

@@ -12,16 +12,15 @@
 struct snp_method_form;
 
 /*
- * The row for a request's head, after its members and the size of its raw bytes have
- * been checked. SNP_E_UNSUPPORTED: no such method (with the nearest name);
- * SNP_E_INVALID: a member is wrong. Pure.
+ * Find the row for a request's head, and check its members and the size of its raw bytes.
+ * SNP_E_UNSUPPORTED: no such method (with the nearest name); SNP_E_INVALID: a wrong member. Pure.
  */
 int snp_method_check(json_t *head,
                      size_t raw_len,
                      const struct snp_method_form **ret,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* Do what the request asks; the request is taken over. head is borrowed. */
+/* Handle a request, which is taken over. head is borrowed. */
 void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, size_t raw_len);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing new begins. What sessions hold is saved, then the tiers end, then the journal is closed;
- * only then is answered who asked for it, and the loop ends by itself once the last handle
- * is closed.
+ * No new work begins. Sessions are saved, then the tiers end, then the journal is closed; only then
+ * is the request for the end answered, and the loop ends once the last handle is closed.
  */
 #include "daemon/front/end.h"
 
@@ -31,15 +30,15 @@
 
 enum {
     NAMES_MAX = 200,                             /* bytes of names in an error */
-    NAMES_REST = sizeof(" and 4294967295 more"), /* of these: for the number of the others */
+    NAMES_REST = sizeof(" and 4294967295 more"), /* of these: for the number of further names */
 };
 
 _Static_assert(NAMES_MAX - NAMES_REST > SNP_SESSION_NAME_MAX, "the first fits");
 
 /*
- * Is there still a way to us? The folder of the socket is removed with the user's last login
- * (/run/user), or by a cleaner of /tmp; then the next client starts another daemon, which needs
- * the journal that we hold.
+ * Check whether clients can still reach the socket. Its folder is removed with the user's last
+ * login (/run/user), or by a cleaner of /tmp; then the next client starts another daemon, which
+ * needs the journal that this one holds.
  */
 bool snp_server_is_reachable(const struct snp_server *server)
 {
@@ -54,7 +53,7 @@ static void on_end_timer(uv_timer_t *timer)
 {
     struct snp_server *server = timer->data;
 
-    /* Whoever still does not read its last answer is cut off. */
+    /* Clients that still have not read their last answer are disconnected. */
     for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
         if (server->peers[i] != NULL) {
             snp_conn_abort(&server->peers[i]->conn, NULL);
@@ -63,7 +62,7 @@ static void on_end_timer(uv_timer_t *timer)
     uv_close((uv_handle_t *)timer, NULL);
 }
 
-/* Sessions are gone: tell who asked, and let the clients go. */
+/* Sessions are gone: answer the request for the end, and release the clients. */
 static void end_finish(struct snp_server *server)
 {
     if (uv_is_closing((uv_handle_t *)&server->sigterm)) {
@@ -92,7 +91,7 @@ static void journal_closed(void *arg)
     end_finish(arg);
 }
 
-/* "a, b and 3 more": the names of the rows, as many as fit; one always does. */
+/* "a, b and 3 more": as many names of the rows as fit, at least one. */
 static void names_of(const json_t *rows, char *out, size_t out_len)
 {
     const size_t n = json_array_size(rows);
@@ -111,7 +110,7 @@ static void names_of(const json_t *rows, char *out, size_t out_len)
     }
 }
 
-/* The next daemon's `doctor` reports it; what is missing of each is in `sessions`. */
+/* The next daemon's `doctor` reports it; `sessions` shows what each session lacks. */
 static void end_report(struct snp_server *server)
 {
     snp_autojson json_t *unsaved = SNP_TAKE_PTR(server->end_unsaved);
@@ -125,7 +124,7 @@ static void end_report(struct snp_server *server)
     }
 }
 
-/* Nothing runs any more; what waits to be written is written. */
+/* Nothing runs any more; pending entries are written. */
 static void end_journal(struct snp_server *server)
 {
     if (server->store != NULL) {
@@ -144,13 +143,13 @@ static bool is_unsaved(const struct snp_session *session)
     return session->unsaved.is_dirty || snp_checkpoint_is_moving(session);
 }
 
-/* Of one whose cell runs: what was answered before that is saved. */
+/* The session's cell runs: the state before it, which was answered, is saved. */
 static bool has_before(const struct snp_session *session)
 {
     return !is_unsaved(session) || session->unsaved.saved_changes == session->unsaved.begun_changes;
 }
 
-/* Who has a cell still running after all that time loses what was done since it was saved last. */
+/* Report the cells still running after the time limit: they lose all since their last save. */
 static void end_tell(struct snp_server *server)
 {
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
@@ -172,7 +171,7 @@ static void end_tell(struct snp_server *server)
     }
 }
 
-/* No executor is needed any more: the tiers end. */
+/* No executor is needed any more: end the tiers. */
 static void end_tiers(struct snp_server *server)
 {
     if (server->has_ended_tiers) {
@@ -210,13 +209,13 @@ static bool is_unproven(const struct snp_session *session)
 }
 
 /*
- * As it was before its cell; if that cannot be saved, or files were put since, the cell is
- * waited for.
+ * Save the state before the running cell; if that fails, or files were put since, wait for the
+ * cell.
  */
 static bool end_running(struct snp_session *session)
 {
     if (session->live.running != NULL && session->live.running->record != NULL) {
-        return true; /* its answer is on its way */
+        return true; /* its answer is pending */
     }
     if (has_before(session) && session->unsaved.changes == session->unsaved.begun_changes) {
         return false;
@@ -237,7 +236,7 @@ static bool awaits_room(const struct snp_session *session)
            snp_now_us() - server->end_us < (uint64_t)SNP_CAP_END_ROOM_MS * 1000;
 }
 
-/* Begin what is to be done for a session before its executor goes. False: that is all done. */
+/* Begin the next step for a session before its executor goes. False: no step is left. */
 static bool end_session(struct snp_session *session)
 {
     struct snp_server *server = session->server;
@@ -279,8 +278,8 @@ static bool end_session(struct snp_session *session)
 }
 
 /*
- * What sessions hold is saved before their executors go: also what was answered while others were
- * saved, and snapshots that are in memory only. No cell begins meanwhile.
+ * Save what sessions hold before their executors go: also state that was answered during other
+ * saves, and snapshots in memory. No cell begins until then.
  */
 static void end_look(uv_timer_t *timer)
 {
@@ -311,7 +310,7 @@ void snp_server_saved(struct snp_server *server)
     }
 }
 
-/* Who has not begun will not. */
+/* Cells that have not begun are refused. */
 static void end_begin(struct snp_server *server)
 {
     server->end_us = snp_now_us();
@@ -329,7 +328,7 @@ static void end_begin(struct snp_server *server)
 void snp_server_end(struct snp_server *server, struct snp_request *request)
 {
     if (server->is_ending) {
-        server->end_awaits_room = false; /* asked a second time */
+        server->end_awaits_room = false; /* a second request */
         if (request != NULL) {
             snp_request_refuse(request, SNP_E_PEER, "the daemon is ending");
         }
@@ -349,8 +348,8 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     snp_closep(&server->listen_fd);
     server->listen_fd = -1;
     /*
-     * From here on a new client finds nobody and starts the next daemon; whose socket may be
-     * there already.
+     * From here on a new client finds no daemon and starts the next one; its socket may be there
+     * already.
      */
     if (!server->options.is_socket_given && snp_server_is_reachable(server)) {
         (void)unlink(server->options.socket_path);

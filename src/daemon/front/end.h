@@ -10,21 +10,21 @@ struct snp_request;
 struct snp_server;
 
 /*
- * Begin the end: nothing new is accepted, sessions close. request: answered when they have;
- * NULL = nobody waits.
+ * Begin the end: no new work is accepted, sessions close. request: answered when they have; NULL =
+ * none.
  */
 void snp_server_end(struct snp_server *server, struct snp_request *request);
 
 /* Save all sessions, then end; if a save fails, the request is refused and the daemon continues. */
 void snp_server_stop(struct snp_server *server, struct snp_request *request);
 
-/* A tier's process and memory are gone; goes on ending if that was awaited. */
+/* A tier's process and memory are gone; continues an end that waited for it. */
 void snp_server_tier_gone(struct snp_server *server);
 
-/* A checkpoint has ended; goes on ending if that was awaited. */
+/* A checkpoint has ended; continues an end that waited for it. */
 void snp_server_saved(struct snp_server *server);
 
-/* Do clients still find us? */
+/* Clients can still reach the daemon. */
 bool snp_server_is_reachable(const struct snp_server *server);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_FRONT_HOOKS_H
 #define SNP_DAEMON_FRONT_HOOKS_H
 
-/* Who hears what lower parts tell (server.h). */
+/* Handlers for the events of lower parts (server.h). */
 
 #include "daemon/server.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The method `sessions.move`: the session is saved here, restored there on trial, and only then
- * ended here; the next cell wakes it there. It is where the journal says, and that says the new
- * tier when all of it is done.
+ * The method `sessions.move`: save the session here, restore it there on trial, and only then end
+ * it here; the next cell wakes it there. The journal says where it is, and has the new tier once
+ * all steps are done.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ struct moving {
     struct snp_session *session; /* one reference */
     struct snp_found_tier *from;
     struct snp_found_tier *to;
-    struct snp_place place; /* there; once it is moved, where it was */
+    struct snp_place place; /* the target; after the move, the source */
     struct snp_trial trial;
     struct snp_departure departure;
     struct snp_missing_place lacks;
@@ -77,7 +77,10 @@ static void written(void *ctx, const struct snp_err *why)
         moving_answer(moving, true);
         return;
     }
-    /* Somebody has woken it there already: then his entry has told the journal, or stops him. */
+    /*
+     * If a call has woken it there already, its journal entry has recorded the move, or its failure
+     * stops the wake.
+     */
     if (snp_session_is_asleep(session) && session->live.wake == NULL) {
         snp_session_policy_swap(session, &moving->place);
     }
@@ -133,8 +136,8 @@ static void lacks_checked(void *arg, const struct snp_err *why)
 }
 
 /*
- * Over a project a session has what it changed, in a copy of one all of its files: neither stands
- * for the other.
+ * Over a project a session has only its changes, in a copied project all files: neither can replace
+ * the other.
  */
 static int project_check(const struct snp_session *session,
                          const struct snp_found_tier *to,
@@ -200,7 +203,7 @@ static void move(struct moving *moving)
     if (session->live.executor != NULL) {
         snp_hibernate_for(session, &moving->departure, departed, moving);
     } else {
-        session->unsaved.n_departing++; /* no cell wakes it before it is tried there */
+        session->unsaved.n_departing++; /* no cell wakes it before the trial */
         snp_missing_place(session, &moving->lacks);
         SNP_STORE_DO(session->server->store, .run = run_lacks, .done = lacks_checked,
                      .arg = moving);
@@ -224,7 +227,7 @@ static void move_turn(struct snp_turn *turn, struct snp_session *session, const 
     }
 }
 
-/* Behind a hibernation it would share the outcome of that, and be tried nowhere. */
+/* Behind a pending hibernation the move would share its outcome, without a trial. */
 static bool move_is_time(const struct snp_session *session)
 {
     return session->unsaved.hibernation == NULL && session->unsaved.n_departing == 0 &&

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Start-up recovery. The store's thread reads the rows; the loop makes sessions of them.
- */
+/* Recovery at start. The store's thread reads the rows; the loop makes sessions of them. */
 #include "daemon/front/recover.h"
 
 #include <stdio.h>
@@ -101,7 +99,7 @@ static int row_lacks(struct snp_tx *tx, struct session_row *row, struct snp_err 
     return r;
 }
 
-/* What the list of sessions does not say. */
+/* Read the columns that the list of sessions does not have. */
 static int row_complete(struct snp_tx *tx, struct session_row *row, struct snp_err *err)
 {
     struct snp_journal_cell cell;
@@ -120,7 +118,7 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
     struct recovery *recovery = arg;
     int r;
 
-    rows_drop(recovery); /* of a run that was undone */
+    rows_drop(recovery); /* of an attempt that was rolled back */
     recovery->n_beyond = 0;
     recovery->rows = calloc(SNP_CAP_SESSIONS, sizeof(*recovery->rows));
     SNP_TRY_MEMORY(recovery->rows, err);

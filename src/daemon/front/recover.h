@@ -3,8 +3,8 @@
 #define SNP_DAEMON_FRONT_RECOVER_H
 
 /*
- * The sessions of the journal, when the daemon starts: they are all there again, asleep. What was
- * running is unknown from then on. Nothing is run.
+ * Load the sessions from the journal when the daemon starts: all of them are there, asleep. Cells
+ * that were running are unknown from then on. No code runs.
  */
 
 #include "base/err.h"
@@ -12,9 +12,8 @@
 struct snp_server;
 
 /*
- * Read them; then server->is_recovered, or the journal cannot be used, which is logged. done:
- * called once, from the loop; NULL = nobody waits. While one is under way another call
- * does nothing.
+ * Load the sessions; then server->is_recovered, or the journal cannot be used, which is logged.
+ * done: called once, from the loop; NULL = none. During a recovery another call does nothing.
  */
 void snp_recover(struct snp_server *server, void (*done)(struct snp_server *server));
 

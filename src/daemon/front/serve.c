@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server: who is connected, what they have asked.
+ * The server: its clients and their requests.
  *
- * Invariants: a request in peer->open[] has that peer; a request whose client has gone has none.
+ * Invariants: a request in peer->open[] has that peer; a request whose client has disconnected has
+ * none.
  */
 #include "daemon/front/serve.h"
 
@@ -40,13 +41,13 @@
 enum {
     TICK_MIN_MS = 50,
     TICK_MAX_MS = 10 * 1000,
-    TICK_LOST_MS = 200, /* while nobody finds us, and somebody waits for an answer */
-    TICKS = 5,          /* looks per idle time */
+    TICK_LOST_MS = 200, /* while unreachable, with unanswered requests */
+    TICKS = 5,          /* checks per idle time */
 };
 
 /* Clients ------------------------------------------------------------------------------ */
 
-/* -1: the client has broken the protocol; it was told and is to go. */
+/* -1: the client has broken the protocol; it was told, and is to be disconnected. */
 static int peer_handle(struct snp_peer *peer, const struct snp_frame *frame, struct snp_err *err)
 {
     snp_autojson json_t *head = NULL;
@@ -116,7 +117,7 @@ static void peer_released(struct snp_conn *conn)
 
 static const struct snp_conn_ops peer_ops = {peer_frame, peer_closed, peer_released};
 
-/* Is the other end our own user? Anybody else is turned away without a word. */
+/* The peer has our user id. Other users are disconnected without an answer. */
 static bool peer_is_ours(int fd, pid_t *ret_pid)
 {
     struct ucred cred = {0};
@@ -179,7 +180,7 @@ static bool has_requests(const struct snp_server *server)
     return false;
 }
 
-/* Programs are as they were when we started: ours has not been replaced or removed. */
+/* The program files are unchanged since the start: ours was not replaced or removed. */
 static bool is_current(const struct snp_server *server)
 {
     snp_autofree char *path = NULL;
@@ -200,7 +201,7 @@ static void program_note(struct snp_server *server)
     }
 }
 
-/* Nobody waits for an answer, none is about to ask, and no cell runs. */
+/* No request is open, none is about to arrive, and no cell runs. */
 static bool is_quiet(const struct snp_server *server)
 {
     for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
@@ -288,7 +289,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
         return;
     }
     if (hand_over(server)) {
-        return; /* whoever is about to connect finds the next one */
+        return; /* a client about to connect finds the next daemon */
     }
     fd = SNP_RETRY(accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd < 0) {
@@ -302,7 +303,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
 
 /* The end -------------------------------------------------------------------------------- */
 
-/* The journal had no room, and may have some later. */
+/* The journal had no room, and may have room later. */
 static bool has_no_room(const struct snp_server *server)
 {
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
@@ -330,7 +331,7 @@ static void unreachable_settled(struct snp_server *server, bool is_saved)
     }
 }
 
-/* Nobody finds us: save everything and go, once nobody waits for an answer. */
+/* The socket is unreachable: save all and end, once no request is open. */
 static void reachable_check(struct snp_server *server)
 {
     if (!may_settle(server) || snp_server_is_reachable(server)) {
@@ -352,7 +353,7 @@ static void on_folder(uv_fs_event_t *handle, const char *name, int events, int s
     reachable_check(handle->data);
 }
 
-/* Without the watch (no inotify left) the ticker finds out, a little later. */
+/* Without the watch (no inotify left) the ticker detects it a little later. */
 static void folder_watch(struct snp_server *server)
 {
     snp_autofree char *folder = strdup(server->options.socket_path);
@@ -379,7 +380,7 @@ static void on_signal(uv_signal_t *handle, int signum)
     snp_server_end(server, NULL);
 }
 
-/* Sessions of programs that have ended. */
+/* End sessions whose owning programs have ended. */
 static void owners_check(struct snp_server *server)
 {
     for (size_t i = 0; !server->is_ending && i < server->sessions.n_slots; i++) {
@@ -399,7 +400,7 @@ static void on_tick(uv_timer_t *timer)
     uint64_t now = snp_now_us();
 
     if (!server->is_recovered) {
-        snp_recover(server, NULL); /* the disk may have room again */
+        snp_recover(server, NULL); /* the disk may have room now */
     }
     snp_store_look(server->store);
     snp_daemon_log_trim(server->options.state_dir);
@@ -431,7 +432,7 @@ static uint64_t tick_ms(const struct snp_server_options *options)
     return tick > TICK_MAX_MS ? TICK_MAX_MS : tick;
 }
 
-/* Another daemon may have run a tier with the state folder till now. */
+/* Until now another daemon may have run a tier with the state folder. */
 static void state_locked(void *arg)
 {
     struct snp_server *server = arg;
@@ -441,7 +442,7 @@ static void state_locked(void *arg)
     }
 }
 
-/* The sessions of the journal are there: clients may come. */
+/* The sessions of the journal are loaded: accept clients. */
 static void serve_start(struct snp_server *server)
 {
     if (!server->is_ending) {
@@ -449,7 +450,7 @@ static void serve_start(struct snp_server *server)
     }
 }
 
-/* Of a budget of so many bytes the part for the full outputs that one tier keeps. */
+/* The part of a budget for the full outputs that one tier keeps. */
 static uint64_t outputs_bytes(uint64_t budget)
 {
     uint64_t part = budget / SNP_CAP_OUTPUTS_SHARE;
@@ -457,7 +458,7 @@ static uint64_t outputs_bytes(uint64_t budget)
     return budget == 0 || part > SNP_CAP_OUTPUTS_BYTES ? SNP_CAP_OUTPUTS_BYTES : part;
 }
 
-/* What both tiers leave of it. */
+/* The rest of the budget, without both tiers' parts. */
 static uint64_t journal_bytes(uint64_t budget)
 {
     return budget == 0 ? 0 : budget - 2 * outputs_bytes(budget);

@@ -39,7 +39,7 @@ struct setting_change {
     struct snp_limits limits;
     struct snp_trial trial;
     struct snp_departure departure;
-    struct snp_err untried; /* why there was no trial; code 0 = there was, or need be none */
+    struct snp_err untried; /* why there was no trial; code 0 = there was one, or none was needed */
 };
 
 static void setting_free(struct setting_change *setting)
@@ -123,7 +123,7 @@ static int limited(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     struct snp_err ignored;
     int r;
 
-    if (answer->head == NULL) { /* the sandbox has ended, or its tier does not have the method */
+    if (answer->head == NULL) { /* the sandbox has ended, or its tier lacks the method */
         all_at_wake(setting);
         write_down(setting);
         return 0;
@@ -155,7 +155,7 @@ static int tier_ask(struct setting_change *setting, struct snp_err *err)
     return snp_tier_ask(executor->tier, &call, err);
 }
 
-/* Data that fit now may not fit then. */
+/* Data that fit now may not fit with these limits. */
 static bool is_tighter(const struct snp_limits *wanted, const struct snp_limits *now)
 {
     for (int i = 0; i < SNP_LIMIT_N; i++) {
@@ -173,7 +173,7 @@ static void apply(struct setting_change *setting, const struct snp_limits *wante
     struct snp_err err;
 
     if (is_tighter(wanted, &session->policy.limits)) {
-        session->durable.proven = 0; /* that was with the old limits */
+        session->durable.proven = 0; /* it was restored with the old limits */
     }
     setting->was = session->policy.limits;
     setting->now = *wanted;
@@ -192,7 +192,7 @@ static void set(struct setting_change *setting);
 static void refuse(struct setting_change *setting, const struct snp_err *why)
 {
     const struct snp_session *session = setting->session;
-    uint64_t used = session->live.memory_bytes; /* 0: the daemon has run no cell of it */
+    uint64_t used = session->live.memory_bytes; /* 0: this daemon has run no cell of it */
     struct snp_err err;
     char text[32];
 
@@ -205,18 +205,18 @@ static void refuse(struct setting_change *setting, const struct snp_err *why)
     setting_fail(setting, &err);
 }
 
-/* The data fit the lowered limits, or do not, or it is not known. */
+/* The trial ended: the data fit the lowered limits, do not fit, or it is not known. */
 static void tried(void *ctx, const struct snp_err *why)
 {
     struct setting_change *setting = ctx;
     struct snp_limits wanted = setting->session->policy.limits;
     struct snp_err ignored;
 
-    (void)!snp_limits_from_json(setting->asked, &wanted, &ignored); /* it was read before */
+    (void)!snp_limits_from_json(setting->asked, &wanted, &ignored); /* it was parsed before */
     if (why != NULL && setting->departure.has_losses) {
         refuse(setting, why);
     } else if (why == NULL && setting->trial.failed == NULL) {
-        set(setting); /* it hibernated first */
+        set(setting); /* it had hibernated first */
     } else {
         if (why != NULL) {
             setting->untried = *why;
@@ -280,7 +280,7 @@ static void set(struct setting_change *setting)
         setting_free(setting);
         return;
     }
-    if (session->unsaved.n_departing > 0) { /* it is tried with the limits that it has */
+    if (session->unsaved.n_departing > 0) { /* it is being tried with its present limits */
         turn_ask(setting);
         return;
     }

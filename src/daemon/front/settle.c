@@ -57,7 +57,7 @@ static void saved(void *ctx, const json_t *report, const struct snp_err *err)
     one_settled(ctx);
 }
 
-/* The owed cells are journaled, or that failed: make the checkpoint. */
+/* The owed cells are in the journal, or that failed: make the checkpoint. */
 static void paid(void *ctx, const struct snp_err *err)
 {
     struct snp_session *session = ctx;

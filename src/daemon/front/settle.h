@@ -8,7 +8,7 @@
 
 struct snp_server;
 
-/* is_saved: every session that can be saved and runs no cell is on disk. */
+/* is_saved: all sessions that can be saved and run no cell are on disk. */
 typedef void snp_settled(struct snp_server *server, bool is_saved);
 
 /*

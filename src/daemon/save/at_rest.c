@@ -46,7 +46,7 @@ static void looked(void *arg, const struct snp_err *err)
     if (err->code == SNP_OK) {
         snp_durable_row_adopt(session, &look->row);
         if (snp_session_is_asleep(session) && session->live.running == NULL) {
-            is_due = !look->wants_missing; /* it lost its executor meanwhile */
+            is_due = !look->wants_missing; /* it lost its executor in between */
             json_decref(SNP_TAKE_PTR(session->durable.missing));
             session->durable.missing = is_due ? NULL : snp_missing_to_json(&look->missing);
         }
@@ -84,7 +84,7 @@ void snp_session_rest(struct snp_session *session)
     if (session->durable.is_recorded && session->server->store != NULL && /* its end closes it */
         (session->durable.missing != NULL || snp_session_is_lacking(session) ||
          session->durable.has_puts)) {
-        (void)snp_entry_pay(session, NULL, NULL); /* what is owed is there then */
+        (void)snp_entry_pay(session, NULL, NULL); /* owed cells are then in the journal */
         snp_rest_look(session);
     }
 }

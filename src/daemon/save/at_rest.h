@@ -2,20 +2,14 @@
 #ifndef SNP_DAEMON_SAVE_AT_REST_H
 #define SNP_DAEMON_SAVE_AT_REST_H
 
-/*
- * What the journal has of a session, asked on the store's thread: what one that is asleep lacks
- * depends on it.
- */
+/* Read a session's journal rows on the store's thread: they say what a sleeping session lacks. */
 
 struct snp_session;
 
-/* Look at its checkpoint, and if it is asleep at what it lacks. */
+/* Read the session's checkpoint and, if it is asleep, its missing parts. */
 void snp_rest_look(struct snp_session *session);
 
-/*
- * Raise RESTED, then look. What it was known to lack, before a wake that failed, is said
- * until then.
- */
+/* Raise RESTED, then read. Until then the losses known before a failed wake are reported. */
 void snp_session_rest(struct snp_session *session);
 
 #endif

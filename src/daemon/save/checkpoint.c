@@ -4,11 +4,10 @@
  *
  *   known keys (journal) -> save (tier writes, store reads, through a pipe) -> committed
  *
- * The tier's answer and the store's must both say that it went well; the store's is the one that
- * makes the checkpoint. Invariants: session->unsaved.save is the one that is being made, from the
- * first step to the last; others wait in line behind it. A save is of the state in which it was
- * begun: epoch, cell and effect are noted then, and looked at nowhere else. Nothing is being put
- * into the session then.
+ * The tier and the store must both report success; the store makes the checkpoint. Invariants:
+ * session->unsaved.save is the save being made, from the first step to the last; others are queued
+ * behind it. A save holds the state at its beginning: epoch, cell and effect are noted then, and
+ * read only there. No file transfer into the session is pending then.
  */
 #include "daemon/save/checkpoint.h"
 
@@ -41,32 +40,32 @@
 
 struct snp_save {
     struct snp_session *session;   /* one reference */
-    struct snp_save *next;         /* that waits for the end of this one; owned */
+    struct snp_save *next;         /* the next in the queue; owned */
     struct snp_executor *executor; /* one reference; NULL = not begun */
     bool has_begun;
-    bool is_beside; /* a running cell: of the state before it */
+    bool is_beside; /* a running cell: saves the state before it */
     bool is_late;   /* that cell had ended when the tier was asked */
     bool is_again;
     bool is_journals; /* the journal failed, not the tier */
-    bool wants_image; /* too: variables cannot hold all */
-    bool is_aside;    /* nobody needs the session to stay as it is until the end */
+    bool wants_image; /* with an image: variables cannot hold all */
+    bool is_aside;    /* the session may change before the end of the save */
     bool has_copy;
     uint32_t number;
     char snapshot[SNP_STORE_ID_LEN + 1];
     snp_checkpoint_made *made;
     void *ctx;
     unsigned pending;
-    uint64_t epoch; /* these three: of the state that is saved */
+    uint64_t epoch; /* these three: of the saved state */
     uint64_t cell;
     uint64_t effect;  /* written by the store's thread, if there is no copy */
-    uint64_t changes; /* of the session, when it was begun */
+    uint64_t changes; /* of the session, at the beginning */
     uint64_t base;
     uint64_t begun_us;
-    uint64_t bytes; /* of the contents of what was made */
+    uint64_t bytes; /* of the checkpoint's contents */
     bool has_image;
     struct snp_buf known; /* owned; written by the store's thread at first */
     json_t *report;       /* owned; NULL = not made */
-    json_t *first;        /* owned: of the one that was made before, without an image; or NULL */
+    json_t *first;        /* owned: of the previous one, without an image; or NULL */
     json_t *lost;         /* owned */
     struct snp_err err;
 };
@@ -85,7 +84,7 @@ static void save_free(struct snp_save *save)
     free(save);
 }
 
-/* What the session knows of its checkpoints. */
+/* Record a new checkpoint in the session. */
 static void note_made(struct snp_save *save)
 {
     struct snp_session *session = save->session;
@@ -109,7 +108,7 @@ static void note_made(struct snp_save *save)
     snp_rest_look(session);
 }
 
-/* That variables cannot hold. */
+/* Some values cannot be held by variables. */
 static bool has_lost(const json_t *lost)
 {
     const json_t *first = NULL;
@@ -117,14 +116,14 @@ static bool has_lost(const json_t *lost)
     return snp_lost_count(lost, &first) > 0;
 }
 
-/* Nobody waits for it with a cell or a fork. */
+/* No cell or fork waits for it. */
 static bool is_whole(const struct snp_save *save)
 {
     return save->is_aside || save->has_copy || save->session->unsaved.hibernation != NULL ||
            save->session->server->is_ending;
 }
 
-/* It turned out that variables cannot hold all: once more, and only what is new is written. */
+/* Variables turn out not to hold all: save again with an image; only new contents are written. */
 static bool is_image_needed(const struct snp_save *save)
 {
     return save->report != NULL && !save->wants_image && has_lost(save->lost) &&
@@ -137,7 +136,7 @@ static void on_timer(uv_timer_t *timer)
     snp_checkpoint_tick(timer->data);
 }
 
-/* When its time has come. */
+/* Schedule the save. */
 static void save_later(struct snp_session *session)
 {
     struct snp_server *server = session->server;
@@ -148,7 +147,7 @@ static void save_later(struct snp_session *session)
         !snp_tier_can(session->policy.tier, "save")) {
         return;
     }
-    /* Not put off for ever by a session that is never idle for long. */
+    /* A session that is never idle for long must be saved, too. */
     if ((session->unsaved.is_dirty &&
          now - session->unsaved.dirty_us > (uint64_t)SNP_CAP_DIRTY_MS * 1000) ||
         session->unsaved.when == SNP_CHECKPOINT_AFTER) {
@@ -184,7 +183,7 @@ static void save_failed(const struct snp_save *save)
     }
     if (save->is_aside && save->err.code == SNP_E_LIMIT && !save->is_journals) {
         /*
-         * The memory limit leaves no room for a copy: cells wait for saves from now on, or none
+         * The memory limit leaves no room for a copy: from now on cells wait for saves, or none
          * would succeed.
          */
         session->unsaved.is_short = true;
@@ -199,8 +198,8 @@ static void save_failed(const struct snp_save *save)
 }
 
 /*
- * What was written where the next daemon does not look is not saved, although later saves build
- * on it.
+ * What was written to a folder that the next daemon does not use is not saved, although later saves
+ * build on it.
  */
 static void refuse_moved(struct snp_save *save)
 {
@@ -220,7 +219,7 @@ static void save_end(struct snp_save *save)
     if (save->report != NULL) {
         note_made(save);
     } else if (save->first != NULL) {
-        save->report = SNP_TAKE_PTR(save->first); /* it was noted */
+        save->report = SNP_TAKE_PTR(save->first); /* it was recorded */
     }
     if (save->report != NULL) {
         refuse_moved(save);
@@ -252,7 +251,7 @@ static void step_end(struct snp_save *save)
         return;
     }
     if (save->report == NULL && save->is_late && !save->is_again) {
-        /* That cell's answer came before this one's. */
+        /* That cell's answer arrived before this one's. */
         save->is_again = true;
         save->err = (struct snp_err){.code = SNP_OK};
         snp_executor_unref(SNP_TAKE_PTR(save->executor));
@@ -289,8 +288,9 @@ static void stored(void *arg, const struct snp_checkpoint_report *report, const 
             (void)snp_fail(&save->err, SNP_E_NOMEM, "out of memory");
         }
     } else if (save->err.code == SNP_OK || err->code != SNP_E_PEER) {
-        /* What the tier says of its own failure is better than that the stream was torn; that
-         * the disk is full is better than that nobody reads. */
+        /*
+         * The tier's reason is better than "stream broken"; "disk full" is better than "no reader".
+         */
         save->err = *err;
         save->is_journals = true;
     }
@@ -310,7 +310,7 @@ static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     return 0;
 }
 
-/* The tier has the state in a copy: what comes now changes nothing of what is saved. */
+/* The tier has a copy of the state: later changes do not affect the save. */
 static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad)
 {
     const struct snp_save *save = ctx;
@@ -406,19 +406,19 @@ static void known(void *arg, const struct snp_err *err)
     step_end(save);
 }
 
-/* It is the state of now that is saved; of a snapshot's copy that was noted when it was taken. */
+/* Note the state to save: the present one; for a snapshot's copy it was noted when taken. */
 static int state_note(struct snp_save *save)
 {
     struct snp_session *session = save->session;
 
-    /* A running cell whose outcome is known has ended. */
+    /* A cell whose outcome is known has ended. */
     save->is_beside = session->live.running != NULL && session->live.running->record == NULL;
     save->epoch = session->epoch;
     save->cell = save->is_beside ? session->cells - 1 : session->cells;
     save->changes = save->is_beside ? session->unsaved.begun_changes : session->unsaved.changes;
     session->unsaved.due_us = 0;
     if (save->is_beside && session->unsaved.has_begun_putting) {
-        /* Nobody knows whether it came before the cell. */
+        /* It is not known whether the file arrived before the cell. */
         return snp_fail(
             &save->err, SNP_E_LIMIT,
             "a file was put while the cell began; the session can be saved after the cell");
@@ -454,7 +454,7 @@ static void save_begin(struct snp_save *save)
     }
 }
 
-/* Its turn has come. No state is noted while files are on their way in; no more are let in then. */
+/* Its turn has come. No state is noted while file transfers are pending; no new ones are let in. */
 static void save_turn(struct snp_save *save)
 {
     struct snp_session *session = save->session;
@@ -479,7 +479,7 @@ void snp_checkpoint_put_begin(struct snp_session *session)
     snp_checkpoint_has_puts(session);
 }
 
-/* A save that waited for it begins. */
+/* Begin a save that waited for it. */
 void snp_checkpoint_put_end(struct snp_session *session)
 {
     session->unsaved.n_putting--;

@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SAVE_CHECKPOINT_H
 
 /*
- * Checkpoints of sessions: from the tier through a pipe into the store. Never two at once of a
- * session; one that fails leaves the one before as it was.
+ * Checkpoints of sessions: from the tier through a pipe into the store. A session has one save at a
+ * time; a failed one leaves the previous checkpoint intact.
  */
 
 #include <stdbool.h>
@@ -19,19 +19,19 @@ struct snp_session;
 typedef void snp_checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err);
 
 /*
- * Save the state after the last cell that ended. The session has an executor; if it is IDLE it is
- * SAVING until the end. Waits for one that is being made already. made: NULL = nobody waits; always
- * called, once, perhaps before this returns.
+ * Save the state after the last ended cell. The session has an executor; an IDLE one is SAVING
+ * until the end. Waits for a pending save. made: NULL = none; always called, once, perhaps before
+ * this returns.
  */
 void snp_checkpoint_make(struct snp_session *session, snp_checkpoint_made *made, void *ctx);
 
 /*
- * The same, but the session is free again as soon as the tier has a copy of it: cells and files
- * come while that is written. Where the tier can make no copy it is as above.
+ * The same, but the session is free as soon as the tier has a copy: cells and files continue while
+ * that is written. If the tier can make no copy, it is as above.
  */
 void snp_checkpoint_make_aside(struct snp_session *session, snp_checkpoint_made *made, void *ctx);
 
-/* A snapshot in memory, to be written to disk; cells go on meanwhile. */
+/* A snapshot in memory, to be written to disk; cells continue. */
 struct snp_checkpoint_copy {
     uint32_t number;
     /* When it was made. */
@@ -45,39 +45,39 @@ void snp_checkpoint_make_copy(struct snp_session *session,
                               snp_checkpoint_made *made,
                               void *ctx);
 
-/* A file is on its way into it: no state is taken of it until it has come, or will not come. */
+/* A file transfer begins: no state is saved until it ends. */
 void snp_checkpoint_put_begin(struct snp_session *session);
 void snp_checkpoint_put_end(struct snp_session *session);
 /* Files were put, or it was rolled back, and no checkpoint may have that. */
 void snp_checkpoint_has_puts(struct snp_session *session);
 
-/* A cell begins in it: what changed so far was before it. */
+/* A cell begins: earlier changes belong to the state before it. */
 void snp_checkpoint_cell_begins(struct snp_session *session);
 
-/* Something has changed in the session: it is to be saved when its time has come. */
+/* The session has changed: schedule its save. */
 void snp_checkpoint_schedule(struct snp_session *session);
 
-/* It is not to be saved by itself for now. */
+/* Cancel its automatic save for now. */
 void snp_checkpoint_unplan(struct snp_session *session);
-/* It holds nothing that is not on disk. */
+/* The session holds nothing that is not on disk. */
 void snp_checkpoint_unneeded(struct snp_session *session);
 
 /*
- * Does something run in it between its cells, as its last checkpoint says? Then that is soon of the
- * past, although nothing was called.
+ * Something runs in the session between its cells, according to its last checkpoint, which is
+ * therefore outdated soon even without calls.
  */
 bool snp_checkpoint_is_moving(const struct snp_session *session);
 
-/* Has its last checkpoint no image, although variables do not hold all? */
+/* The last checkpoint has no image, although variables do not hold all. */
 bool snp_checkpoint_lacks_image(const struct snp_session *session);
 
-/* Does a request wait for a save of the session's state? */
+/* A request waits for a save of the session's state. */
 bool snp_checkpoint_is_awaited(const struct snp_session *session);
 
-/* Has the session a checkpoint, and is that as the session is now? */
+/* The session has a checkpoint of its current state. */
 bool snp_checkpoint_is_current(const struct snp_session *session);
 
-/* Save those whose time has come, as many as may be saved at once. */
+/* Save the sessions that are due, up to SNP_CAP_SAVING at once. */
 void snp_checkpoint_tick(struct snp_server *server);
 
 #endif

@@ -44,13 +44,13 @@ static void closed(void *ctx, const struct snp_err *err)
     snp_session_unref(session);
 }
 
-/* Snapshots in its memory were promised to come to disk: they go first. */
+/* Write snapshots in memory to disk first, as promised. */
 static void memory_leave(struct leaving *leaving)
 {
     struct snp_session *session = leaving->session;
 
     if (session->live.executor == NULL || session->state != SNP_SESSION_HIBERNATING) {
-        closed(leaving, NULL); /* it was lost or destroyed meanwhile */
+        closed(leaving, NULL); /* it was lost or destroyed in between */
     } else if (!snp_memory_wait_any(session, &leaving->spill)) {
         snp_executor_close(session->live.executor, closed, leaving);
     }

@@ -2,20 +2,22 @@
 #ifndef SNP_DAEMON_SAVE_CLOSE_H
 #define SNP_DAEMON_SAVE_CLOSE_H
 
-/* Closing an executor whose session stays. */
+/* Close an executor; its session stays. */
 
 #include "base/err.h"
 
 struct snp_session;
 
-/* err: NULL = it is gone. The callee has the session go on. */
+/* err: NULL = it is gone. The callee continues the session. */
 typedef void snp_leave_done(void *ctx, const struct snp_err *err);
 
-/* What stays is saved. Snapshots in its memory go to disk first. The session is ASLEEP then. */
+/*
+ * What stays is saved. Snapshots in memory are written to disk first. The session is then ASLEEP.
+ */
 int snp_leave(struct snp_session *session, snp_leave_done *done, void *ctx, struct snp_err *err)
     SNP_NODISCARD;
 
-/* The same of an executor that is of no use; who waits goes on. */
+/* The same for an executor that cannot be used; waiting calls continue. */
 void snp_leave_drop(struct snp_session *session);
 
 #endif

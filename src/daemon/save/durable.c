@@ -6,7 +6,7 @@
 #include "daemon/session.h"
 #include "store/rows.h"
 
-/* All that is known of a checkpoint is replaced with it. */
+/* Replaces all facts about the previous checkpoint. */
 static void checkpoint_set(struct snp_session *session, const struct snp_durable_row *row)
 {
     struct snp_session_durable *durable = &session->durable;

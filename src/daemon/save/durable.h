@@ -2,9 +2,7 @@
 #ifndef SNP_DAEMON_SAVE_DURABLE_H
 #define SNP_DAEMON_SAVE_DURABLE_H
 
-/*
- * What the journal has of a session, as it changes otherwise than by a checkpoint (checkpoint.c).
- */
+/* The journaled facts of a session, and their changes other than by a checkpoint (checkpoint.c). */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +12,7 @@
 struct snp_journal_session;
 struct snp_session;
 
-/* What the journal's row of a session says, on its way from the store's thread to the loop. */
+/* A session's journal row, on its way from the store's thread to the loop. */
 struct snp_durable_row {
     uint64_t disk_bytes;
     uint64_t checkpoint; /* the latest usable one; 0 = none */
@@ -30,25 +28,25 @@ void snp_durable_row_done(struct snp_durable_row *row);
 /* On the loop. */
 void snp_durable_row_adopt(struct snp_session *session, const struct snp_durable_row *row);
 
-/* It is in the journal, with this checkpoint. lost: owned by the caller, or NULL. */
+/* The journal has the session, with this checkpoint. lost: owned by the caller, or NULL. */
 void snp_durable_known(struct snp_session *session,
                        uint64_t checkpoint,
                        uint64_t checkpoint_cell,
                        json_t *lost);
 
-/* It went back: this checkpoint of now is its latest, and it holds no more. */
+/* A rollback: this checkpoint is now its latest, and it holds no other state. */
 void snp_durable_rolled_back(struct snp_session *session, uint64_t checkpoint, json_t *lost);
 
-/* The loss of all its cells so far is accepted, beside a checkpoint of after `from`. */
+/* The loss of all its cells so far is accepted, beside a checkpoint taken after `from`. */
 void snp_durable_accept(struct snp_session *session, uint64_t from);
 
-/* How its last cell ended is not known. */
+/* The outcome of its last cell is unknown. */
 void snp_durable_last_unknown(struct snp_session *session, bool is_unknown);
 
-/* What it lacks (missing.h), or NULL. */
+/* Set the missing cells (missing.h), or NULL. */
 void snp_durable_found(struct snp_session *session, json_t *missing);
 
-/* Nothing of it is left but its row. */
+/* Only the session's row is left. */
 void snp_durable_clear(struct snp_session *session);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hibernating: save, try whether that comes back, close the executor.
+ * Hibernating: save, try to restore, close the executor.
  *
- * Nobody's variables are dropped for the sake of order: what a checkpoint cannot hold keeps its
- * session alive, unless it was asked for by name or the daemon ends.
+ * Variables are never dropped for tidiness: values that a checkpoint cannot hold keep their session
+ * alive, unless the hibernation was requested by name or the daemon ends.
  */
 #include "daemon/save/hibernate.h"
 
@@ -22,14 +22,14 @@
 struct snp_hibernation {
     struct snp_session *session; /* one reference */
     bool is_gentle;
-    struct snp_departure *departure; /* borrowed; NULL = it wakes where it was */
+    struct snp_departure *departure; /* borrowed; NULL = it wakes in the same place */
     uint64_t epoch;                  /* at its beginning */
     snp_hibernate_done *done;
     void *ctx;
     struct snp_hibernation *next; /* waits for this one */
 };
 
-/* The daemon ends, but not yet. */
+/* The daemon is ending, with time for another attempt. */
 static bool is_tried_again(const struct snp_session *session)
 {
     return !session->server->has_ended_tiers &&
@@ -56,7 +56,7 @@ static struct snp_hibernation *tell(struct snp_hibernation *h, const struct snp_
     return next;
 }
 
-/* The session has nothing that could hibernate any more. */
+/* The session no longer has an executor to close. */
 static int check_there(const struct snp_session *session, struct snp_err *err)
 {
     if (session->state == SNP_SESSION_CLOSING) {
@@ -67,7 +67,7 @@ static int check_there(const struct snp_session *session, struct snp_err *err)
                : 0;
 }
 
-/* Who waited for this one is answered with it, or tries again what has failed. */
+/* Answer those waiting for this hibernation, or retry after a failure. */
 static void end(struct snp_hibernation *h, const struct snp_err *err)
 {
     struct snp_session *session = h->session;
@@ -84,7 +84,7 @@ static void end(struct snp_hibernation *h, const struct snp_err *err)
     if (stays && err == NULL) {
         (void)snp_fail(&awake, SNP_E_LIMIT, "the session stayed awake");
         (void)check_there(session, &awake);
-        err = &awake; /* for those that wait: it is not hibernated */
+        err = &awake; /* for the waiting ones: it is not hibernated */
     }
     while (h != NULL && (err == NULL || (session->state != SNP_SESSION_IDLE &&
                                          session->state != SNP_SESSION_SAVING))) {
@@ -114,7 +114,7 @@ static void leave(struct snp_hibernation *h)
 
 /* Proving ------------------------------------------------------------------------------------- */
 
-/* A save that is under way, maybe of a snapshot, is waited for by making another behind it. */
+/* Wait for a pending save, perhaps of a snapshot, by queueing another behind it. */
 static bool needs_saving(const struct snp_session *session)
 {
     return session->unsaved.save != NULL || session->unsaved.is_dirty ||
@@ -122,7 +122,7 @@ static bool needs_saving(const struct snp_session *session)
            snp_checkpoint_lacks_image(session);
 }
 
-/* Not now; but what runs in it may have ended when it would be idle for as long again. */
+/* Not now; the work in it may have ended after the same idle time. */
 static void put_off(struct snp_session *session)
 {
     session->unsaved.unsavable_us = snp_now_us() + session->server->options.session_idle_ms * 1000;
@@ -134,7 +134,7 @@ static bool is_unused(const struct snp_session *session)
            session->unsaved.n_putting == 0;
 }
 
-/* Nobody asked for this one to sleep: then it loses nothing by it. */
+/* An automatic hibernation must lose nothing. */
 static int check_lost(const struct snp_hibernation *h, const json_t *lost, struct snp_err *err)
 {
     const json_t *first = NULL;
@@ -146,7 +146,7 @@ static int check_lost(const struct snp_hibernation *h, const json_t *lost, struc
                              snp_json_str(first, "reason", "?"));
 }
 
-/* What did not fit when it was restored on trial; NULL: all did. */
+/* Values that did not fit in the trial restore; NULL: all did. */
 static const json_t *misfit(const json_t *failed)
 {
     size_t i;
@@ -161,7 +161,7 @@ static const json_t *misfit(const json_t *failed)
     return NULL;
 }
 
-/* What does not fit when it comes back is better off where it is. */
+/* A session that would not fit on waking stays where it is. */
 static int check_room(const struct snp_session *session, struct snp_err *err)
 {
     const json_t *one = misfit(session->durable.unrestorable);
@@ -182,7 +182,7 @@ static void stay(struct snp_hibernation *h, const struct snp_err *err)
     end(h, err);
 }
 
-/* The session has changed: start again, but give way to other requests if none asked for this. */
+/* The session has changed: start over, but give way to other requests if this one is automatic. */
 static void disturbed(struct snp_hibernation *h)
 {
     struct snp_err why;
@@ -274,8 +274,8 @@ static void proven(void *ctx, const struct snp_err *err)
 }
 
 /*
- * Nothing is given up before its checkpoint was seen to come back. Of what is so small that it fits
- * however it is unpacked nobody waits for that when the daemon ends.
+ * Close nothing before its checkpoint was restored on trial. When the daemon ends, a session that
+ * is small enough to fit in any case is not tried.
  */
 static void prove(struct snp_hibernation *h)
 {
@@ -376,7 +376,7 @@ static void hibernate(struct snp_session *session,
                                   .done = done,
                                   .ctx = ctx};
     if (!is_gentle) {
-        session->unsaved.n_departing++; /* cells that are queued do not make it fail */
+        session->unsaved.n_departing++; /* queued cells do not make it fail */
     }
     while (last != NULL && last->next != NULL) {
         last = last->next;

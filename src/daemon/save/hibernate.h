@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SAVE_HIBERNATE_H
 
 /*
- * Sessions without an executor: how they get there, whether asked for, for idleness, to make
- * room, because the daemon ends, or because their interpreter was lost.
+ * Sessions without an executor: hibernated on request, when idle, to make room, because the daemon
+ * ends, or because the interpreter was lost.
  */
 
 #include "base/err.h"
@@ -15,10 +15,10 @@ struct snp_session;
 struct snp_trial;
 
 /*
- * Save what is not saved yet, then close the executor. done: NULL = nobody waits; err: NULL =
- * the session is hibernated. If it cannot be saved it stays as it was. is_gentle: also if something
- * of it could not be saved (it would be lost). The session is IDLE, or being saved, or hibernating:
- * then done is called with the outcome of that.
+ * Save unsaved state, then close the executor. done: NULL = none; err: NULL = the session is
+ * hibernated. If it cannot be saved it stays unchanged. is_gentle: it also stays if a part of it
+ * could not be saved (and would be lost). The session is IDLE, being saved, or hibernating: then
+ * done is called with that outcome.
  */
 typedef void snp_hibernate_done(void *ctx, const struct snp_err *err);
 void snp_hibernate(struct snp_session *session,
@@ -32,17 +32,17 @@ void snp_hibernate(struct snp_session *session,
  */
 bool snp_hibernate_must_wait(const struct snp_session *session);
 
-/* A hibernation that ends only if the session can wake somewhere else, or with other limits. */
+/* A hibernation that completes only if the session can wake elsewhere, or with other limits. */
 struct snp_departure {
     struct snp_trial *trial;
-    bool stays;      /* it is only tried whether its data fit there */
-    bool may_lose;   /* also if something of it cannot come along */
-    bool has_losses; /* that was why it stays, or the trial failed */
+    bool stays;      /* trial only: do its data fit there */
+    bool may_lose;   /* even if some of its state cannot be moved */
+    bool has_losses; /* the reason that it stays, or the trial failed */
 };
 
 /*
- * The same, tried in that place; the session may also be asleep already, with nothing missing. It
- * is not hibernating. departure: the caller's, until done.
+ * The same, with a trial in that place; the session may also be asleep already, with nothing
+ * missing. It is not hibernating. departure: the caller's, until done.
  */
 void snp_hibernate_for(struct snp_session *session,
                        struct snp_departure *departure,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs of the store that cells and sessions need.
+ * Jobs of the store for cells and sessions.
  *
- * A job runs on the store's thread while the loop goes on, so it owns everything it reads. It
- * holds a reference of its session, which only the loop touches.
+ * A job runs on the store's thread while the loop continues, so it owns everything it reads. It
+ * holds a reference to its session, which only the loop touches.
  */
 #include "daemon/save/journal_entry.h"
 
@@ -29,7 +29,7 @@ enum {
     EVENT_MAX = 400,
 };
 
-/* Everything a job may need; what it does not use is zero. */
+/* Data of a job; unused members are zero. */
 struct snp_entry {
     struct snp_session *session; /* one reference, or NULL */
     snp_entry_done *done;
@@ -40,7 +40,7 @@ struct snp_entry {
     bool has_row;
     bool has_undo; /* cells after this one read "undone" */
     uint64_t undo_after;
-    bool has_intent; /* of an outcome: the intent goes along */
+    bool has_intent; /* of an outcome: writes the intent, too */
     uint64_t started_us;
     uint64_t epoch;
     uint64_t cell;
@@ -58,12 +58,12 @@ struct snp_entry {
     size_t raw_len;
     char *result;         /* owned */
     struct snp_buf shown; /* owned */
-    uint64_t displays;    /* in it */
+    uint64_t displays;    /* frames in it */
     struct snp_buf seen[2];
     char text[EVENT_MAX];
-    bool is_cell;           /* of a failure the cell is owed */
-    bool is_last;           /* the daemon ends: it may use the reserve of a full disk */
-    struct snp_entry *debt; /* owned: what is written down first, each with the next; or NULL */
+    bool is_cell;           /* on failure the cell is owed */
+    bool is_last;           /* the daemon ends: it may use a full disk's reserve */
+    struct snp_entry *debt; /* owned: owed cells that are written first, a list; or NULL */
 };
 
 bool snp_entry_is_suspect(const struct snp_session *session)
@@ -116,7 +116,7 @@ static struct snp_entry *entry_new(struct snp_session *session, snp_entry_done *
     return entry;
 }
 
-/* What is owed of a cell, without what is no longer true of it. NULL: out of memory. */
+/* The debt for a cell, without outdated facts. NULL: out of memory. */
 static struct snp_entry *debt_new(struct snp_entry *entry)
 {
     struct snp_entry *debt = calloc(1, sizeof(*debt));
@@ -133,10 +133,10 @@ static struct snp_entry *debt_new(struct snp_entry *entry)
     if (strcmp(debt->status, "refused") != 0) {
         (void)snprintf(debt->status, sizeof(debt->status), "unknown");
     }
-    if (debt->state[0] == '\0') { /* else what became of its effects is known */
+    if (debt->state[0] == '\0') { /* else the state of its effects is known */
         (void)snprintf(debt->state, sizeof(debt->state), "kept");
     }
-    /* These are the debt's now. */
+    /* The debt takes these over. */
     entry->spec = NULL;
     entry->argv = NULL;
     entry->cell_spec = NULL;
@@ -145,8 +145,8 @@ static struct snp_entry *debt_new(struct snp_entry *entry)
 }
 
 /*
- * One more, in the order of their cells; of two of one cell the first stays: it may have
- * the intent.
+ * Add one in the order of the cells; of two for one cell the first stays, because it may have the
+ * intent.
  */
 static void debt_add(struct snp_session *session, struct snp_entry *debt)
 {
@@ -163,7 +163,10 @@ static void debt_add(struct snp_session *session, struct snp_entry *debt)
     *at = debt;
 }
 
-/* Cells that have run and are not written down stay owed: what the job was to pay, and its own. */
+/*
+ * Cells that ran and are not recorded stay owed: those that the job should have written, and its
+ * own.
+ */
 static void owe(struct snp_session *session, struct snp_entry *entry, const struct snp_err *err)
 {
     session->durable.is_suspect = true;
@@ -180,7 +183,7 @@ static void owe(struct snp_session *session, struct snp_entry *entry, const stru
             debt_add(session, debt);
         }
     }
-    /* A missing intent makes its outcome fail, too; the failure of the intent is already noted. */
+    /* A missing intent also makes its outcome fail; the failure of the intent is already noted. */
     if (session->durable.debt != NULL &&
         (err->code != SNP_E_NOT_FOUND || session->unsaved.failed.code == SNP_OK)) {
         snp_unsaved_note(session, err);
@@ -249,7 +252,7 @@ static struct snp_journal_session row_of(const struct snp_entry *entry)
     };
 }
 
-/* Of a session that is new to the journal. */
+/* Add the row of a session that is new to the journal. */
 static int row_add(struct snp_tx *tx, const struct snp_entry *entry, struct snp_err *err)
 {
     struct snp_journal_session row;
@@ -287,7 +290,7 @@ static int intent_write(struct snp_tx *tx, const struct snp_entry *entry, struct
         (struct snp_bytes){entry->raw + entry->code_len, entry->raw_len - entry->code_len}, err);
 }
 
-/* A cell that is owed: its intent if that is missing, and that its end is not known. */
+/* Write an owed cell: its intent if missing, and an unknown outcome. */
 static int debt_write(struct snp_tx *tx, const struct snp_entry *debt, struct snp_err *err)
 {
     const struct snp_journal_outcome outcome = {.status = debt->status, .state = debt->state};
@@ -302,7 +305,7 @@ static int debt_write(struct snp_tx *tx, const struct snp_entry *debt, struct sn
     return r < 0 ? r : snp_journal_cell_end(tx, debt->id, debt->cell, debt->epoch, &outcome, err);
 }
 
-/* All that the job is to pay; of its own cell it is the intent, which failed before. */
+/* Write all debts of the job; for its own cell that is the intent, which failed before. */
 static int debts_write(struct snp_tx *tx, const struct snp_entry *entry, struct snp_err *err)
 {
     int r = 0;
@@ -363,13 +366,13 @@ int snp_entry_begin(struct snp_exec *exec, snp_entry_done *done, struct snp_err 
         entry_free(entry);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    /* Who waits for the intent has not run yet, and owes nothing if it fails. */
+    /* A caller that waits for the intent has not run the cell, and owes nothing on failure. */
     entry->is_cell = done == NULL;
     entry->debt = SNP_TAKE_PTR(exec->session->durable.debt);
     return submit(exec->session->server, entry, run_begin, SNP_DURABILITY_PROCESS, err);
 }
 
-/* While it runs --------------------------------------------------------------------------- */
+/* While a cell runs ---------------------------------------------------------------------------- */
 
 static int run_seen(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
@@ -399,11 +402,11 @@ static void seen_add(struct snp_buf *seen, const char *bytes, size_t n)
         snp_buf_consume(seen, seen->len + n - SNP_JOURNAL_SEEN_MAX);
     }
     if (snp_buf_add(seen, bytes, n) < 0) {
-        snp_buf_clear(seen); /* out of memory: what follows is kept */
+        snp_buf_clear(seen); /* out of memory: later output is kept */
     }
 }
 
-/* The texts of the streams, out of the frames they came in. */
+/* Collect the streams' texts from their frames. */
 static void seen_read(const struct snp_exec *exec, struct snp_buf seen[2])
 {
     const char *at = snp_buf_bytes(&exec->events);
@@ -421,7 +424,7 @@ static void seen_read(const struct snp_exec *exec, struct snp_buf seen[2])
         bool has = false;
 
         if (snp_frame_peek(&rest, SNP_FRAME_BODY_MAX, &frame, &size, &has, &ignored) < 0 || !has) {
-            return; /* cannot be: we wrote them */
+            return; /* cannot happen: we wrote them */
         }
         if (snp_json_parse(frame.head, frame.head_len, &head, &ignored) == 0) {
             const char *event = snp_json_str(head, "event", "");
@@ -573,7 +576,7 @@ static int run_clear(struct snp_tx *tx, void *arg, struct snp_err *err)
     return snp_journal_session_clear(tx, entry->id, entry->epoch, err);
 }
 
-/* A job that needs no more than the session's id and epoch. */
+/* A job that needs only the session's id and epoch. */
 static int submit_plain(struct snp_session *session,
                         snp_store_run_fn run,
                         snp_entry_done *done,
@@ -619,7 +622,7 @@ int snp_entry_remove(struct snp_session *session,
     return submit_plain(session, keep_steps ? run_retire : run_remove, done, ctx, err);
 }
 
-/* What is owed ------------------------------------------------------------------------------ */
+/* Debts ---------------------------------------------------------------------------------------- */
 
 static int run_pay(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
@@ -744,8 +747,8 @@ static int put_submit(struct snp_session *session,
     entry->done = done;
     entry->ctx = ctx;
     /*
-     * Synced, because the file itself may not be: without the entry, its loss would not
-     * be reported.
+     * Synced, because the file itself may not be: without the entry, its loss would not be
+     * reported.
      */
     return submit(session->server, entry, run, SNP_DURABILITY_SYNCED, err);
 }

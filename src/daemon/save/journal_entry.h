@@ -3,11 +3,11 @@
 #define SNP_DAEMON_SAVE_JOURNAL_ENTRY_H
 
 /*
- * What the daemon writes to the journal about cells and sessions that last. Each call makes one
- * job of the store; done() is called on the loop when it is committed, or has failed.
+ * The journal entries for cells and named sessions. Each call makes one job of the store; done() is
+ * called on the loop when it is committed or has failed.
  *
- * A session whose last job failed is suspect: its next cell is not sent before its intent is
- * on disk, so that nothing runs whose record would be lost.
+ * A session whose last job failed is suspect: its next cell is not sent before its intent is on
+ * disk, so that nothing runs whose record would be lost.
  */
 
 #include <stdbool.h>
@@ -23,52 +23,49 @@ struct snp_entry;
 struct snp_server;
 struct snp_session;
 
-/* err: NULL = it is done. */
+/* err: NULL = success. */
 typedef void snp_entry_done(void *ctx, const struct snp_err *err);
 
-/* The journal cannot be trusted to take the next job of this session. */
+/* The journal may fail the next job of this session. */
 bool snp_entry_is_suspect(const struct snp_session *session);
 
-/*
- * The intent of a cell, and before the first one the session itself.
- * done: NULL = nobody waits.
- */
+/* Write a cell's intent, and before the first one the session's row. done: NULL = none. */
 int snp_entry_begin(struct snp_exec *exec, snp_entry_done *done, struct snp_err *err) SNP_NODISCARD;
 
-/* What it has shown so far. Best effort. */
+/* Write the output so far. Best effort. */
 void snp_entry_seen(struct snp_exec *exec);
 
 struct snp_outcome {
     const char *status;
     const char *state;
     uint64_t wall_us;
-    char *result; /* JSON; taken over; NULL = there is none */
+    char *result; /* JSON; taken over; NULL = none */
 };
 /*
- * The outcome, with the intent if that is due. done(exec, err) always follows, also when the job
- * could not be made, then before this returns: exec is not to be touched any more.
+ * Write the outcome, with the intent if that is due. done(exec, err) always follows; if the job
+ * could not be made, before this returns: exec must not be used afterwards.
  */
 void snp_entry_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_entry_done *done);
 
-/* The session's epoch and policy as they are now. */
+/* Write the session's current epoch and policy. */
 int snp_entry_session(struct snp_session *session,
                       snp_entry_done *done,
                       void *ctx,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* The same, and its cells after that one read "undone": somebody has given them up. */
+/* The same, and its cells after that one read "undone": they were given up. */
 int snp_entry_accepted(struct snp_session *session,
                        uint64_t after,
                        snp_entry_done *done,
                        void *ctx,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* Its cells, snapshots and checkpoints go; its epoch is what it is now. */
+/* Remove its cells, snapshots and checkpoints; write the current epoch. */
 int snp_entry_clear(struct snp_session *session,
                     snp_entry_done *done,
                     void *ctx,
                     struct snp_err *err) SNP_NODISCARD;
-/* All of it goes; keep_steps: but for what a run kept of its steps. */
+/* Remove all of it; keep_steps: except the steps of a run. */
 int snp_entry_remove(struct snp_session *session,
                      bool keep_steps,
                      snp_entry_done *done,
@@ -76,21 +73,24 @@ int snp_entry_remove(struct snp_session *session,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * A session may owe the journal cells that ran and could not be written down. Write them, as
- * unknown. True: done(ctx, err) will be called; false: nothing is owed.
+ * Write the owed cells, which ran and could not be recorded, as unknown. True: done(ctx, err) will
+ * be called; false: nothing is owed.
  */
 bool snp_entry_pay(struct snp_session *session, snp_entry_done *done, void *ctx);
-/* The owed cells that the journal does not have, in their order; internal ones are left out. */
+/* Call each for the owed cells that the journal lacks, in order; internal ones are left out. */
 int snp_entry_owed_each(const struct snp_session *session,
                         snp_journal_cell_fn each,
                         void *arg,
                         struct snp_err *err) SNP_NODISCARD;
-/* The session has gone back to its state after that cell: a later one that is owed will read so. */
+/* The session was rolled back to its state after that cell: later owed cells will read so. */
 void snp_entry_undone(struct snp_session *session, uint64_t after);
-/* Forget what is owed: the session ends. */
+/* Forget the debts: the session ends. */
 void snp_entry_forgive(struct snp_session *session);
 
-/* A file is about to be put into the session: until a checkpoint has it, its loss can be told. */
+/*
+ * Note that a file is about to be put into the session: until a checkpoint has it, its loss can be
+ * reported.
+ */
 int snp_entry_put(struct snp_session *session,
                   const char *path,
                   snp_entry_done *done,
@@ -105,7 +105,7 @@ int snp_entry_put_undo(struct snp_session *session,
 /* Files put before are given up. Best effort. */
 void snp_entry_puts_forgiven(struct snp_session *session);
 
-/* A line for `doctor`. Best effort. */
+/* Add a line for `doctor`. Best effort. */
 void snp_entry_event(struct snp_server *server,
                      const char *kind,
                      const struct snp_session *session,

@@ -13,14 +13,14 @@
 #include "wire/tier.h"
 
 enum {
-    FAILED_MAX = 1000, /* variables that could not be restored, named */
+    FAILED_MAX = 1000, /* variables named that could not be restored */
 };
 
 struct load {
     unsigned pending; /* ends of the pipe */
     bool is_damaged;
     json_t *failed;     /* owned */
-    struct snp_err err; /* the first thing that went wrong */
+    struct snp_err err; /* the first error */
     snp_load_done *done;
     void *ctx;
 };
@@ -50,7 +50,7 @@ static void written(void *arg,
     struct load *load = arg;
 
     (void)report;
-    /* That the reader went away says less than what the reader says. */
+    /* The reader's own error says more than "the reader closed the pipe". */
     load->is_damaged = err->code == SNP_E_NOT_FOUND;
     if (err->code != SNP_OK &&
         (load->err.code == SNP_OK || load->is_damaged || err->code == SNP_E_UNSUPPORTED)) {

@@ -2,10 +2,7 @@
 #ifndef SNP_DAEMON_SAVE_LOAD_H
 #define SNP_DAEMON_SAVE_LOAD_H
 
-/*
- * One checkpoint into one executor that has run nothing yet: the store writes, the tier reads,
- * through a pipe.
- */
+/* Load one checkpoint into a new executor: the store writes, the tier reads, through a pipe. */
 
 #include <stdint.h>
 
@@ -14,19 +11,19 @@
 
 struct snp_executor;
 
-/* How much of it is tried. What is left out is named. */
+/* How much to load. Parts left out are named. */
 enum snp_load_effort {
     SNP_LOAD_ALL = 0,
-    SNP_LOAD_FITTING, /* variables as long as there is memory for them */
+    SNP_LOAD_FITTING, /* variables while there is memory for them */
     SNP_LOAD_FILES,   /* no variables */
     SNP_LOAD_N,
-    SNP_LOAD_IMAGE = SNP_LOAD_N, /* exactly as it was, or nothing of it */
+    SNP_LOAD_IMAGE = SNP_LOAD_N, /* the exact state, or nothing */
 };
 
 /*
- * The end of it, exactly once. failed: borrowed, [{name, reason}] of what could not be restored;
- * NULL = the executor is of no use, see err: SNP_E_NOT_FOUND when the checkpoint is damaged.
- * SNP_E_UNSUPPORTED, of an image: nothing has changed in it, and err says why.
+ * The end, called exactly once. failed: borrowed, [{name, reason}] of what could not be restored;
+ * NULL = the executor cannot be used, see err: SNP_E_NOT_FOUND when the checkpoint is damaged.
+ * SNP_E_UNSUPPORTED, of an image: the executor is unchanged, and err says why.
  */
 typedef void snp_load_done(void *ctx, json_t *failed, const struct snp_err *err);
 
@@ -38,7 +35,7 @@ int snp_load_start(struct snp_executor *executor,
                    void *ctx,
                    struct snp_err *err) SNP_NODISCARD;
 
-/* The session that another one is to become, as it was at that moment. */
+/* The session to clone, with the epoch and cell of its state. */
 struct snp_load_origin {
     const struct snp_executor *executor;
     uint64_t epoch;
@@ -46,8 +43,8 @@ struct snp_load_origin {
 };
 
 /*
- * It goes on exactly where the origin, of the same tier, is. The end as above; SNP_E_UNSUPPORTED:
- * nothing has changed in it, so a checkpoint can be loaded instead, and err says why.
+ * Clone the origin, of the same tier, in its current state. The end as above; SNP_E_UNSUPPORTED:
+ * the executor is unchanged, so a checkpoint can be loaded instead, and err says why.
  */
 int snp_load_clone(struct snp_executor *executor,
                    const struct snp_load_origin *origin,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session->live.copies has the newest first. An entry whose executor is gone leaves the list as
- * soon as nobody uses it.
+ * session->live.copies has the newest first. An entry whose executor is gone leaves the list once
+ * it is unused.
  */
 #include "daemon/save/memory.h"
 
@@ -23,8 +23,8 @@
 #include "wire/tier.h"
 
 enum {
-    TRIES_MAX = 3,     /* to write one */
-    MEASURED_MAX = 64, /* copies that one answer names */
+    TRIES_MAX = 3,     /* attempts to write a copy */
+    MEASURED_MAX = 64, /* copies in one answer */
 };
 
 static bool is_alive(const struct snp_session *session, const struct snp_memory_copy *copy)
@@ -69,7 +69,7 @@ static void waiters_call(struct snp_server *server, const char *snapshot)
     }
 }
 
-/* The one that is not on disk; NULL = there is none. */
+/* The copy that is not on disk; NULL = none. */
 static struct snp_memory_copy *unsaved_find(struct snp_session *session, const char *snapshot)
 {
     struct snp_memory_copy *b = session == NULL ? NULL : session->live.copies;
@@ -106,7 +106,7 @@ bool snp_memory_wait(struct snp_server *server,
     return true;
 }
 
-/* One that is to come to disk. */
+/* A copy to be written to disk. */
 static const struct snp_memory_copy *leaving_find(const struct snp_session *session)
 {
     const struct snp_memory_copy *b = session->live.copies;
@@ -147,12 +147,11 @@ struct loss {
     char snapshot[SNP_SESSION_ID_LEN + 1];
     char session[SNP_SESSION_NAME_MAX + 1];
     uint64_t now_us;
-    char *text; /* owned; written by the store's thread: what was lost; NULL = nothing */
+    char *text; /* owned; written by the store's thread: the losses; NULL = none */
 };
 
 /*
- * A row without a checkpoint and without a copy is no snapshot. ret_text: may be NULL; owned by
- * the caller.
+ * A row without a checkpoint and a copy is no snapshot. ret_text: may be NULL; owned by the caller.
  */
 static int row_remove(
     struct snp_tx *tx, const char *id, uint64_t now_us, char **ret_text, struct snp_err *err)
@@ -177,9 +176,9 @@ static int row_remove(
     event.text = text;
     is_step = row.name != NULL && snp_has_prefix(row.name, SNP_STEP_PREFIX);
     r = snp_journal_snapshot_remove(tx, id, err);
-    r = r < 0 || is_step ? r : snp_journal_event_add(tx, &event, err); /* `back` says it */
+    r = r < 0 || is_step ? r : snp_journal_event_add(tx, &event, err); /* `back` reports it */
     if (r == 0 && !is_step && ret_text != NULL) {
-        free(*ret_text); /* of a try before */
+        free(*ret_text); /* of an earlier attempt */
         *ret_text = SNP_TAKE_PTR(text);
     }
     return r;
@@ -192,7 +191,7 @@ static int run_loss(struct snp_tx *tx, void *arg, struct snp_err *err)
     return row_remove(tx, loss->snapshot, loss->now_us, &loss->text, err);
 }
 
-/* Who asked for the end of the daemon is told, too. */
+/* Also tell the request for the daemon's end. */
 static void loss_noted(void *arg, const struct snp_err *err)
 {
     struct loss *loss = arg;
@@ -260,7 +259,7 @@ int snp_memory_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
 
 /* The list ------------------------------------------------------------------------------------- */
 
-/* Take out what went with an executor, and what is doomed; then tell of it. */
+/* Remove copies that went with an executor, and doomed ones; then report them. */
 void snp_memory_check(struct snp_session *session)
 {
     struct snp_server *server = session->server;
@@ -352,7 +351,7 @@ int snp_memory_room(struct snp_session *session, struct snp_err *err)
 
     snp_memory_check(session);
     n = copies_count(session);
-    /* Those beyond the bound go as soon as they are on disk. */
+    /* Copies beyond the bound go as soon as they are on disk. */
     if (n < (unsigned)SNP_CAP_COPIES_UNSAVED) {
         return 0;
     }
@@ -363,7 +362,7 @@ int snp_memory_room(struct snp_session *session, struct snp_err *err)
         n, session->name, SNP_CAP_COPIES_UNSAVED);
 }
 
-/* Bytes that the snapshots of a session in memory may hold for themselves. */
+/* Bytes that a session's snapshots in memory may hold exclusively. */
 static uint64_t bytes_max(const struct snp_session *session)
 {
     uint64_t given = session->server->options.snapshots_bytes;
@@ -372,7 +371,7 @@ static uint64_t bytes_max(const struct snp_session *session)
                       : session->policy.limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_COPIES_SHARE;
 }
 
-/* Give up the oldest that is on disk; false: there is none. */
+/* Evict the oldest copy that is on disk; false: there is none. */
 static bool oldest_evict(struct snp_session *session, const char *why)
 {
     struct snp_memory_copy *oldest = NULL;
@@ -404,7 +403,7 @@ static void copies_bound(struct snp_session *session)
 struct copy_measurement {
     struct snp_session *session; /* one reference */
     char executor[SNP_SESSION_ID_LEN + 1];
-    uint32_t newest; /* number of the newest copy when it was asked */
+    uint32_t newest; /* number of the newest copy at the request */
 };
 
 static bool is_listed(const json_t *numbers, uint32_t number)
@@ -417,7 +416,7 @@ static bool is_listed(const json_t *numbers, uint32_t number)
     return false;
 }
 
-/* Those that the tier has given up for their memory: the disk has them, or they are lost. */
+/* Drop copies that the tier gave up to free memory: they are on disk, or lost. */
 static void given_up_note(const struct copy_measurement *measuring, const json_t *numbers)
 {
     for (struct snp_memory_copy *b = measuring->session->live.copies; b != NULL; b = b->next) {
@@ -437,7 +436,9 @@ static void measure_take(const struct copy_measurement *measuring, const json_t 
     session->live.measured_bytes = (uint64_t)snp_json_int(head, "bytes", 0);
     session->live.copies_bytes = (uint64_t)snp_json_int(head, "copies_bytes", 0);
     given_up_note(measuring, json_object_get(head, "branches"));
-    /* They share pages: that each has as much is a guess, which the next measurement corrects. */
+    /*
+     * Copies share pages: an equal share for each is a guess, which the next measurement corrects.
+     */
     each = n == 0 ? 0 : session->live.copies_bytes / n;
     while (each > 0 && session->live.copies_bytes > bytes_max(session) &&
            oldest_evict(session, "memory")) {
@@ -478,7 +479,7 @@ void snp_memory_measure(struct snp_session *session)
     }
     measuring = calloc(1, sizeof(*measuring));
     if (measuring == NULL) {
-        return; /* the next time */
+        return; /* measured again later */
     }
     memcpy(measuring->executor, session->live.executor->id, sizeof(measuring->executor));
     measuring->newest = session->live.copies == NULL ? 0 : session->live.copies->number;
@@ -543,8 +544,8 @@ static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
     copy->is_on_disk = report != NULL;
     copy->is_doomed |= copy->is_step && copy->is_on_disk;
     if (err != NULL) {
-        /* Who wrote it died, or another was being written: once more. */
-        copy->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */
+        /* Its writer died, or another copy was being written: retry. */
+        copy->is_doomed |= err->code == SNP_E_NOT_FOUND; /* evicted: memory was short */
         copy->is_failed = ++copy->tries == TRIES_MAX;
         copy->why = *err;
         snp_log(SNP_LOG_WARN, "snapshot-spill", "session=%s snapshot=%s error=\"%s\"", session->id,

@@ -3,11 +3,11 @@
 #define SNP_DAEMON_SAVE_MEMORY_H
 
 /*
- * Snapshots in memory: for each a copy that sleeps in the session's executor, and its way to disk.
+ * Snapshots in memory: for each a sleeping copy in the session's executor, and its way to disk.
  *
- * They are bounded in number: the oldest goes first, and only one whose checkpoint is whole. A
- * snapshot whose copy is gone before it is on disk does not exist any more; its row goes, and an
- * event says so.
+ * Their number is bounded: the oldest goes first, and only if its checkpoint is complete. A
+ * snapshot whose copy is gone before it is on disk no longer exists; its row is removed, and an
+ * event reports it.
  */
 
 #include <stdbool.h>
@@ -22,38 +22,38 @@ struct snp_session;
 struct snp_tx;
 
 struct snp_memory_copy {
-    struct snp_memory_copy *next; /* the one made before it */
+    struct snp_memory_copy *next; /* the next older one */
     char snapshot[SNP_SESSION_ID_LEN + 1];
-    char executor[SNP_SESSION_ID_LEN + 1]; /* that has it */
+    char executor[SNP_SESSION_ID_LEN + 1]; /* the executor that has it */
     uint32_t number;                       /* in that executor */
     /* When it was made. */
     uint64_t epoch;
     uint64_t cell;
     uint64_t effect;    /* known once the journal has it */
     bool has_row;       /* the journal has it */
-    bool is_on_disk;    /* its checkpoint is whole */
+    bool is_on_disk;    /* its checkpoint is complete */
     bool is_spilling;   /* it is being written */
-    bool is_failed;     /* writing it failed each time */
-    bool is_doomed;     /* it goes when nobody uses it */
-    bool is_step;       /* of a run: it goes when it is on disk */
+    bool is_failed;     /* all attempts to write it failed */
+    bool is_doomed;     /* freed once it is unused */
+    bool is_step;       /* of a run: freed once it is on disk */
     struct snp_err why; /* of is_failed */
     unsigned tries;
-    unsigned users; /* writing it, or going back to it */
+    unsigned users; /* writers and rollbacks */
 };
 
-/* Somebody who waits for a snapshot's way to disk to end. Embedded in its owner. */
+/* Waits until a snapshot is on disk or has failed. Embedded in its owner. */
 struct snp_spill_waiter {
     struct snp_spill_waiter *next;
     void (*run)(struct snp_spill_waiter *waiter);
     char snapshot[SNP_SESSION_ID_LEN + 1];
 };
 
-/* SNP_E_LIMIT: so many are in memory only that one more must wait. */
+/* SNP_E_LIMIT: too many are in memory only; one more must wait. */
 int snp_memory_room(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Note one that the executor has made, of the session as it is now. NULL when out of
- * memory. Borrowed.
+ * Add a copy that the executor made of the session's current state. NULL when out of memory.
+ * Borrowed.
  */
 struct snp_memory_copy *snp_memory_add(struct snp_session *session,
                                        const char *snapshot,
@@ -62,34 +62,36 @@ struct snp_memory_copy *snp_memory_add(struct snp_session *session,
 /* The copy of a snapshot; NULL = it is not in memory. Borrowed. */
 struct snp_memory_copy *snp_memory_find(struct snp_session *session, const char *snapshot);
 
-/* The snapshot is no more: its copy goes too, once nobody uses it. */
+/* The snapshot was removed: its copy goes too, once it is unused. */
 void snp_memory_remove(struct snp_session *session, const char *snapshot);
 
-/* Have the executor drop one that no snapshot has. */
+/* Have the executor drop a copy without a snapshot. */
 void snp_memory_drop(const struct snp_executor *executor, uint32_t number);
 
-/* The journal has its row: its way to disk begins, if it is not there already. */
+/* The journal has its row: begin to write it to disk, unless it is there already. */
 void snp_memory_noted(struct snp_session *session,
                       struct snp_memory_copy *copy,
                       uint64_t effect,
                       bool is_on_disk);
 
-/* Write those to disk that are not there yet, one after the other. */
+/* Write the copies that are not on disk, one after the other. */
 void snp_memory_spill(struct snp_session *session);
 
 /*
- * Ask the tier what the session takes, and which it still has in memory: it gives some up when
- * memory is short. The oldest that are on disk go while they hold more than they may. While
- * SNP_CAP_MEASURING sessions are being measured nothing happens; snp_room_tick asks again.
+ * Ask the tier for the session's memory and its copies: it gives up copies when memory is short.
+ * The oldest that are on disk are evicted while copies exceed their bound. Does nothing while
+ * SNP_CAP_MEASURING sessions are being measured; snp_room_tick asks again.
  */
 void snp_memory_measure(struct snp_session *session);
 
-/* Look at them again: the executor is gone, or a snapshot has come to disk another way. */
+/*
+ * Check the copies again: the executor is gone, or a snapshot was written to disk in another way.
+ */
 void snp_memory_check(struct snp_session *session);
 
 /*
- * If it is on its way to disk: waiter->run is called when that has ended, however; true. again: one
- * that could not be written is written now, for the disk may have room again.
+ * True if the snapshot is being written to disk: waiter->run is called at the end, whatever the
+ * outcome. again: retry one that failed, since the disk may have room now.
  */
 bool snp_memory_wait(struct snp_server *server,
                      const char *snapshot,
@@ -97,21 +99,21 @@ bool snp_memory_wait(struct snp_server *server,
                      struct snp_spill_waiter *waiter);
 
 /*
- * The same for any of the session's that is not on disk yet; false: its executor may go without
+ * The same for any of the session's copies that is not on disk; false: its executor may go without
  * a loss.
  */
 bool snp_memory_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter);
 
-/* Some are to come to disk. */
+/* Copies remain to be written to disk. */
 bool snp_memory_is_leaving(const struct snp_session *session);
 
-/* Try once more to write those that could not be written. */
+/* Retry writing those that failed. */
 void snp_memory_retry(struct snp_session *session);
 
-/* The session's memory goes. */
+/* The session's memory is about to be freed. */
 void snp_memory_forget(struct snp_session *session);
 
-/* At the start of the daemon, in a job: snapshots that were in memory only are no more. */
+/* At the daemon's start, in a job: remove snapshots that were only in memory. */
 int snp_memory_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cell is missing if it ran after the checkpoint and left something; a file, if it was put after
- * the last effect that the checkpoint says is in it; so is a rollback that was made after that one.
+ * A cell is missing if it ran after the checkpoint and had an effect; a file, if it was put after
+ * the last effect in the checkpoint; a rollback, if it was made after the checkpoint.
  */
 #include "daemon/save/missing.h"
 
@@ -15,7 +15,7 @@
 #include "wire/session.h"
 
 enum {
-    PUTS_MAX = 1000,  /* files, of which the last are named */
+    PUTS_MAX = 1000,  /* files; the last ones are named */
     CELLS_TOLD = 100, /* in JSON */
     FILES_TOLD = 20,  /* in JSON */
     CELLS_NAMED = 10, /* in a message */
@@ -63,8 +63,8 @@ static bool is_unknown(const char *status)
 }
 
 /*
- * A replay whose end is not known may have ended the daemon, or been cut off by it: that counts
- * once. One that lost the session counts twice.
+ * A replay with an unknown end may have ended the daemon, or been cut off by it: that adds one
+ * failure. A replay that lost the session adds two.
  */
 static void note_replay(struct snp_missing *missing,
                         uint64_t cell,
@@ -95,7 +95,7 @@ static int note_cell(const struct snp_journal_cell *row, void *arg, struct snp_e
     uint64_t replay_of = (uint64_t)snp_json_int(spec, "replay_of", 0);
     struct snp_missing_cell *at;
 
-    /* These left nothing; a repetition counts as what it repeats. */
+    /* These had no effects; a replay is noted for the cell it repeats. */
     if (replay_of != 0) {
         note_replay(missing, replay_of, row);
         return 0;
@@ -119,7 +119,7 @@ static int note_cell(const struct snp_journal_cell *row, void *arg, struct snp_e
     return 0;
 }
 
-/* Files that were put after this effect. */
+/* Files put after this effect. */
 struct put_search {
     struct snp_missing *missing;
     uint64_t after;
@@ -224,11 +224,11 @@ static void what_text(const struct snp_missing *missing, char out[WHAT_TEXT])
     (void)snprintf(out, WHAT_TEXT, "%s%s%s", cells, files, back);
 }
 
-/* Those that can be taken: what was found out before is not offered once more. */
+/* The remedies that can still work: those known to fail are not offered again. */
 static int64_t ways_out(const struct snp_missing *missing)
 {
     if (missing->n_beyond > 0) {
-        return SNP_WAY_CHECKPOINT; /* too many to be run again */
+        return SNP_WAY_CHECKPOINT; /* too many to replay */
     }
     return snp_missing_deadly(missing) != NULL ? SNP_WAY_SKIP | SNP_WAY_CHECKPOINT
                                                : SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT;

@@ -3,9 +3,8 @@
 #define SNP_DAEMON_SAVE_MISSING_H
 
 /*
- * What a session without an executor lacks: cells that ran after the checkpoint it would come back
- * from, and files that were put into it since. The journal knows; it is asked on the
- * store's thread.
+ * What a session without an executor lacks: cells that ran after the checkpoint it would wake from,
+ * and files put since. Read from the journal on the store's thread.
  */
 
 #include <stdbool.h>
@@ -20,43 +19,43 @@ struct snp_session;
 struct snp_tx;
 
 enum {
-    SNP_MISSING_CELLS_MAX = 10000, /* told apart; of more only the number is known */
+    SNP_MISSING_CELLS_MAX = 10000, /* listed; beyond these only the number is known */
 };
 
 struct snp_missing_cell {
     uint64_t cell;
     char status[16];
-    /* replays of it that ended otherwise than it did; those that took the session along: twice */
+    /* Replays that ended differently from the first run; those that ended the session add two. */
     unsigned failed;
 };
 
 enum {
-    SNP_MISSING_DEADLY = 2, /* `failed` from here on: another replay would end the session again */
+    SNP_MISSING_DEADLY = 2, /* at this value of `failed` a replay would end the session again */
 };
 
-/* Zeroed = nothing. */
+/* Zeroed = nothing missing. */
 struct snp_missing {
-    struct snp_missing_cell *cells; /* owned, n_cells of them, the oldest first */
+    struct snp_missing_cell *cells; /* owned, n_cells of them, oldest first */
     size_t n_cells;
     uint64_t n_beyond; /* cells after these */
     char **puts;       /* owned, n_puts of them: paths of files, the last ones */
     size_t n_puts;
-    bool has_rollback;      /* a rollback: the checkpoint is of before it */
-    uint64_t rollback_cell; /* of the last such rollback: what it went back to */
+    bool has_rollback;      /* a rollback after the checkpoint */
+    uint64_t rollback_cell; /* the cell that the last such rollback went back to */
 };
 
-/* Where a session stands, for a job on the store's thread. */
+/* A session's position, for a job on the store's thread. */
 struct snp_missing_place {
     char id[SNP_SESSION_ID_LEN + 1];
     char name[SNP_SESSION_NAME_MAX + 1];
-    uint64_t after; /* cells up to this one need not be run again */
+    uint64_t after; /* cells up to this one need no replay */
     uint64_t checkpoint;
     uint64_t checkpoint_cell;
 };
 
 void snp_missing_place(const struct snp_session *session, struct snp_missing_place *ret);
 
-/* *ret is replaced, and the caller's, also on failure. */
+/* *ret is replaced, and is the caller's, also on failure. */
 int snp_missing_find(struct snp_tx *tx,
                      const struct snp_missing_place *place,
                      struct snp_missing *ret,
@@ -64,28 +63,28 @@ int snp_missing_find(struct snp_tx *tx,
 
 bool snp_missing_any(const struct snp_missing *missing);
 
-/* The first cell that a replay would end the session with again; NULL: none. */
+/* The first cell whose replay would end the session again; NULL: none. */
 const struct snp_missing_cell *snp_missing_deadly(const struct snp_missing *missing);
 
 /*
- * Take the cells out that failed in a replay. Their numbers, a new reference; NULL when out
- * of memory.
+ * Remove the cells that failed in a replay. Their numbers, a new reference; NULL when out of
+ * memory.
  */
 json_t *snp_missing_leave_out(struct snp_missing *missing);
 
-/* SNP_E_DENIED, what is missing, and the ways out, if anything is. */
+/* If anything is missing: SNP_E_DENIED with the list and the remedies. */
 int snp_missing_check(struct snp_tx *tx,
                       const struct snp_missing_place *place,
                       struct snp_err *err) SNP_NODISCARD;
-/* The same of what has been found. */
+/* The same for a list that was found before. */
 int snp_missing_fail(const struct snp_missing *missing,
                      const struct snp_missing_place *place,
                      struct snp_err *err);
 
 /*
- * {"cells": the first 100, "n_cells", "files": paths, "n_files", "rollback": what it went back to,
- * or null, "text": all of it for people, "recover": what `exec` may be told}. NULL when out
- * of memory.
+ * {"cells": the first 100, "n_cells", "files": paths, "n_files", "rollback": the cell it went back
+ * to, or null, "text": all of it for people, "recover": choices for `exec`}. NULL when out of
+ * memory.
  */
 json_t *snp_missing_to_json(const struct snp_missing *missing);
 

@@ -15,10 +15,10 @@
 
 struct snp_proof {
     struct snp_session *session;   /* one reference */
-    struct snp_executor *executor; /* one reference; NULL = none was had */
+    struct snp_executor *executor; /* one reference; NULL = not opened */
     struct snp_trial *trial;       /* borrowed; NULL = where the session is */
     uint64_t checkpoint;
-    struct snp_limits limits; /* that it was tried with */
+    struct snp_limits limits; /* the limits of the trial */
     uint64_t begun_us;
     struct snp_err err;
     snp_prove_done *done;
@@ -57,7 +57,7 @@ static void proof_end(struct snp_proof *proof)
 
 static void closed(void *ctx, const struct snp_err *err)
 {
-    (void)err; /* logged; what the proof found holds */
+    (void)err; /* logged; the result of the trial stands */
     proof_end(ctx);
 }
 
@@ -87,7 +87,7 @@ static void loaded(void *ctx, json_t *failed, const struct snp_err *err)
     snp_executor_close(proof->executor, closed, proof);
 }
 
-/* What it opened with there. */
+/* The manifest of the trial's executor. */
 static int trial_open(struct snp_proof *proof, const json_t *manifest, struct snp_err *err)
 {
     struct snp_trial *trial = proof->trial;

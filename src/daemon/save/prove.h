@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SAVE_PROVE_H
 
 /*
- * Whether a session's checkpoint can be restored, found out by doing it: in a sandbox beside the
- * session's own, of the same kind and with the same limits, which ends then. Cells go on meanwhile.
+ * Test whether a session's checkpoint can be restored: in a second sandbox of the same kind and
+ * with the same limits, which is closed afterwards. Cells continue.
  */
 
 #include "base/err.h"
@@ -13,21 +13,21 @@
 struct snp_place;
 struct snp_session;
 
-/* err: NULL = it can be; session->durable.unrestorable has what of it cannot. */
+/* err: NULL = it can be restored; session->durable.unrestorable lists the exceptions. */
 typedef void snp_prove_done(void *ctx, const struct snp_err *err);
 
 /* The session has an executor and a checkpoint, and is not being proven. done always follows. */
 void snp_prove(struct snp_session *session, snp_prove_done *done, void *ctx);
 
-/* Somewhere else than where the session is. The session is told nothing of it. */
+/* A trial in another place. The session is unaffected. */
 struct snp_trial {
     struct snp_place *place; /* borrowed; it gets the manifest */
-    uint64_t checkpoint;     /* that was tried */
-    json_t *failed; /* owned by the caller: what of it could not be restored; NULL = not tried */
+    uint64_t checkpoint;     /* the checkpoint tried */
+    json_t *failed;          /* owned by the caller: what could not be restored; NULL = not tried */
 };
 
 /*
- * The same there, of a session that may be asleep, or have no checkpoint. trial: the caller's,
+ * The same in another place; the session may be asleep or have no checkpoint. trial: the caller's,
  * until done.
  */
 void snp_prove_elsewhere(struct snp_session *session,
@@ -35,10 +35,10 @@ void snp_prove_elsewhere(struct snp_session *session,
                          snp_prove_done *done,
                          void *ctx);
 
-/* Its latest checkpoint was restored once, in such a sandbox or when it woke. */
+/* The latest checkpoint was restored once, in such a sandbox or on waking. */
 bool snp_prove_is_done(const struct snp_session *session);
 
-/* This checkpoint was restored, but for these. failed: borrowed. */
+/* Record that this checkpoint was restored, except for these. failed: borrowed. */
 void snp_prove_note(struct snp_session *session, uint64_t checkpoint, json_t *failed);
 
 #endif

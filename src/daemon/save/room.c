@@ -35,19 +35,19 @@ static struct snp_session *least_recently_used(const struct snp_sessions *table)
     return found;
 }
 
-/* As measured since its last cell, else the most that this cell took. */
+/* Memory as measured since its last cell, else that cell's maximum. */
 static uint64_t bytes_of(const struct snp_session *session)
 {
     return session->live.measured_bytes != 0 ? session->live.measured_bytes
                                              : session->live.memory_bytes;
 }
 
-/* Sessions with an executor, and what these take. */
+/* Sessions with an executor, and their memory. */
 struct living {
     uint64_t n;
-    uint64_t bytes;     /* of those that stay */
+    uint64_t bytes;     /* of the sessions that stay */
     uint64_t n_leaving; /* of them */
-    uint64_t n_busy;    /* of them: they will be idle, or gone */
+    uint64_t n_busy;    /* of them: to become idle, or end */
 };
 
 static struct living live_count(const struct snp_sessions *table)
@@ -140,7 +140,7 @@ void snp_room_unwant(struct snp_session *session)
     }
 }
 
-/* Whose cell the session wakes for; NULL: for none, or for that of a client that is gone. */
+/* The client whose cell the session wakes for; NULL: none, or it has disconnected. */
 static struct snp_peer *peer_of(const struct snp_session *session)
 {
     const struct snp_exec *exec = session->live.n_waiting == 0 ? NULL : session->live.waiting[0];
@@ -149,7 +149,7 @@ static struct snp_peer *peer_of(const struct snp_session *session)
 }
 
 /*
- * That of the client whose turn was longest ago; of its sessions the one that has waited longest.
+ * The next session to get room: of the client served least recently, the session waiting longest.
  */
 static struct snp_session *wanting_next(const struct snp_server *server)
 {

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_SAVE_ROOM_H
 #define SNP_DAEMON_SAVE_ROOM_H
 
-/* How many sessions are awake, and who goes to sleep for idleness or to make room. */
+/* The number of sessions awake, and hibernation when idle or to make room. */
 
 #include "base/err.h"
 
@@ -10,9 +10,9 @@ struct snp_server;
 struct snp_session;
 
 /*
- * Is there room for one more executor of a session that lasts? 0: there is. 1: there will be, when
- * somebody has gone to sleep: then sessions that wake go on. SNP_E_LIMIT: all of them are
- * there to stay, for what they hold cannot be saved.
+ * Find room for the executor of one more named session. 0: there is room. 1: there will be, once a
+ * session has hibernated; waking sessions then continue. SNP_E_LIMIT: no session can hibernate,
+ * because their state cannot be saved.
  */
 int snp_room_find(struct snp_server *server, struct snp_err *err) SNP_NODISCARD;
 
@@ -20,10 +20,10 @@ int snp_room_find(struct snp_server *server, struct snp_err *err) SNP_NODISCARD;
 void snp_room_want(struct snp_session *session);
 void snp_room_unwant(struct snp_session *session);
 
-/* A session has come to rest: sessions that wait for room continue, one of each client in turn. */
+/* A session has come to rest: continue sessions that wait for room, one of each client in turn. */
 void snp_room_serve(struct snp_server *server);
 
-/* Hibernate who has been idle for long, and the least recently used beyond the bounds. */
+/* Hibernate sessions that were idle too long, and the least recently used beyond the bounds. */
 void snp_room_tick(struct snp_server *server);
 
 #endif

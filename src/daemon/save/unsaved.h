@@ -3,7 +3,7 @@
 #define SNP_DAEMON_SAVE_UNSAVED_H
 
 /*
- * Reports state of a session that is not on disk, or that a trial restore did not bring back. Also
+ * Report state of a session that is not on disk, or that a trial restore failed to restore. Also
  * the only place that records which sessions could not be saved.
  */
 
@@ -38,20 +38,20 @@ json_t *snp_unsaved_why(const struct snp_session *session, const struct snp_err 
 json_t *snp_unsaved_list(const struct snp_server *server);
 
 /*
- * How many of what could not be saved keep a session awake; *ret_first: the first of them,
- * borrowed. Folders for temporary files do not: they are told when it comes back.
+ * The number of unsaved items that keep a session awake; *ret_first: the first of them, borrowed.
+ * Folders for temporary files do not: they are reported when it wakes.
  */
 size_t snp_lost_count(const json_t *lost, const json_t **ret_first);
 
 /*
- * [{name, type, reason}]: what its checkpoint could not hold, and what of it did not come back when
- * tried: failed, such as session->durable.unrestorable. New.
+ * [{name, type, reason}]: what its checkpoint could not hold, and what the trial could not restore:
+ * failed, such as session->durable.unrestorable. New.
  */
 json_t *snp_lost_list(const struct snp_session *session, const json_t *failed);
 
 /*
- * The daemon ends, and with it what is not on disk: say what that is. err: why it is not saved,
- * or NULL.
+ * The daemon ends: report the session's state that is not on disk. err: why it is not saved, or
+ * NULL.
  */
 void snp_lost_tell_end(const struct snp_session *session, const struct snp_err *err);
 

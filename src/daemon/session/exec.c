@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cells in memory, and the line of those that wait.
+ * Cells in memory, and the queue of waiting cells.
  *
  * Invariants: a cell is in exactly one place: session->live.waiting or session->live.running. It
- * holds one reference of its session and owns its request, which is ended exactly once.
- * Only an IDLE session starts a cell; one without an executor is woken first.
+ * holds one reference to its session and owns its request, which is ended exactly once. Only an
+ * IDLE session starts a cell; a session without an executor is woken first.
  */
 #include "daemon/session/exec.h"
 

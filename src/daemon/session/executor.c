@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executors: opening and closing sandboxes, and knowing which of them are gone.
+ * Executors: opening and closing sandboxes, and tracking which are gone.
  *
- * Invariants: the table holds every executor that is not gone. One that is not gone has a
- * session and a tier. A tier that ends takes its executors along; a new tier of that kind
- * starts only when the process of the old one has been reaped (tier.c), so "gone" needs no waiting.
+ * Invariants: the table holds every executor that is not gone; each of these has a session and a
+ * tier. When a tier ends, its executors are gone; a new tier of that kind starts only after the old
+ * process was reaped (tier.c), so no wait is needed.
  */
 #include "daemon/session/executor.h"
 
@@ -21,14 +21,14 @@
 #include "daemon/tier.h"
 #include "wire/tier.h"
 
-/* An `open` or a `close` on its way. */
+/* A pending `open` or `close`. */
 struct step {
     struct snp_executor *executor; /* one reference */
     const struct snp_found_tier *found;
     snp_executor_opened *opened;
     snp_executor_closed *closed;
     void *ctx;
-    bool is_last; /* not asked again if the tier dies */
+    bool is_last; /* no retry if the tier dies */
 };
 
 static int open_ask(struct snp_executor *executor,
@@ -84,7 +84,7 @@ void snp_executor_unref(struct snp_executor *executor)
     }
 }
 
-/* Nothing of it is left. The caller holds a reference of its own. */
+/* The executor is gone. The caller holds another reference. */
 static void forget(struct snp_executor *executor)
 {
     struct snp_session *session = SNP_TAKE_PTR(executor->session);
@@ -103,9 +103,8 @@ static void forget(struct snp_executor *executor)
 /* Opening -------------------------------------------------------------------------------- */
 
 /*
- * The strongest tier cannot run here. The next takes its place if it can do what was asked, a
- * weak one only where that was allowed; its manifest then says why. 0 when it was asked; else err
- * says what can be done.
+ * The strongest tier cannot run here. Ask the next one if it supports the request, a weak one only
+ * if allowed; its manifest then has the reason. 0 when asked; else err has the remedies.
  */
 static int open_weaker(struct snp_executor *executor,
                        snp_executor_opened *opened,
@@ -135,7 +134,7 @@ static int open_weaker(struct snp_executor *executor,
     return open_ask(executor, NULL, opened, false, err);
 }
 
-/* Its tier died. No cell has run in a sandbox that was never open, so another tier may open one. */
+/* The tier died. No cell has run in a sandbox that was never open, so another tier may open one. */
 static int open_again(struct snp_executor *executor,
                       snp_executor_opened *opened,
                       struct snp_err *err)
@@ -169,7 +168,10 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         }
     }
     if (executor->state != SNP_EXECUTOR_OPENING) {
-        /* It was closed meanwhile; the answer to that counts. It may have no session any more. */
+        /*
+         * It was closed in between; the answer to the close matters. It may have no session any
+         * more.
+         */
         snp_executor_unref(executor);
         return r;
     }
@@ -244,7 +246,7 @@ static int open_ask(struct snp_executor *executor,
     return 0;
 }
 
-/* The first has the session's id, which is as good as any; later ones must differ from it. */
+/* The first executor has the session's id; later ones must differ from it. */
 static int id_choose(struct snp_executor *executor, bool is_elsewhere, struct snp_err *err)
 {
     const struct snp_session *session = executor->session;
@@ -266,7 +268,7 @@ int snp_executor_open_beside(struct snp_session *session,
     struct snp_server *server = session->server;
     struct snp_executor **chain;
     struct snp_executor *executor;
-    /* Beside another one: the same. That is there while the daemon ends, too. */
+    /* Beside another executor: the same tier. That is available while the daemon ends, too. */
     struct snp_tier *tier =
         session->live.executor == NULL || place != NULL ? NULL : session->live.executor->tier;
     int r;
@@ -310,7 +312,7 @@ static int close_done(void *ctx, const struct snp_tier_answer *answer, struct sn
     const struct snp_err *err = NULL;
 
     (void)ret_bad;
-    /* It does not know it, or is being killed itself: then it is gone too. */
+    /* If the tier does not know it, or is being killed, the executor is gone, too. */
     if (answer->head == NULL && answer->err->code != SNP_E_NOT_FOUND &&
         answer->err->code != SNP_E_PEER) {
         err = answer->err;
@@ -373,7 +375,7 @@ void snp_executor_close(struct snp_executor *executor, snp_executor_closed *clos
     snp_executor_unref(executor);
 }
 
-/* Ends that nobody asked for ------------------------------------------------------------- */
+/* Unexpected ends ------------------------------------------------------------------------------ */
 
 void snp_executor_gone(struct snp_executor *executor, const char *reason)
 {
@@ -381,7 +383,7 @@ void snp_executor_gone(struct snp_executor *executor, const char *reason)
     bool is_current = session != NULL && session->live.executor == executor;
 
     if (executor->state != SNP_EXECUTOR_OPEN) {
-        return; /* an opening or closing one ends with the answer to that */
+        return; /* if opening or closing, the answer ends it */
     }
     snp_executor_ref(executor);
     snp_session_ref(session);
@@ -403,7 +405,7 @@ void snp_executor_tier_lost(struct snp_server *server,
         for (struct snp_executor *e = server->executors.by_id[i]; e != NULL; e = next) {
             next = e->same_id;
             if (e->tier == tier && e->state == SNP_EXECUTOR_OPEN) {
-                /* Nothing that hears of it changes the chains: answers come later. */
+                /* No handler changes the chains: answers come later. */
                 snp_executor_gone(e, reason);
             }
         }

@@ -3,11 +3,11 @@
 #define SNP_DAEMON_SESSION_EXECUTOR_H
 
 /*
- * One life of a session in a tier: a sandbox, from being asked for until nothing of it is left.
+ * One life of a session in a tier: a sandbox, from the request until it is gone.
  *
- * A session that lasts has several of them one after the other, each with an epoch of its own and
- * an id of its own in the tier. So what an old one says late can never be taken for the word of the
- * new one, and session->live.executor is replaced only when the old one is gone.
+ * A named session has several, one after the other, each with a separate epoch and id in the tier.
+ * So late messages of an old one are never mistaken for messages of the new one, and
+ * session->live.executor is replaced only when the old one is gone.
  */
 
 #include <stdbool.h>
@@ -26,8 +26,8 @@ struct snp_tier;
 enum snp_executor_state {
     SNP_EXECUTOR_OPENING = 0,
     SNP_EXECUTOR_OPEN,
-    SNP_EXECUTOR_CLOSING, /* the tier has been asked to end it */
-    SNP_EXECUTOR_GONE,    /* nothing of it is left, or its tier is being killed */
+    SNP_EXECUTOR_CLOSING, /* the tier was asked to end it */
+    SNP_EXECUTOR_GONE,    /* it has ended, or its tier is being killed */
 };
 
 struct snp_executor {
@@ -42,26 +42,26 @@ struct snp_executor {
 };
 
 /*
- * The end of an opening, exactly once. manifest: borrowed; NULL = it failed, see err, and the
- * executor is gone. Not called after snp_executor_close.
+ * The end of an opening, called exactly once. manifest: borrowed; NULL = it failed, see err, and
+ * the executor is gone. Not called after snp_executor_close.
  */
 typedef void snp_executor_opened(struct snp_session *session,
                                  json_t *manifest,
                                  const struct snp_err *err);
-/* The end of a closing, exactly once. err: NULL = it is gone. */
+/* The end of a closing, called exactly once. err: NULL = it is gone. */
 typedef void snp_executor_closed(void *ctx, const struct snp_err *err);
 
 /*
- * A new one for this session, asked for in session->policy.tier, as the session's policy says.
- * It becomes session->live.executor, which must be NULL. On failure nothing was made.
+ * Open a new executor in session->policy.tier, as the session's policy says. It becomes
+ * session->live.executor, which must be NULL. On failure nothing was made.
  */
 int snp_executor_open(struct snp_session *session,
                       snp_executor_opened *opened,
                       struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The same beside the one it has, which stays. place: borrowed until it returns; NULL = where the
- * session is. *ret: one reference.
+ * Open another one beside the present one, which stays. place: borrowed until it returns; NULL =
+ * the session's place. *ret: one reference.
  */
 int snp_executor_open_beside(struct snp_session *session,
                              const struct snp_place *place,
@@ -69,17 +69,17 @@ int snp_executor_open_beside(struct snp_session *session,
                              struct snp_executor **ret,
                              struct snp_err *err) SNP_NODISCARD;
 
-/* Ask the tier to end it. closed: NULL = nobody waits. One that is gone answers at once. */
+/* Ask the tier to end it. closed: NULL = none. For one that is gone it is called at once. */
 void snp_executor_close(struct snp_executor *executor, snp_executor_closed *closed, void *ctx);
 
 void snp_executor_ref(struct snp_executor *executor);
-/* NULL is fine. */
+/* NULL is allowed. */
 void snp_executor_unref(struct snp_executor *executor);
 
-/* The one with that id in the tier, or NULL. Borrowed. */
+/* Find an executor by its id in the tier, or NULL. Borrowed. */
 struct snp_executor *snp_executor_find(const struct snp_server *server, const char *id);
 
-/* It ended by itself. The session hears of it once, if it was its executor. */
+/* The executor ended unexpectedly. The session is notified once, if this was its executor. */
 void snp_executor_gone(struct snp_executor *executor, const char *reason);
 
 /* A tier has ended: all its executors are gone. */

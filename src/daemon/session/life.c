@@ -5,7 +5,7 @@
  *   unnamed: opening -> idle -> running -> idle -> closing
  *   named:   asleep -> waking -> idle <-> running, saving, rolling back -> hibernating -> asleep
  *
- * A session that wakes may run cells again that are missing (replaying). Nobody else sets a state.
+ * A waking session may run missing cells again (replaying). Only this file sets states.
  */
 #include "daemon/session/life.h"
 
@@ -16,25 +16,25 @@
 #include "daemon/session/missing_cells.h"
 #include "daemon/session/table.h"
 
-/* What those who wait may do in a state. */
+/* What waiting calls may do in a state. */
 enum go_on {
     GO_NOT = 0,
-    GO_WAKE,  /* it is woken if somebody waits */
-    GO_STEP,  /* the waking takes its next step */
-    GO_CELLS, /* who needs an executor, then the next cell */
-    GO_FILES, /* who needs an executor */
+    GO_WAKE,  /* it is woken if a call waits */
+    GO_STEP,  /* the wake takes its next step */
+    GO_CELLS, /* calls that need an executor, then the next cell */
+    GO_FILES, /* calls that need an executor */
 };
 
 /* clang-format off */
 static const struct {
     const char *shown;
     enum go_on go_on;
-    bool is_open; /* it keeps the daemon up */
+    bool is_open; /* it keeps the daemon running */
 } states[SNP_SESSION_N] = {
     [SNP_SESSION_OPENING]      = {"running",    GO_NOT,   true}, /* its first cell waits for it */
     [SNP_SESSION_IDLE]         = {"idle",       GO_CELLS, true},
     [SNP_SESSION_RUNNING]      = {"running",    GO_FILES, true},
-    [SNP_SESSION_SAVING]       = {"idle",       GO_NOT,   true}, /* a cell may come at any time */
+    [SNP_SESSION_SAVING]       = {"idle",       GO_NOT,   true}, /* a cell may begin at any time */
     [SNP_SESSION_HIBERNATING]  = {"hibernated", GO_NOT,   true},
     [SNP_SESSION_ASLEEP]       = {"hibernated", GO_WAKE,  false},
     [SNP_SESSION_WAKING]       = {"waking",     GO_STEP,  true},
@@ -43,7 +43,7 @@ static const struct {
     [SNP_SESSION_CLOSING]      = {"closing",    GO_NOT,   false},
 };
 
-/* What has happened, the state it happened in, and the next state. */
+/* An event, the state it occurs in, and the next state. */
 #define never SNP_LIFE_NEVER
 #define stays SNP_LIFE_STAYS
 #define Idle SNP_SESSION_IDLE
@@ -59,7 +59,7 @@ static const struct {
 enum { USE = 1 };
 
 static const struct {
-    unsigned is_use; /* idleness counts from it */
+    unsigned is_use; /* idle time starts again */
     unsigned char next[SNP_SESSION_N];
 } events[SNP_EV_N] = {
 /* in:                          opening  idle     running  saving   leaving  asleep   waking   replay   back     closing */
@@ -178,7 +178,7 @@ unsigned snp_sessions_open(const struct snp_sessions *table)
     return n;
 }
 
-/* Of one that is asleep. */
+/* The text for a session that is asleep. */
 static const char *asleep_text(const struct snp_session *session)
 {
     if (!snp_session_is_lacking(session)) {

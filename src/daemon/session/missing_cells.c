@@ -15,7 +15,7 @@ uint64_t snp_session_floor(const struct snp_session *session)
                                 session->durable.accepted_from);
 }
 
-/* Until the journal has been asked, every cell after the checkpoint may have left something. */
+/* Until the journal has been read, every cell after the checkpoint may have had an effect. */
 bool snp_session_is_lacking(const struct snp_session *session)
 {
     return session->durable.missing == NULL

@@ -3,7 +3,7 @@
 #define SNP_DAEMON_SESSION_NO_IMAGE_H
 
 /*
- * The row in the list of unsaved state of a checkpoint, [{name, type, reason}], that says why it
+ * The row in a checkpoint's list of unsaved state, [{name, type, reason}], with the reason why it
  * has no image of the memory, if one was wanted.
  */
 

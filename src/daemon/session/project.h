@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 
-/* A project's folder is still what it may be. home: the user's, or NULL. */
+/* Check that a project's folder is still allowed. home: the user's, or NULL. */
 int snp_session_project_check(const char *path,
                               const char *home,
                               struct snp_err *err) SNP_NODISCARD;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The form of results and events. The tier has read a hostile guest; clients are
- * promised fixed records, so a tier that lets anything else through is ended.
+ * The form of results and events. The tier reads a hostile guest, and clients are promised fixed
+ * records, so a tier that passes anything else is ended.
  */
 #include "daemon/session/result.h"
 
@@ -34,7 +34,7 @@ int snp_result_check(json_t *head, size_t raw_len, struct snp_err *err)
     if (r == 0 && raw_len != 0) {
         return snp_fail(err, SNP_E_INVALID, "result: has raw bytes");
     }
-    return r < 0 || manifest == NULL ? r /* that of `open` stands */
+    return r < 0 || manifest == NULL ? r /* the manifest of `open` stands */
                                      : snp_manifest_check(manifest, err);
 }
 

@@ -50,7 +50,7 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
     };
 
     if (!with_policy) {
-        return snp_record_write(&snp_session_row_form, &row); /* the first members of it */
+        return snp_record_write(&snp_session_row_form, &row); /* its first members */
     }
     limits = snp_limits_to_json(&session->policy.limits);
     row.limits = limits;

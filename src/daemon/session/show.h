@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_SESSION_SHOW_H
 #define SNP_DAEMON_SESSION_SHOW_H
 
-/* A session as clients read it. */
+/* A session's row for clients. */
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The record of a session's policy. Only the daemon writes it, but it comes back from a
- * disk, so it is read like anything from outside.
+ * The record of a session's policy. Only the daemon writes it, but it is read from a disk, so it is
+ * checked like any outside input.
  */
 #include "daemon/session/spec.h"
 
@@ -19,7 +19,7 @@
 
 enum {
     SPEC_VERSION = 1,
-    STATE_FORMAT = 1, /* of what interpreters save: raised when an older one cannot be read */
+    STATE_FORMAT = 1, /* of saved state: raised when older state cannot be read */
 };
 
 static const struct snp_field fields[] = {
@@ -132,7 +132,7 @@ char *snp_session_spec_strip(const char *text)
 {
     snp_autojson json_t *spec = json_loads(text, 0, NULL);
 
-    (void)json_object_del(spec, "owner"); /* it need not be there */
+    (void)json_object_del(spec, "owner"); /* optional */
     return spec == NULL || json_object_set_new(spec, "accepted", json_integer(0)) < 0 ||
                    json_object_set_new(spec, "accepted_from", json_integer(0)) < 0
                ? NULL
@@ -201,7 +201,7 @@ uint64_t snp_session_spec_floor(const char *text, uint64_t checkpoint_cell)
                                 (uint64_t)snp_json_int(spec, "accepted_from", 0));
 }
 
-/* "3.11.2" -> "3.11": what is pickled depends on no more. */
+/* "3.11.2" -> "3.11": pickles depend on no more. */
 static void series_of(const json_t *manifest, char *out, size_t out_len)
 {
     const char *version = snp_json_str(manifest, "python", "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of sessions. It decides nothing: what a session may do next is in life.c. */
+/* The table of sessions. It decides nothing: life.c has the transitions. */
 #include "daemon/session/table.h"
 
 #include <errno.h>
@@ -15,10 +15,10 @@
 _Static_assert((SNP_CAP_SESSIONS & (SNP_CAP_SESSIONS - 1)) == 0, "buckets are masked");
 
 enum {
-    PREFIX_MIN = 8, /* digits of an id that stand for all */
+    PREFIX_MIN = 8, /* digits of an id that identify a session */
 };
 
-/* FNV-1a. Ids are random, and names are chosen by the user whose daemon this is. */
+/* FNV-1a. Ids are random, and names are chosen by the user who runs this daemon. */
 static size_t bucket(const char *text)
 {
     uint32_t hash = 2166136261U;
@@ -147,7 +147,7 @@ void snp_session_remove(struct snp_session *session)
     struct snp_sessions *table = &session->server->sessions;
 
     if (table->slots[session->slot] != session) {
-        return; /* it was removed before */
+        return; /* removed before */
     }
     table->slots[session->slot] = NULL;
     table->free_slots[table->n_free++] = session->slot;
@@ -207,7 +207,7 @@ int snp_sessions_check(struct snp_server *server, struct snp_err *err)
     if (snp_store_health(server->store, &why) == 0) {
         (void)snprintf(why.msg, sizeof(why.msg), "the journal is being opened; try again");
     }
-    server->hooks->recover(server); /* for the next try */
+    server->hooks->recover(server); /* for the next attempt */
     return snp_fail_with(err, SNP_E_SYS, SNP_REMEDY_NO_SESSION, NULL, 0,
                          "the journal of sessions cannot be used (%.260s)", why.msg);
 }

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_SESSION_TABLE_H
 #define SNP_DAEMON_SESSION_TABLE_H
 
-/* The table of sessions: who is in it, and how long each is remembered. */
+/* The table of sessions: its entries, and their lifetimes. */
 
 #include "base/err.h"
 #include "daemon/session.h"
@@ -18,32 +18,32 @@ int snp_session_new(struct snp_server *server,
                     struct snp_err *err) SNP_NODISCARD;
 
 void snp_session_ref(struct snp_session *session);
-/* NULL is fine. */
+/* NULL is allowed. */
 void snp_session_unref(struct snp_session *session);
 
-/* Take it out of the table; the table's reference is dropped. */
+/* Remove a session from the table; the table's reference is dropped. */
 void snp_session_remove(struct snp_session *session);
 
-/* By name, else by id; closing ones are not found. NULL if there is none. Borrowed. */
+/* Find by name, else by id; closing sessions are not found. NULL if there is none. Borrowed. */
 struct snp_session *snp_sessions_find(const struct snp_server *server, const char *name);
 
 /*
- * The same for who refers to a session that is there: also by the first 8 or more digits of its
- * id, if no other's begins so. Never where one may be created. SNP_E_NOT_FOUND, or SNP_E_INVALID:
- * more than one begins so.
+ * Find an existing session that a user refers to: also by the first 8 or more digits of its id, if
+ * they are unique. Not for calls that may create one. SNP_E_NOT_FOUND, or SNP_E_INVALID: ambiguous
+ * digits.
  */
 int snp_sessions_meant(struct snp_server *server,
                        const char *text,
                        struct snp_session **ret,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* SNP_E_NOT_FOUND, with the name that is meant if text is nearly one. what: "session". */
+/* SNP_E_NOT_FOUND, with the nearest name if there is one. what: "session". */
 int snp_sessions_unknown(const struct snp_server *server,
                          const char *what,
                          const char *text,
                          struct snp_err *err);
 
-/* A new session with that id: one that the journal knows. It is ASLEEP. Else as snp_session_new. */
+/* Add a session with that id, which the journal knows. It is ASLEEP. Else as snp_session_new. */
 int snp_session_known(struct snp_server *server,
                       const char *id,
                       const char *name,
@@ -51,8 +51,8 @@ int snp_session_known(struct snp_server *server,
                       struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Are the journal's sessions in the table? If not nobody may say that one does not exist:
- * SNP_E_SYS with the reason; they are read once more, for the next try.
+ * Check that the journal's sessions are in the table. If not, no call may report that a session
+ * does not exist: SNP_E_SYS with the reason; they are read again, for the next attempt.
  */
 int snp_sessions_check(struct snp_server *server, struct snp_err *err) SNP_NODISCARD;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The line of those who need a session at rest. */
+/* The queue of operations that need a session at rest. */
 #include "daemon/session/turn.h"
 
 #include <stddef.h>

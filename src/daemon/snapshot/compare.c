@@ -2,9 +2,8 @@
 /*
  * Comparing checkpoints by their items.
  *
- * Variables that share objects are one item, so that a change of one of them is one of all
- * of them. Names, types and metadata are the sandbox's claims: they are compared and passed
- * on, nothing else.
+ * Variables that share objects are one item, so a change of one of them is a change of all. Names,
+ * types and metadata are the sandbox's claims: they are only compared and passed on.
  */
 #include "daemon/snapshot/compare.h"
 
@@ -20,22 +19,22 @@ enum {
     KEY_MAX = 64,
     TYPE_MAX = 200,
     ROWS_MAX = 20000,
-    ROWS_BYTES_MAX = 3 << 20, /* of all names, types and targets: an answer's head has 4 MiB */
-    ROW_BYTES = 200,          /* of a row besides them */
+    ROWS_BYTES_MAX = 3 << 20, /* all names, types and targets: an answer's head has 4 MiB */
+    ROW_BYTES = 200,          /* the rest of a row */
     GROW = 256,
 };
 
-/* A variable or a file of one side. */
+/* A variable or a file of one checkpoint. */
 struct compared_item {
     char *name; /* owned, name_len bytes and a NUL */
     size_t name_len;
     enum snp_item_kind kind;
     char key[KEY_MAX + 1];
-    char hash[SNP_STORE_HASH_LEN + 1]; /* "" = has no content */
+    char hash[SNP_STORE_HASH_LEN + 1]; /* "" = no content */
     char *detail;                      /* owned: a variable's type, a link's target; or NULL */
     uint64_t size;
     unsigned mode;
-    bool is_opaque; /* a folder that hides what the project has in it */
+    bool is_opaque; /* a folder that hides the project's content */
 };
 
 struct compared_side {
@@ -64,7 +63,7 @@ static void sides_done(struct sides *sides)
     side_done(&sides->files);
 }
 
-/* Room for one more, zeroed but for its name; NULL when out of memory. */
+/* Add an item, zeroed but for its name; NULL when out of memory. */
 static struct compared_item *side_add(struct compared_side *side, const void *name, size_t n)
 {
     struct compared_item *entry;
@@ -90,7 +89,7 @@ static struct compared_item *side_add(struct compared_side *side, const void *na
 
 /* Reading ------------------------------------------------------------------------------------ */
 
-/* ":interpreter" and the like are no variables. */
+/* ":interpreter" and similar names are no variables. */
 static int variables_read(struct compared_side *side,
                           const struct snp_journal_item *item,
                           const json_t *meta,
@@ -218,8 +217,8 @@ static json_t *variable_row(const char *change,
 }
 
 /*
- * The bytes of a path. In a bundle those that are no UTF-8 are characters U+EF80 to U+EFFF, one
- * for each byte from 0x80 on. Caller frees; *ret_len: their number.
+ * The bytes of a path. In a bundle, bytes that are not UTF-8 are characters U+EF80 to U+EFFF, one
+ * per byte from 0x80. Caller frees; *ret_len: their number.
  */
 static char *path_bytes(const struct compared_item *entry, size_t *ret_len)
 {
@@ -263,7 +262,7 @@ static json_t *target_of(const struct compared_item *entry)
                : snp_json_bytes(entry->detail, strlen(entry->detail));
 }
 
-/* A path that is no UTF-8 is in `path_hex` too, where nothing of it is lost. */
+/* A path that is not UTF-8 is also in `path_hex`, without loss. */
 static json_t *file_row(const char *change,
                         const struct compared_item *a,
                         const struct compared_item *b)
@@ -289,7 +288,7 @@ static json_t *file_row(const char *change,
                      .opaque_b = b != NULL && b->is_opaque);
 }
 
-/* Keys are claims of one sandbox, of no worth between two; hashes are the store's. */
+/* Keys are claims of one sandbox and cannot be compared between two; hashes are the store's. */
 static bool is_same(const struct compared_item *a, const struct compared_item *b)
 {
     bool has_hashes = a->hash[0] != '\0' && b->hash[0] != '\0';
@@ -321,7 +320,7 @@ static int row_add(struct rows *rows,
                : 0;
 }
 
-/* Both are sorted: one pass. */
+/* Both are sorted, so one pass is enough. */
 static int sides_merge(struct rows *rows,
                        row_fn *make,
                        const struct compared_side *a,

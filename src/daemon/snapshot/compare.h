@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_SNAPSHOT_COMPARE_H
 #define SNP_DAEMON_SNAPSHOT_COMPARE_H
 
-/* What differs between two checkpoints. Runs on the store's thread, in a job. */
+/* The differences between two checkpoints. Runs on the store's thread, in a job. */
 
 #include <stdint.h>
 
@@ -13,8 +13,8 @@
 struct snp_tx;
 
 /*
- * Fills variables, files (new references) and truncated, but on failure. Contents are compared by
- * their keys, nothing is read. A checkpoint of 0 is empty. SNP_E_NOT_FOUND: no such checkpoint.
+ * On success fills variables, files (new references) and truncated. Contents are compared by their
+ * keys, without reading them. Checkpoint 0 is empty. SNP_E_NOT_FOUND: no such checkpoint.
  */
 int snp_compare(struct snp_tx *tx,
                 uint64_t a,

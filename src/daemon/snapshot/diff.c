@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `diff` and `blob`: two checkpoints (source.h), one after the other, then the comparison of them
- * in one job; and the contents that differ. The second side comes first: it may be a session whose
- * first snapshot, the other side, is still being saved, and its turn is after that.
+ * `diff` and `blob`: find two checkpoints (source.h), one after the other, and compare them in one
+ * job; read contents that differ. The second side comes first: it may be a session whose first
+ * snapshot, the other side, is still being saved, and its turn is after that.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct comparing {
     char refs[2][SNP_SOURCE_REF_MAX + 1];
     uint64_t checkpoints[2];
     json_t *lost[2];               /* owned */
-    int at;                        /* which of them is looked for: 1, then 0; -1 = all are found */
+    int at;                        /* the one being found: 1, then 0; -1 = both are found */
     struct snp_diff_answer answer; /* variables and files are owned; made by the store's thread */
 };
 
@@ -71,7 +71,7 @@ static void compared(void *arg, const struct snp_err *compare_err)
 
 static void next_find(struct comparing *comparing)
 {
-    if (comparing->at == 0 && comparing->refs[0][0] == '\0') { /* nothing: checkpoint 0 */
+    if (comparing->at == 0 && comparing->refs[0][0] == '\0') { /* empty: checkpoint 0 */
         comparing->lost[0] = json_array();
         comparing->at = -1;
     }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `fork`: new sessions that begin where another one is, or was. Each has a sandbox of its own,
- * opened as the first was: namespaces, control group, ids and random state are its own, and
+ * `fork`: new sessions that begin with another one's present or past state. Each has a separate
+ * sandbox, opened as the first was, with separate namespaces, control group, ids and random state;
  * the policy is applied again. All are made, or none.
- *
  *
  *   a checkpoint of the origin (source.h) -> rows of all forks, each with that checkpoint, in
  *   one job -> sessions in the table -> each wakes from it -> the answer
  *
- * A fork whose sandbox cannot be had ends all of them. A crash before the answer leaves
- * either no rows or all of them, whole.
+ * If one sandbox cannot be opened, all forks end. A crash before the answer leaves either no rows
+ * or all of them, complete.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,10 +34,10 @@
 struct forked_session {
     struct snp_waiter waiter;
     struct forking *forking;     /* borrowed */
-    struct snp_session *session; /* one reference; NULL = is not in the table */
+    struct snp_session *session; /* one reference; NULL = not in the table */
     char id[SNP_SESSION_ID_LEN + 1];
     char name[SNP_SESSION_NAME_MAX + 1];
-    uint64_t checkpoint; /* its own row for it; by the store's thread */
+    uint64_t checkpoint; /* the id of its copy's row; set by the store's thread */
 };
 
 struct forking {
@@ -46,17 +45,17 @@ struct forking {
     struct snp_server *server;   /* borrowed */
     struct forked_session children[SNP_CAP_FORKS];
     unsigned n;
-    unsigned pending; /* of them, still waking */
+    unsigned pending; /* forks that are still waking */
     uint64_t begun_us;
     uint64_t now_us;
     char prefix[SNP_SESSION_NAME_MAX + 1];
-    bool is_exact;                    /* prefix is the name of the only one */
-    char owner[SNP_PROCESS_MARK_MAX]; /* they end with it; "" = they last */
+    bool is_exact;                    /* prefix is the full name of a single fork */
+    char owner[SNP_PROCESS_MARK_MAX]; /* they end with this process; "" = they stay */
     struct snp_source source;         /* owned: texts copied */
-    json_t *failed;                   /* owned: of the first fork that was not made by image */
-    bool is_image;                    /* all were */
-    char no_image[200];               /* why one was not; "" = nobody tried */
-    struct snp_err err;               /* why there is none */
+    json_t *failed;     /* owned: losses of the first fork that was not made by image */
+    bool is_image;      /* all were made by image */
+    char no_image[200]; /* why one was not; "" = not tried */
+    struct snp_err err; /* why the fork failed */
 };
 
 /* The end -------------------------------------------------------------------------------------- */
@@ -94,7 +93,7 @@ static void rows_removed(void *arg, const struct snp_err *err)
     forking_free(forking);
 }
 
-/* None is left behind: those in the table end with their rows, the rest of the rows go here. */
+/* Remove all forks: those in the table end with their rows, the other rows are removed here. */
 static void forking_undo(struct forking *forking)
 {
     for (unsigned i = 0; i < forking->n; i++) {
@@ -155,7 +154,7 @@ static void child_woken(struct snp_waiter *waiter,
 
         if (!session->live.fork_of.is_image && forking->is_image) {
             forking->is_image = false;
-            forking->failed = failed; /* of all alike */
+            forking->failed = failed; /* the same for all */
             memcpy(forking->no_image, session->live.fork_of.why, sizeof(forking->no_image));
         } else {
             json_decref(failed);
@@ -216,11 +215,11 @@ static void rows_written(void *arg, const struct snp_err *err)
         }
     }
     forking->pending = forking->n;
-    forking->is_image = true; /* until one says otherwise */
+    forking->is_image = true; /* until one reports otherwise */
     for (unsigned i = 0, n = forking->n; i < n; i++) {
         struct forked_session *child = &forking->children[i];
 
-        /* The last of them may end `forking` before this returns. */
+        /* The last of them may free `forking` before this returns. */
         child->waiter.run = child_woken;
         snp_session_when_live(child->session, &child->waiter);
     }
@@ -228,7 +227,7 @@ static void rows_written(void *arg, const struct snp_err *err)
 
 /* Rows ----------------------------------------------------------------------------------------- */
 
-/* The first names PREFIX-1, PREFIX-2 and so on that nobody has. */
+/* Choose the first free names PREFIX-1, PREFIX-2 and so on. */
 static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_err *err)
 {
     unsigned number = 0;

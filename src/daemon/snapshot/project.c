@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tier that copies a project does not know what a session changed of it. So the copy is saved
- * before any code runs, as a snapshot like any other, and what is compared with a project later is
- * the session with that.
+ * A tier that copies a project does not track the session's changes. So the copy is saved before
+ * any code runs, as an ordinary snapshot; later the session is compared with that.
  */
 #include "daemon/snapshot/project.h"
 
@@ -29,7 +28,7 @@ struct beginning {
     uint64_t checkpoint;
 };
 
-/* err: NULL = it is there. */
+/* err: NULL = success. */
 static void beginning_end(struct beginning *beginning, const struct snp_err *err)
 {
     if (err != NULL) {
@@ -62,7 +61,7 @@ static void row_written(void *arg, const struct snp_err *err)
     beginning_end(arg, err->code == SNP_OK ? NULL : err);
 }
 
-/* What is saved later is later in the store's queue, too: the row comes in time to keep this. */
+/* Later saves are also later in the store's queue: the row is in time to keep this checkpoint. */
 static void saved(void *ctx, const json_t *report, const struct snp_err *err)
 {
     struct beginning *beginning = ctx;
@@ -109,7 +108,7 @@ void snp_snapshot_project(struct snp_session *session)
     memcpy(beginning->session_id, session->id, sizeof(beginning->session_id));
     beginning->epoch = session->epoch;
     beginning->created_us = snp_wall_us();
-    snp_session_event(session, SNP_EV_SAVE); /* no cell begins meanwhile */
+    snp_session_event(session, SNP_EV_SAVE); /* no cell begins until the end */
     if (snp_entry_session(session, entered, beginning, &err) < 0) {
         entered(beginning, &err);
     }

@@ -2,14 +2,14 @@
 #ifndef SNP_DAEMON_SNAPSHOT_PROJECT_H
 #define SNP_DAEMON_SNAPSHOT_PROJECT_H
 
-/* Where a project is a copy: the snapshot of it as it was copied. */
+/* The snapshot of a project as it was copied into the workspace. */
 
 struct snp_session;
 
 /*
- * The session is IDLE, and nothing has run in it. If its workspace is a copy of a project, the
- * snapshot SNP_SNAPSHOT_PROJECT is taken, to disk, before the first cell; else nothing happens.
- * Without room on the disk the session goes on, and its log says that there is none.
+ * The session is IDLE, and no cell has run in it. If its workspace is a copy of a project, take the
+ * snapshot SNP_SNAPSHOT_PROJECT, on disk, before the first cell; else do nothing. If the disk is
+ * full the session continues, and its log reports that there is no snapshot.
  */
 void snp_snapshot_project(struct snp_session *session);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Going back.
+ * Rollback.
  *
  *   the snapshot's row -> its copy on disk, if that is still being written -> the session's turn
- *   by memory: the tier goes back to the copy, meanwhile the journal -> the answer
+ *   by memory: the tier returns to the copy and, at the same time, the journal -> the answer
  *   else: the executor is closed -> journal -> the session wakes from the checkpoint -> the answer
  *
  * The journal's part is one job: the epoch is raised, the snapshot's checkpoint becomes the
- * session's latest, cells after it read "undone". Before that job a crash leaves the session as
- * it was, after it as the snapshot has it. If it fails, the executor is closed, wherever the
- * tier is with it: what it holds is nothing that the journal knows of. If the tier fails, the
- * session wakes from the checkpoint that the journal then has as its latest.
+ * session's latest, later cells read "undone". A crash before that job leaves the session
+ * unchanged, a crash after it the snapshot's state. If the job fails, the executor is closed, even
+ * if the tier has finished: the journal does not know its state. If the tier fails, the session
+ * wakes from the checkpoint that is then the latest in the journal.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,13 +48,13 @@ struct rollback {
     bool has_waited;
     bool by_memory;
     bool went_back;   /* the tier's answer */
-    unsigned n_asked; /* tier and journal, while they are at it */
+    unsigned n_asked; /* pending answers of tier and journal */
     struct snp_err journal_err;
     uint64_t begun_us;
     uint64_t epoch; /* the new one */
     /* Read and written by the store's thread. */
     char ref[SNP_CAP_REF + 1];
-    char asked[SNP_CAP_REF + 1]; /* the session that was given; "" = none */
+    char asked[SNP_CAP_REF + 1]; /* the given session; "" = none */
     char snapshot[SNP_SESSION_ID_LEN + 1];
     char session_id[SNP_SESSION_ID_LEN + 1];
     uint64_t cell;
@@ -95,7 +95,7 @@ static void rollback_fail(struct rollback *back, const struct snp_err *err)
     rollback_free(back);
 }
 
-/* What its checkpoint lacks is missing only in what came from it. */
+/* The checkpoint's losses apply only to a session restored from it. */
 static void rollback_answer(struct rollback *back)
 {
     struct snp_session *session = back->session;
@@ -115,7 +115,7 @@ static void rollback_answer(struct rollback *back)
     rollback_free(back);
 }
 
-/* The session was destroyed meanwhile. */
+/* The session was destroyed during the rollback. */
 static void rollback_over(struct rollback *back)
 {
     struct snp_err err;
@@ -126,7 +126,7 @@ static void rollback_over(struct rollback *back)
 
 /* The journal ---------------------------------------------------------------------------------- */
 
-/* A checkpoint of before it must not be taken for the session's state without a word. */
+/* An older checkpoint must not silently be taken for the session's state. */
 static int back_note(struct snp_tx *tx,
                      const struct rollback *back,
                      uint64_t cells,
@@ -175,7 +175,7 @@ static void journal_write(struct rollback *back, snp_store_done_fn done)
                  .durability = SNP_DURABILITY_SYNCED);
 }
 
-/* The session is what the journal says now. */
+/* Update the session to the journal's state. */
 static void session_adopt(struct rollback *back)
 {
     struct snp_session *session = back->session;
@@ -253,7 +253,7 @@ static void memory_left(struct snp_spill_waiter *waiter)
         by_checkpoint(back);
         return;
     }
-    copy_release(back); /* the session was lost meanwhile, and others may have it now */
+    copy_release(back); /* the session was lost in between, and others may use it now */
     snp_turn_ask(session, &back->turn);
 }
 
@@ -269,7 +269,7 @@ static void by_checkpoint(struct rollback *back)
     snp_session_event(session, SNP_EV_ROLL_BACK);
     back->spill.run = memory_left;
     if (session->live.executor != NULL && snp_memory_wait_any(session, &back->spill)) {
-        return; /* other snapshots are in that memory only */
+        return; /* other snapshots exist only in that memory */
     }
     if (session->live.executor == NULL) {
         closed(back, NULL);
@@ -280,7 +280,7 @@ static void by_checkpoint(struct rollback *back)
 
 /* By memory ------------------------------------------------------------------------------------ */
 
-/* What the executor holds is of no use: it goes, and the journal's word stands. */
+/* The executor's state is invalid: close it; the journal's state holds. */
 static void executor_drop(struct snp_session *session)
 {
     if (session->live.executor != NULL) {
@@ -290,7 +290,7 @@ static void executor_drop(struct snp_session *session)
     }
 }
 
-/* Tier and journal have both answered, in whatever order. */
+/* Tier and journal have both answered, in any order. */
 static void both_answered(struct rollback *back)
 {
     struct snp_session *session = back->session;
@@ -315,7 +315,7 @@ static void both_answered(struct rollback *back)
         if (session->state == SNP_SESSION_ROLLING_BACK) {
             snp_session_rest(session);
         }
-        back->by_memory = false; /* it ended meanwhile; what it was is on disk */
+        back->by_memory = false; /* the executor has ended; its copies are on disk */
         back->waiter.run = woken;
         snp_session_when_live(session, &back->waiter);
         return;
@@ -380,7 +380,7 @@ static void on_turn(struct snp_turn *turn, struct snp_session *session, const st
         rollback_fail(back, why);
         return;
     }
-    (void)snp_entry_pay(session, NULL, NULL); /* what is owed is there to be undone, too */
+    (void)snp_entry_pay(session, NULL, NULL); /* so that owed cells are undone, too */
     back->epoch = session->epoch + 1;
     back->copy = snp_memory_find(session, back->snapshot);
     if (back->copy != NULL) {
@@ -479,7 +479,7 @@ void snp_run_rollback(const struct snp_work *work)
     back->server = work->request->server;
     back->begun_us = snp_now_us();
     if (session != NULL && snp_sessions_meant(back->server, session, &meant, &err) == 0) {
-        /* What was given may be the beginning of its id. */
+        /* The reference may be the beginning of the session's id. */
         session = meant->name[0] == '\0' ? meant->id : meant->name;
     }
     (void)snprintf(back->asked, sizeof(back->asked), "%s", session == NULL ? "" : session);

@@ -4,10 +4,10 @@
  *
  *   the session's turn -> a copy (tier) -> the row (journal) -> the answer -> to disk
  *
- * Where the interpreter cannot be forked (it has threads, say) there is no copy: a checkpoint
- * is made first, and the row refers to it. So does that of a session without an executor.
- * A row is written only when copy or checkpoint is there; if it cannot be written, the
- * copy goes.
+ * If the interpreter cannot be forked (because of threads, for example) there is no copy: a
+ * checkpoint is made first, and the row refers to it. The same applies to a session without an
+ * executor. A row is written only after the copy or checkpoint exists; if that fails, the copy is
+ * dropped.
  */
 #include "wire/snapshot.h"
 
@@ -48,11 +48,11 @@ struct snapshot_taking {
     bool wants_disk;
     bool is_step; /* of a run */
     bool has_copy;
-    char executor[SNP_SESSION_ID_LEN + 1]; /* that has the copy */
+    char executor[SNP_SESSION_ID_LEN + 1]; /* the executor that has the copy */
     uint32_t number;
     uint64_t begun_us;
     uint64_t us;
-    char why[WHY_MAX]; /* why there is no copy; "" = there is one, or nobody to ask */
+    char why[WHY_MAX]; /* why there is no copy; "" = there is one, or no tier to ask */
     /* The row; read and written by the store's thread. */
     char id[SNP_SESSION_ID_LEN + 1];
     char name[SNP_SESSION_NAME_MAX + 1];
@@ -62,7 +62,7 @@ struct snapshot_taking {
     uint64_t epoch;
     uint64_t effect;
     uint64_t created_us;
-    uint64_t checkpoint; /* 0 = it comes later, from the copy */
+    uint64_t checkpoint; /* 0 = made later, from the copy */
     bool is_asleep;      /* then nothing may be missing */
     struct snp_missing_place place;
     char *lost; /* owned: JSON */
@@ -113,7 +113,7 @@ static void taking_answer(struct snapshot_taking *taking)
     taking_free(taking);
 }
 
-/* What became of the copy on disk. */
+/* Look up the copy on disk. */
 static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snapshot_taking *taking = arg;
@@ -158,7 +158,7 @@ static void spilled(struct snp_spill_waiter *waiter)
 
 /* The row -------------------------------------------------------------------------------------- */
 
-/* The highest N of names sN, and how many snapshots there are. */
+/* The highest N of names sN, and the number of snapshots. */
 struct snapshot_numbers {
     uint64_t highest;
     uint64_t n;
@@ -178,7 +178,7 @@ static int name_note(const struct snp_journal_snapshot *row, void *arg, struct s
     return 0;
 }
 
-/* Of one that sleeps its checkpoint is the source, if that is all it was. */
+/* For a session that is asleep the source is its checkpoint, if nothing is missing. */
 static int asleep_check(struct snp_tx *tx,
                         const struct snapshot_taking *taking,
                         struct snp_err *err)
@@ -192,7 +192,7 @@ static int asleep_check(struct snp_tx *tx,
                           taking->place.name);
 }
 
-/* The same step once more: a run goes on from there. */
+/* Remove the step's previous snapshot: a run continues from there. */
 static int step_forget(struct snp_tx *tx, const struct snapshot_taking *taking, struct snp_err *err)
 {
     char ref[2 * (SNP_SESSION_NAME_MAX + 1)];
@@ -240,10 +240,10 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     row.name = taking->name;
     row.parent = taking->parent[0] == '\0' ? NULL : taking->parent;
     SNP_TRY(snp_journal_snapshot_add(tx, &row, err));
-    /* Nothing was being put when it was taken, and what is put since is noted after this. */
+    /* No transfer was pending when it was taken, and later ones are noted after this. */
     SNP_TRY(snp_journal_effect_last(tx, taking->session_id, taking->cell, &taking->effect, err));
     if (taking->is_step) {
-        return 0; /* nobody has asked for it: later ones are not drawn below it */
+        return 0; /* not required: later snapshots are not drawn below it */
     }
     session.head_snapshot = taking->id;
     return snp_journal_session_put(tx, &session, err);
@@ -307,7 +307,7 @@ static void checkpoint_made(void *ctx, const json_t *report, const struct snp_er
     row_write(taking);
 }
 
-/* The executor has none to give. */
+/* The executor has no copy: use a checkpoint. */
 static void take_by_disk(struct snapshot_taking *taking)
 {
     struct snp_session *session = taking->session;
@@ -321,8 +321,7 @@ static void take_by_disk(struct snapshot_taking *taking)
 }
 
 /*
- * As it is now, with all that variables cannot hold: an image comes with a second checkpoint of the
- * same moment.
+ * The current state is saved completely: an image comes with a second checkpoint of the same state.
  */
 static bool is_saved(const struct snapshot_taking *taking)
 {
@@ -402,7 +401,7 @@ static void on_turn(struct snp_turn *turn, struct snp_session *session, const st
     taking->begun_us = snp_now_us();
     taking->created_us = snp_wall_us();
     if (taking->is_step && session->live.executor != NULL && is_saved(taking)) {
-        taking->checkpoint = session->durable.checkpoint; /* and no copy is needed */
+        taking->checkpoint = session->durable.checkpoint; /* so no copy is needed */
         row_write(taking);
         return;
     }
@@ -420,7 +419,7 @@ static void on_turn(struct snp_turn *turn, struct snp_session *session, const st
     }
 }
 
-/* Names of snapshots are made as those of sessions. */
+/* Names of snapshots follow the rules for session names. */
 static int name_check(const char *name, struct snp_err *err)
 {
     static const char session[] = "a session name";
@@ -490,14 +489,14 @@ struct snapshot_list {
     struct snp_request *request; /* owned */
     char session[SNP_SESSION_ID_LEN + 1];
     json_t *rows;  /* owned; made by the store's thread */
-    json_t *heads; /* owned, likewise */
+    json_t *heads; /* owned; made by the store's thread */
     size_t bytes;  /* of rows, about */
-    /* what the names of the run's begin with; "" = no run's */
+    /* The prefix of the run's snapshot names; "" = of no run. */
     char steps[SNP_SESSION_NAME_MAX + 1];
     char head[SNP_SESSION_ID_LEN + 1];
 };
 
-/* What could not be saved, or as much of it as a list has room for. */
+/* The losses, as many as a list has room for. */
 static json_t *lost_json(const char *text)
 {
     json_t *lost = text == NULL ? json_array() : json_loads(text, 0, NULL);
@@ -530,7 +529,7 @@ static int snapshot_note(const struct snp_journal_snapshot *row, void *arg, stru
                      .epoch = row->epoch, .created = (double)row->created_us / US_PER_S,
                      .bytes = row->bytes, .lost = lost);
     if (row->checkpoint != 0 && row->is_usable) {
-        /* For places_add, which says it in `where`. */
+        /* For places_add, which reports it in `where`. */
         (void)json_object_set_new(json, "on_disk", json_true());
     }
     return json_array_append_new(listing->rows, json) < 0
@@ -569,7 +568,7 @@ static int run_list(struct snp_tx *tx, void *arg, struct snp_err *err)
     return snp_journal_session_each(tx, head_note, listing, err);
 }
 
-/* Only the loop knows what is in memory. */
+/* Only the loop knows which copies are in memory. */
 static int places_add(struct snp_server *server, json_t *row)
 {
     struct snp_session *session = snp_sessions_find(server, snp_json_str(row, "session", ""));

@@ -2,8 +2,8 @@
 /*
  * From a reference to a checkpoint.
  *
- *   session: its turn -> a checkpoint if it has changed since the last -> its row
- *   snapshot: its row -> the end of the writing of it, if that is under way
+ *   session: its turn -> a checkpoint, if it changed since the last one -> its row
+ *   snapshot: its row -> the end of writing it, if that is pending
  */
 #include "daemon/snapshot/source.h"
 
@@ -31,7 +31,7 @@ struct source_search {
     char ref[SNP_SOURCE_REF_MAX + 1];
     struct snp_source source; /* owned */
     bool is_usable;
-    bool has_waited; /* for the snapshot's way to disk */
+    bool has_waited; /* for the snapshot to be on disk */
     bool is_asleep;  /* the session: then nothing may be missing */
     struct snp_missing_place place;
     char *lost; /* owned: JSON; written by the store's thread */
@@ -80,7 +80,7 @@ static void search_end(struct source_search *search, const struct snp_err *err)
     free(search);
 }
 
-/* A session as it is now ---------------------------------------------------------------------- */
+/* Current state of a session ------------------------------------------------------------------- */
 
 static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
@@ -99,7 +99,7 @@ static void session_read(void *arg, const struct snp_err *err)
     search_end(arg, err->code == SNP_OK ? NULL : err);
 }
 
-/* It is on disk: the rest is in its row. */
+/* The session is saved: the rest is in its row. */
 static void session_saved(struct source_search *search, struct snp_session *session)
 {
     struct snp_source *source = &search->source;
@@ -223,7 +223,7 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
     if (err.code == SNP_E_NOT_FOUND && strchr(search->ref, '@') == NULL) {
         (void)snp_sessions_unknown(search->server, "session or snapshot", search->ref, &err);
     }
-    /* What variables cannot hold comes to disk after them. */
+    /* The image with values that variables cannot hold is written after them. */
     if (err.code == SNP_OK && !search->has_waited) {
         search->waiter.run = spilled;
         if (snp_memory_wait(search->server, search->source.snapshot, !search->is_usable,

@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SNAPSHOT_SOURCE_H
 
 /*
- * What a reference names (a session as it is now, or a snapshot), as a whole checkpoint on
- * disk: what diff, fork and export start from.
+ * Resolve a reference (a session's current state, or a snapshot) to a complete checkpoint on disk:
+ * the start of diff, fork and export.
  */
 
 #include <stdbool.h>
@@ -24,21 +24,21 @@ enum {
 struct snp_source {
     char session[SNP_SESSION_ID_LEN + 1];
     char session_name[SNP_SESSION_NAME_MAX + 1];
-    char snapshot[SNP_SESSION_ID_LEN + 1]; /* "" = the session as it is now */
-    char head[SNP_SESSION_ID_LEN + 1];     /* the snapshot it is, or stands on; "" = none */
-    uint64_t checkpoint;                   /* 0 = nothing yet: no variables, no files */
+    char snapshot[SNP_SESSION_ID_LEN + 1]; /* "" = the session's current state */
+    char head[SNP_SESSION_ID_LEN + 1];     /* the snapshot, or the session's base; "" = none */
+    uint64_t checkpoint;                   /* 0 = empty: no variables, no files */
     uint64_t cell;
     uint64_t epoch;
-    bool is_live; /* a session that has a sandbox, with that state */
+    bool is_live; /* a session with a sandbox, in that state */
     char *spec;   /* owned: policy, as session/spec.h writes it */
-    json_t *lost; /* owned: what could not be saved */
+    json_t *lost; /* owned: its losses */
 };
 
 void snp_source_done(struct snp_source *source);
 
 /*
- * What a session that woke could not restore (its `restored`, which is taken and told no more),
- * without what was never saved (lost). New reference, NULL when out of memory.
+ * The losses of a woken session's restore (its `restored`, which is taken and not reported again),
+ * without those that were never saved (lost). New reference, NULL when out of memory.
  */
 json_t *snp_source_failed(struct snp_session *session, const json_t *lost);
 
@@ -48,10 +48,9 @@ typedef void snp_source_found(void *ctx,
                               const struct snp_err *err);
 
 /*
- * A session is looked for first, then a snapshot. What is not on disk yet is written first, for
- * which a session must be between cells. found is called once, maybe at once. SNP_E_NOT_FOUND:
- * there is neither; SNP_E_DENIED: the session lacks what cells did after its checkpoint, or the
- * snapshot was in memory only, and that is gone.
+ * Find a session, else a snapshot. Unsaved state is written to disk first, between cells of the
+ * session. found is called once, perhaps at once. SNP_E_NOT_FOUND: neither exists; SNP_E_DENIED:
+ * the session lacks cells after its checkpoint, or the snapshot was only in memory and is gone.
  */
 void snp_source_find(struct snp_server *server,
                      const char *ref,

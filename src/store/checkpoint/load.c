@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading: rows come in pages by jobs, contents of files are read by the transfer's thread. */
+/* Loading: jobs read pages of rows, the transfer's thread reads the contents of files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "store/journal_priv.h"
 
 enum {
-    PAGE_ITEMS = 256,     /* of one job that reads rows */
+    PAGE_ITEMS = 256,     /* of one job */
     PAGE_BYTES = 1 << 20, /* of their texts and small contents, about */
 };
 
@@ -25,7 +25,7 @@ struct page {
     int64_t after; /* row */
     unsigned n;
     struct checkpoint_row rows[PAGE_ITEMS];
-    struct snp_buf texts; /* what the rows point into, as offsets until it is complete */
+    struct snp_buf texts; /* target of the rows' pointers, as offsets until it is complete */
 };
 
 static int load_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
@@ -46,7 +46,7 @@ static int load_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
     return 0;
 }
 
-/* Keep bytes of a row; *ret: where they will be. */
+/* Append bytes of a row to the page; *ret: their offset. */
 static int page_keep(
     struct page *page, const void *bytes, size_t n, size_t *ret, struct snp_err *err)
 {
@@ -58,7 +58,7 @@ static int page_keep(
     return 0;
 }
 
-/* Offsets of one row in texts, until these stand still. */
+/* Offsets of one row in texts, until these no longer move. */
 struct offsets {
     size_t name;
     size_t key;
@@ -145,7 +145,7 @@ static int page_job(struct snp_tx *tx, void *arg, struct snp_err *err)
     return 0;
 }
 
-/* arg: a hash. Marks follow the job. */
+/* arg: a hash. The blob is marked after the job. */
 static int suspect_job(struct snp_tx *tx, void *arg, struct snp_err *err SNP_UNUSED)
 {
     snp_blob_suspect(tx->store, arg);
@@ -153,8 +153,8 @@ static int suspect_job(struct snp_tx *tx, void *arg, struct snp_err *err SNP_UNU
 }
 
 /*
- * Of the bytes that follow. Those of an image have none: who takes it in can use nothing to read
- * frames with.
+ * Append the head of the following bytes. Those of an image have none: its reader cannot parse
+ * frames while it restores an image.
  */
 static int put_head(struct snp_buf *head,
                     const struct checkpoint_row *row,
@@ -167,7 +167,7 @@ static int put_head(struct snp_buf *head,
                                             : snp_stream_put_data(head, n, err);
 }
 
-/* The content of a file, as the first bytes of its item and frames of data. */
+/* Send the content of a file, as the first bytes of its item and frames of data. */
 static int file_send(struct snp_transfer *t,
                      struct snp_blob_reader *reader,
                      const struct checkpoint_row *row,
@@ -223,7 +223,7 @@ static int row_send(struct snp_transfer *t,
     return r;
 }
 
-/* An image stands for the part of the variables. */
+/* An image replaces the part of the variables. */
 static bool is_left_out(const struct snp_transfer *t, const struct checkpoint_row *row)
 {
     return row->part == SNP_STREAM_VARS && (row->item.kind == SNP_ITEM_IMAGE) != t->wants_image;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saving: items are gathered in slices; the files of a slice are synced, then one job gives them
- * their names and rows. The checkpoint's row is there from the beginning, but not complete, so
- * nobody sees it, and what is left of a transfer that failed is cleared up like any other
- * rubbish. The last job, whose commit finds the names on disk or puts them there, makes it
- * complete: all or nothing. If little is left for it, the last slice is a part of it.
+ * Saving: items are collected in slices; the files of a slice are synced, then one job gives them
+ * names and rows. The checkpoint's row exists from the beginning, but incomplete, so no other code
+ * uses it, and the rest of a failed transfer is collected as garbage. The last job makes it
+ * complete; its commit comes after all names are on disk: all or nothing. A small last slice is
+ * part of that job.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 enum {
     SLICE_ITEMS = 256,     /* of one transaction: other jobs wait for it */
     SLICE_FILES = 64,      /* open descriptors of one slice */
-    LAST_FILES = 4,        /* of the last slice, whose names the last commit puts on disk */
+    LAST_FILES = 4,        /* of the last slice, whose names the last commit syncs */
     ARENA_BYTES = 1 << 20, /* heads and small contents of one slice */
 };
 
@@ -27,8 +27,8 @@ enum {
 /* Saving: jobs -------------------------------------------------------------------------- */
 
 /*
- * What was left by a rollback is of use as a snapshot only: in an epoch before, it is never
- * the latest.
+ * State from before a rollback can only become a snapshot: from an earlier epoch it is never the
+ * latest.
  */
 static int epoch_check(struct snp_tx *tx,
                        const struct snp_transfer *t,
@@ -62,7 +62,7 @@ static int save_begin(struct snp_tx *tx, void *arg, struct snp_err *err)
     return 0;
 }
 
-/* The blob that the base has under the same key. */
+/* Find the base's blob with the same key. */
 static int same_find(struct snp_tx *tx,
                      const struct snp_transfer *t,
                      const struct snp_transfer_item *item,
@@ -76,8 +76,8 @@ static int same_find(struct snp_tx *tx,
     int r = 0;
 
     /*
-     * An intact one, else any. Not by ORDER BY: thousands of items may share a key, as empty
-     * files do.
+     * An intact one, else any. Not by ORDER BY: thousands of items may share a key, as empty files
+     * do.
      */
     for (int any = 0; r == 0 && any < 2; any++) {
         snp_rows_done(&rows);
@@ -147,7 +147,7 @@ static int slice_job(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-/* Makes it complete. slice: what this transaction has added, or NULL. */
+/* Make it complete. slice: added in this transaction, or NULL. */
 static int complete(struct snp_tx *tx,
                     const struct snp_transfer *t,
                     const struct snp_transfer_slice *slice,
@@ -180,7 +180,7 @@ static int save_end(struct snp_tx *tx, void *arg, struct snp_err *err)
     return complete(tx, arg, NULL, err);
 }
 
-/* The last slice and the end at once: a synced commit puts names on disk before it. */
+/* The last slice and the end at once: a synced commit first syncs the names. */
 static int save_end_slice(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_transfer *t = arg;
@@ -189,7 +189,7 @@ static int save_end_slice(struct snp_tx *tx, void *arg, struct snp_err *err)
     return complete(tx, t, &t->slice, err);
 }
 
-/* The row stays behind, not complete: it is to be cleared up. */
+/* The incomplete row stays, to be collected as garbage. */
 static int save_abort(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err SNP_UNUSED)
 {
     tx->store->must_reap = true;
@@ -208,7 +208,7 @@ static void slice_discard(struct snp_transfer *t)
     t->slice.used = 0;
 }
 
-/* Contents to disk. */
+/* Sync contents. */
 static int slice_sync(struct snp_transfer *t, struct snp_err *err)
 {
     struct snp_transfer_slice *slice = &t->slice;
@@ -227,7 +227,7 @@ static int slice_sync(struct snp_transfer *t, struct snp_err *err)
     return r;
 }
 
-/* It has its rows, or never will. */
+/* Free the slice, after its rows were written or have failed. */
 static void slice_settle(struct snp_transfer *t, bool is_done)
 {
     if (is_done) {
@@ -237,7 +237,7 @@ static void slice_settle(struct snp_transfer *t, bool is_done)
     slice_discard(t);
 }
 
-/* Contents to disk, then names and rows. */
+/* Sync contents, then write names and rows. */
 static int slice_flush(struct snp_transfer *t, struct snp_err *err)
 {
     int r = slice_sync(t, err);
@@ -251,7 +251,7 @@ static int slice_flush(struct snp_transfer *t, struct snp_err *err)
     return r;
 }
 
-/* n bytes of the arena; there is always room, see on_item. */
+/* Copy n bytes into the arena; there is always room, see on_item. */
 static void *arena_take(struct snp_transfer_slice *slice, const void *bytes, size_t n)
 {
     char *at = slice->arena + slice->used;
@@ -262,7 +262,7 @@ static void *arena_take(struct snp_transfer_slice *slice, const void *bytes, siz
     return at;
 }
 
-/* What could not be saved, for the report: as much of it as a list may be long. */
+/* Collect the losses for the report, up to the limit of the list. */
 static int lost_add(struct snp_transfer *t, const struct snp_stream_item *item, struct snp_err *err)
 {
     snp_autojson json_t *row = json_pack("{s:s, s:s, s:s}", "name", item->name, "type",
@@ -351,7 +351,7 @@ static int save_setup(struct snp_transfer *t, struct snp_err *err)
     return snp_stream_in_init(&t->in, &sink, most, err);
 }
 
-/* Names of contents to disk: of what is new, and of what another transfer has just written. */
+/* Sync the names of contents: new ones, and those just written by another transfer. */
 static int folders_sync(struct snp_transfer *t, struct snp_err *err)
 {
     int r = 0;
@@ -374,14 +374,14 @@ static int report_make(struct snp_transfer *t, struct snp_err *err)
     return 0;
 }
 
-/* The rest of it, and the commit that makes it complete. */
+/* Write the rest, and commit the complete checkpoint. */
 static int save_finish(struct snp_transfer *t, struct snp_err *err)
 {
     bool is_short = t->slice.n_files <= LAST_FILES;
     int r = is_short ? 0 : slice_flush(t, err);
 
     if (r == 0) {
-        r = folders_sync(t, err); /* of slices before: not on the thread that others wait for */
+        r = folders_sync(t, err); /* of earlier slices: not on the thread that others wait for */
     }
     if (r == 0 && is_short) {
         r = slice_sync(t, err);

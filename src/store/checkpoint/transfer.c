@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pipe of a checkpoint, and which checkpoints must stay. */
+/* The pipe of a checkpoint, and the checkpoints that must stay. */
 #include "store/checkpoint/transfer.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 enum {
     PIPE_BYTES = 1 << 20,
-    ROOMS = 3, /* of what is read at once: one is filled while others are hashed */
+    ROOMS = 3, /* read buffers: one is filled while others are hashed */
 };
 
 /* Pipes --------------------------------------------------------------------------------- */
@@ -40,13 +40,13 @@ static int pipe_wait(struct snp_transfer *t, short what, struct snp_err *err)
 
 int snp_transfer_setup(struct snp_transfer *t, struct snp_err *err)
 {
-    (void)fcntl(t->fd, F_SETPIPE_SZ, PIPE_BYTES); /* a hint: users have a share of them */
+    (void)fcntl(t->fd, F_SETPIPE_SZ, PIPE_BYTES); /* a hint: users have a limited share */
     return snp_set_nonblock(t->fd, true) < 0
                ? snp_fail_sys(err, errno, "set up the pipe of a checkpoint")
                : 0;
 }
 
-/* What was read into a room, while the writer hashes what is in the other ones. */
+/* Feed a filled buffer while the writer hashes the others. */
 static int room_feed(
     struct snp_transfer *t, const char *room, size_t n, uint64_t *ret_mark, struct snp_err *err)
 {
@@ -84,7 +84,7 @@ int snp_transfer_feed(struct snp_transfer *t, struct snp_err *err)
         }
     }
     if (t->writer != NULL) {
-        snp_blob_wait(t->writer, snp_blob_mark(t->writer)); /* the rooms go now */
+        snp_blob_wait(t->writer, snp_blob_mark(t->writer)); /* the buffers are freed now */
     }
     return r;
 }
@@ -101,7 +101,7 @@ int snp_transfer_write(
         for (int i = 0; i < 2 && done > 0; i++) {
             size_t step = (size_t)done < parts[i].iov_len ? (size_t)done : parts[i].iov_len;
 
-            if (step > 0) { /* an empty head has no bytes at all */
+            if (step > 0) { /* an empty head has no bytes */
                 parts[i].iov_base = (char *)parts[i].iov_base + step;
             }
             parts[i].iov_len -= step;

@@ -3,8 +3,8 @@
 #define SNP_STORE_CHECKPOINT_TRANSFER_H
 
 /*
- * A checkpoint on its way, and the pipe it takes. A transfer's members belong to its thread while
- * that runs, to the loop before and after.
+ * A transfer of a checkpoint, and its pipe. The members belong to the transfer's thread while that
+ * runs, to the loop before and after.
  */
 
 #include <pthread.h>
@@ -17,11 +17,11 @@
 #include "store/stream.h"
 
 enum {
-    SNP_TRANSFER_READ = 512 << 10,     /* bytes read or gathered at once */
-    SNP_TRANSFER_LOST_MAX = 256 << 10, /* bytes of the list of what could not be saved */
+    SNP_TRANSFER_READ = 512 << 10,     /* bytes read or collected at once */
+    SNP_TRANSFER_LOST_MAX = 256 << 10, /* bytes of the list of losses */
 };
 
-/* An item that waits for its slice. Texts are in the arena. */
+/* An item waiting for its slice. Texts are in the arena. */
 struct snp_transfer_item {
     enum snp_stream_part part;
     enum snp_item_kind kind;
@@ -42,20 +42,20 @@ struct snp_transfer_slice {
     size_t used;
     uint64_t written; /* bytes that the job found to be new */
     uint64_t same;
-    uint8_t folders[256]; /* ever used by this transfer: names in them must be synced */
+    uint8_t folders[256]; /* used by this transfer: their names must be synced */
 };
 
 struct snp_transfer {
     struct snp_finished finished; /* must be first */
     struct snp_store *store;
-    struct snp_transfer *next;                               /* that waits */
-    int (*run)(struct snp_transfer *t, struct snp_err *err); /* in its thread */
+    struct snp_transfer *next;                               /* the next in the queue */
+    int (*run)(struct snp_transfer *t, struct snp_err *err); /* in the transfer's thread */
     pthread_t thread;
     bool has_thread;
     int fd; /* owned */
     struct snp_busy busy;
     struct snp_checkpoint_save save; /* its texts owned: session, snapshot */
-    bool wants_image;                /* not variables, when loading */
+    bool wants_image;                /* instead of variables, when loading */
     snp_checkpoint_done_fn done;
     void *arg;
     uint64_t began_us;
@@ -70,22 +70,22 @@ struct snp_transfer {
     struct snp_transfer_item current;
 };
 
-/* Its pipe before the first byte. */
+/* Set the pipe up before the first byte. */
 int snp_transfer_setup(struct snp_transfer *t, struct snp_err *err) SNP_NODISCARD;
 /* Feed the stream until both parts have ended. */
 int snp_transfer_feed(struct snp_transfer *t, struct snp_err *err) SNP_NODISCARD;
-/* All of head and bytes. */
+/* Write all of head and bytes. */
 int snp_transfer_write(struct snp_transfer *t,
                        struct snp_buf *head,
                        const void *bytes,
                        size_t n,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* Nobody removes the rows of these checkpoints, until it is idle. */
+/* Protect the rows of these checkpoints from removal until snp_transfer_idle. */
 void snp_transfer_busy(struct snp_transfer *t, uint64_t checkpoint, uint64_t base);
 void snp_transfer_idle(struct snp_transfer *t);
 
-/* What its thread does (save.c, load.c). */
+/* The work of the transfer's thread (save.c, load.c). */
 int snp_transfer_save(struct snp_transfer *t, struct snp_err *err) SNP_NODISCARD;
 int snp_transfer_load(struct snp_transfer *t, struct snp_err *err) SNP_NODISCARD;
 
