@@ -28,7 +28,7 @@ struct checking {
     const struct snp_config *config;
     char *project;  /* owned */
     json_t *python; /* owned: paths in the project */
-    json_t *files;  /* owned: what was found of each file */
+    json_t *files;  /* owned: findings of each file */
 };
 
 static void checking_done(struct checking *c)
@@ -38,7 +38,7 @@ static void checking_done(struct checking *c)
     json_decref(c->files);
 }
 
-/* Which files -------------------------------------------------------------------------------- */
+/* Selecting files --------------------------------------------------------------------------- */
 
 static int file_add(struct checking *c, const char *given, struct snp_err *err)
 {
@@ -78,7 +78,7 @@ static int files_find(struct checking *c, const struct snp_opts *opts, struct sn
     return 0;
 }
 
-/* A session of its own, which ends with us. */
+/* Check in a temporary session, which ends with this process. */
 static int python_check(struct checking *c, struct snp_err *err)
 {
     bool has_template = snp_config_origin(c->config, SNP_KEY_TEMPLATE) == SNP_ORIGIN_CLI;
@@ -99,7 +99,7 @@ static int python_check(struct checking *c, struct snp_err *err)
     return snp_ground_read(&box, c->python, &c->files, err);
 }
 
-/* Telling ------------------------------------------------------------------------------------ */
+/* Reporting ---------------------------------------------------------------------------------- */
 
 struct counts {
     int64_t errors;

@@ -20,8 +20,8 @@ enum {
 #define FILE_ROW(name) {#name ".py", snp_##name##_py, snp_##name##_py_len},
 
 /*
- * Trees of texts, which are read there and parsed here by a program that can do nothing else. Each
- * has its size before it: 0 = the text cannot be parsed, NO_PARSER = this build has no grammars.
+ * Syntax trees, requested there and parsed here by a program that can do nothing else. Each has its
+ * size before it: 0 = the text cannot be parsed, NO_PARSER = this build has no grammars.
  */
 static int trees_put(const struct snp_patch_session *box,
                      struct snp_parse *parse,
@@ -120,7 +120,7 @@ static size_t n_of(const json_t *findings, const char *message, size_t n)
     return found;
 }
 
-/* Errors of after that before has not, or not as often. */
+/* Add errors of after that are missing or rarer in before. */
 static void news_add(const json_t *before, const json_t *after, json_t *ret, json_t *reasons)
 {
     const char *path = snp_json_str(after, "path", "?");

@@ -4,7 +4,7 @@
 
 /*
  * Which names, attributes, imports and arguments of files exist: agent/ground, run inside a box,
- * and context-parser outside. Nothing of the project runs. What it finds of a file is {"path",
+ * and context-parser outside. No code of the project runs. The result for a file is {"path",
  * "error"}, or
  *
  *   {"path", "known", "unknown", "findings": [{"kind", "severity": "error" | "warning", "line",
@@ -15,7 +15,7 @@
 #include "cli/verify/box.h"
 #include "patch/patch.h"
 
-/* paths: of files or folders in the project. *ret: a list of what is found, the caller's. */
+/* paths: of files or folders in the project. *ret: a list of results, the caller's. */
 int snp_ground_read(struct snp_patch_session *box, json_t *paths, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;
 
@@ -23,10 +23,9 @@ int snp_ground_read(struct snp_patch_session *box, json_t *paths, json_t **ret, 
 void snp_ground_line(const json_t *finding, struct snp_buf *out);
 
 /*
- * What a patch brings: errors that the clean project does not have, or not as often, and files that
- * cannot be checked. Each is a reason (appended). *ret: {"known", "unknown", "findings": [the same
- * with "path"], "not_checked": [{"path", "error"}]}, the caller's; NULL: the patch has none
- * of these.
+ * Problems that a patch adds: errors that the clean project does not have, or not as often, and
+ * files that cannot be checked. Each is a reason (appended). *ret: {"known", "unknown", "findings":
+ * [the same with "path"], "not_checked": [{"path", "error"}]}, the caller's; NULL: none.
  */
 int snp_ground_patch(const struct snp_box_spec *spec,
                      const struct snp_patch *patch,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standards are those of the clean project: a change cannot loosen what it is judged by. Their
- * commands run in boxes alone.
+ * Standards come from the clean project: a change cannot weaken its own standards. Their commands
+ * run in sandboxes only.
  */
 #include "cli/check/standards.h"
 
@@ -16,7 +16,7 @@
 enum {
     STEPS = 200000000, /* of all searches together: a few seconds */
     CHECKS_MAX = 20,
-    FINDINGS_MAX = 5, /* that are named for one rule */
+    FINDINGS_MAX = 5, /* named for one rule */
     OUTPUT_KEPT = 2 << 10,
     WHERE_MAX = 1200,
 };
@@ -27,7 +27,7 @@ enum status {
     PASSED,
     BROKEN_BEFORE,
     NOT_CHECKABLE,
-    NOT_CHECKED, /* it could have been, but for the change */
+    NOT_CHECKED, /* the change prevented the check */
     BROKEN,
     STATUSES,
 };
@@ -43,7 +43,7 @@ struct standards_check {
     size_t n_checks;
 };
 
-/* One rule and what became of it. */
+/* A rule and its result. */
 struct told {
     enum status status;
     const char *why; /* static or the rule's; NULL = none */
@@ -135,7 +135,7 @@ static int command_run(struct standards_check *j,
     return 0;
 }
 
-/* A command whose own files are changed says nothing of the change. */
+/* A command whose files are changed by the patch proves nothing about it. */
 static const char *names_changed(const struct standards_check *j, const char *command)
 {
     for (size_t i = 0; i < j->patch->n; i++) {

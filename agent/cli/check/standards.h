@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_CHECK_STANDARDS_H
 #define SNP_CLI_CHECK_STANDARDS_H
 
-/* What a patch makes of the team's standards. */
+/* Check a patch against the team's standards. */
 
 #include "cli/verify/box.h"
 #include "standard/standard.h"
@@ -18,7 +18,7 @@ int snp_standards_patch(const struct snp_box_spec *spec,
                         json_t *reasons,
                         struct snp_err *err) SNP_NODISCARD;
 
-/* For a person, in Markdown; nothing of NULL. */
+/* For a person, in Markdown; nothing for NULL. */
 void snp_standards_write(const json_t *standards, struct snp_buf *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `context call`: a call of a tool becomes the words of another verb. Who calls is a model: no
- * argument can become an option that is not here. The words are run in this process, so that nobody
- * reads them in a list of processes.
+ * `context call`: convert a tool call to the words of another verb. The caller is a model: no
+ * argument can become an option that is not listed here. The words run in this process, so they do
+ * not show in lists of processes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ bool snp_context_is_call;
 
 struct call_arg {
     const char *name;
-    const char *option; /* NULL: the words behind the options */
+    const char *option; /* NULL: the words after the options */
 };
 
 static const struct tool_call {
@@ -67,7 +67,7 @@ static void words_done(struct argument_list *words)
     }
 }
 
-/* word: consumed. More than there is room for: passed over. */
+/* word: consumed. Dropped if there is no room. */
 static void word_add(struct argument_list *words, char *word)
 {
     if (words->n == WORDS_MAX) {
@@ -86,7 +86,7 @@ static char *value_text(const json_t *value)
                : NULL;
 }
 
-/* A path as the session of a run has it is one of the project. */
+/* A path of the run's session as a path of the project. */
 static char *path_of(const char *path)
 {
     return snp_need_copy(snp_has_prefix(path, "/workspace/") ? path + strlen("/workspace/") : path);

@@ -21,7 +21,7 @@ SNP_CONTEXT_VERBS(SNP_CONTEXT_DECLARE)
 
 /* Those of the program context, which its main() sets: `call` runs one of them. */
 extern const struct snp_verb *const *snp_context_verbs;
-/* `call` runs a verb: who asked labels the text. */
+/* Set by `call`, which labels the text for its caller. */
 extern bool snp_context_is_call;
 
 #endif

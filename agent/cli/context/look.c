@@ -235,8 +235,8 @@ int snp_context_skeleton(struct snp_cli *cli, const struct snp_opts *opts)
 struct mapping {
     struct snp_index *index;
     struct snp_buf *out;
-    uint64_t room;    /* tokens that are left */
-    uint64_t reserve; /* of these, for the names of the files to come */
+    uint64_t room;    /* remaining tokens */
+    uint64_t reserve; /* of these, for the names of later files */
 };
 
 /* Signatures of a file if they fit, else its name, if that does. 1 = neither. */
@@ -281,7 +281,7 @@ static int map_make(struct snp_index *index,
     int64_t names = 0;
     int r;
 
-    /* what the names of all files take is kept for them */
+    /* reserve tokens for the names of all files */
     SNP_TRY(snp_db_number(&index->db, 0, &names, err,
                           "SELECT sum(length(path) / 4 + 1) FROM file WHERE state < 3", ""));
     r = snp_db_ask(&index->db, &rows, err,

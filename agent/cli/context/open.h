@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_CONTEXT_OPEN_H
 #define SNP_CLI_CONTEXT_OPEN_H
 
-/* What the verbs of `context` begin with: the project's index, up to date. */
+/* Common start of the verbs of `context`: the project's index, up to date. */
 
 #include "cli/cli.h"
 #include "context/index.h"
@@ -17,13 +17,13 @@ int snp_context_update(struct snp_cli *cli,
                        struct snp_index *ret,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* And from here on it stays as it is. */
+/* The same, then unchanged for the rest of the verb. */
 int snp_context_fresh(struct snp_cli *cli,
                       const struct snp_opts *opts,
                       struct snp_index *ret,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* A path that the user wrote, from the project's folder; the caller frees. */
+/* A path given by the user, relative to the project's folder; the caller frees. */
 char *snp_context_path(const struct snp_index *index, const char *path);
 
 struct snp_context_range {
@@ -39,7 +39,7 @@ int snp_context_number(const struct snp_opts *opts,
                        uint64_t *ret,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* Text of files: as it is into a pipe, escaped on a terminal. */
+/* Print text of files: unchanged into a pipe, escaped on a terminal. */
 int snp_context_print(const char *text, size_t n, struct snp_err *err) SNP_NODISCARD;
 
 /* The exit status; answer: NULL = printed already. */

@@ -26,8 +26,8 @@
 #include "policy/tier_file.h"
 
 enum {
-    QUERY_ENCODE_US = 300000, /* what a query spends on vectors that are missing */
-    QUERY_ENDPOINT_MS = 5000, /* then it does without an endpoint */
+    QUERY_ENCODE_US = 300000, /* time in a query for missing vectors */
+    QUERY_ENDPOINT_MS = 5000, /* then the query continues without an endpoint */
 };
 
 /* index -------------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ static void vectors_show(uint64_t done, uint64_t all)
     (void)fflush(stderr);
 }
 
-/* Who makes vectors, as it is configured. */
+/* The configured source of vectors. */
 static int embeddings_of(struct snp_cli *cli,
                          const struct snp_opts *opts,
                          const struct snp_config **ret,
@@ -62,7 +62,7 @@ static bool is_remote(const struct snp_encoding *encoding)
     return encoding->embedder != NULL;
 }
 
-/* An endpoint that fails takes nothing from the rest. */
+/* A failing endpoint does not fail the rest. */
 static void without_endpoint(const struct snp_cli *cli,
                              struct snp_encoding *encoding,
                              const struct snp_err *err)
@@ -71,7 +71,7 @@ static void without_endpoint(const struct snp_cli *cli,
     snp_encoding_done(encoding);
 }
 
-/* All that are missing; *ret_files is how many files got some. */
+/* Make all missing ones; *ret_files: number of files that got some. */
 static int vectors_all(struct snp_cli *cli,
                        const struct snp_opts *opts,
                        struct snp_index *index,
@@ -143,7 +143,7 @@ static void report_print(struct snp_cli *cli,
     }
 }
 
-/* Bring it up to date and tell what that was; is_change: only if something had changed. */
+/* Update the index and report changes; is_change: only if there were any. */
 static int update(struct snp_cli *cli,
                   const struct snp_opts *opts,
                   struct snp_index *index,
@@ -180,7 +180,7 @@ static int update(struct snp_cli *cli,
     return r;
 }
 
-/* Until a signal; folders are watched before they are read, so that no change is missed. */
+/* Until a signal; folders are watched before they are read, so no change is missed. */
 static int watch(struct snp_cli *cli,
                  const struct snp_opts *opts,
                  struct snp_index *index,
@@ -312,7 +312,7 @@ static int mode_find(const char *given, enum snp_query_mode *ret, struct snp_err
     return 0;
 }
 
-/* What the mode needs and is there; hybrid search does without. */
+/* Choose available encodings for the mode; hybrid search works without. */
 static int encoding_choose(struct snp_cli *cli,
                            const struct snp_opts *opts,
                            enum snp_query_mode mode,
@@ -351,7 +351,7 @@ static int encoding_choose(struct snp_cli *cli,
                           "semantic search is not installed; use --mode hybrid or keyword");
 }
 
-/* Some of the vectors that are missing; how many files are without is said. */
+/* Make some of the missing vectors; report the number of files without. */
 static int vectors_make(struct snp_cli *cli,
                         struct snp_index *index,
                         const struct snp_query *query,
@@ -392,7 +392,7 @@ static char *words_joined(const struct snp_opts *opts, struct snp_err *err)
     return text;
 }
 
-/* The mandatory standards of the project, and what is found in the rest of the budget. */
+/* The mandatory standards of the project, and search results in the rest of the budget. */
 static int answer_make(struct snp_index *index,
                        const struct snp_query *query,
                        struct snp_answer *ret,
@@ -410,7 +410,7 @@ static int answer_make(struct snp_index *index,
     return snp_context_join(ret, &found, err);
 }
 
-/* The same without an endpoint that fails. */
+/* The same, repeated without a failing endpoint. */
 static int answer_find(struct snp_cli *cli,
                        struct snp_index *index,
                        struct snp_query *query,
@@ -521,7 +521,7 @@ static void counts_print(const char *title, const json_t *object)
     (void)putchar('\n');
 }
 
-/* Who made vectors, and of how many files. */
+/* The sources of vectors, with their number of files. */
 static int embeddings_json(struct snp_index *index, json_t **ret, struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};

@@ -73,10 +73,7 @@ static int form_fill(struct snp_section *section,
     return 0;
 }
 
-/*
- * Whole, else its beginning, in room; else its name, in the most; *ret_fits: whether any of
- * that fits.
- */
+/* In full, else its beginning, in room; else its name, in the most; *ret_fits: whether any fits. */
 static int section_fill(struct snp_section *section,
                         const char *text,
                         const uint64_t rooms[2],
@@ -197,7 +194,7 @@ static json_t *rules_json(const struct snp_standard *standard)
     return rules;
 }
 
-/* Its text goes into the content, as far as it fits; how far: "whole", "cut" or "no". */
+/* Add its text to the content, as far as it fits: "whole", "cut" or "no". */
 static const char *content_add(struct telling *t, const struct snp_standard *standard)
 {
     snp_autofree char *head =

@@ -14,7 +14,7 @@ int snp_context_mandatory(const struct snp_standards *standards,
                           struct snp_answer *ret,
                           struct snp_err *err) SNP_NODISCARD;
 
-/* Add what else was found, but for what is there already. more: emptied. */
+/* Add the other results, except those that are there already. more: emptied. */
 int snp_context_join(struct snp_answer *answer,
                      struct snp_answer *more,
                      struct snp_err *err) SNP_NODISCARD;

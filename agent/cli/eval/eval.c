@@ -82,9 +82,7 @@ static int options_take(struct evaluating *all, struct snp_err *err)
     return 0;
 }
 
-/*
- * What changes of a project are judged by, where it was given: results by other files are others.
- */
+/* Hash the files that verify uses: results with other files are not comparable. */
 static int proof_keep(struct evaluating *all, struct snp_err *err)
 {
     const struct snp_verify *proof = &all->with.proof;
@@ -155,10 +153,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r = prepare(&all, &err);
 
-    /*
-     * The daemon is started once, before there are many of us; each then has a connection of
-     * its own.
-     */
+    /* Start the daemon once, before the workers; each worker then opens its connection. */
     r = r < 0 ? r : snp_remote_list(cli, &reply, &err);
     if (cli->client != NULL) {
         snp_client_free(SNP_TAKE_PTR(cli->client));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each candidate is a command of its own (--attached: it ends with us), with its own session,
- * record and limits, so none sees what another does. A signal of the terminal reaches them all
- * by itself.
+ * Each candidate is a separate command (--attached: it ends with this process), with its session,
+ * record and limits, so none sees another's work. A terminal's signal reaches all of them directly.
  */
 #include "cli/eval/race.h"
 
@@ -29,7 +28,7 @@
 enum {
     OUT_MAX = 64 << 20,
     CHUNK = 64 << 10,
-    WORDS = 10, /* that are added */
+    WORDS = 10, /* added words */
 };
 
 struct racer {
@@ -37,7 +36,7 @@ struct racer {
     int fd; /* owned: its standard output */
     struct snp_buf out;
     char *id;       /* owned: of its run; NULL: none began */
-    json_t *result; /* owned; NULL: it gave none */
+    json_t *result; /* owned; NULL: none */
     int status;
 };
 
@@ -59,7 +58,7 @@ static void race_done(struct race *race)
     }
 }
 
-/* The words of this command, and ours before a `--`, where the last of an option counts. */
+/* The words of this command, with ours before a `--`, where the last value of an option wins. */
 static char **argv_make(struct snp_cli *cli, const char *const *more)
 {
     size_t n = 0;
@@ -116,7 +115,7 @@ static void others_stop(const struct race *race)
 {
     for (size_t i = 0; i < race->n; i++) {
         if (race->all[i].fd >= 0) {
-            (void)kill(race->all[i].pid, SIGTERM); /* the usual end, on record */
+            (void)kill(race->all[i].pid, SIGTERM); /* a normal, recorded end */
         }
     }
 }
@@ -133,7 +132,7 @@ static void candidate_end(struct race *race, struct racer *one)
     race->n_open--;
     (void)SNP_RETRY(waitpid(one->pid, &status, 0));
     one->status = status;
-    while ((line = strsep(&rest, "\n")) != NULL) { /* its record, and at last its result */
+    while ((line = strsep(&rest, "\n")) != NULL) { /* its record, and finally its result */
         json_t *object = NULL;
 
         if (snp_json_parse(line, strlen(line), &object, &ignored) < 0) {
@@ -188,7 +187,7 @@ static const char *word_of(const struct racer *one)
     return snp_json_str(json_object_get(one->result, "verdict"), "verdict", "no verdict");
 }
 
-/* Where none is proven, the one with the best verdict. */
+/* If none is proven, the one with the best verdict. */
 static size_t best_of(const struct race *race)
 {
     static const char *const order[] = {snp_verdict_ready, snp_verdict_passed, snp_verdict_unproven,
@@ -211,10 +210,7 @@ static size_t best_of(const struct race *race)
     return race->winner < 0 ? best : (size_t)race->winner;
 }
 
-/*
- * What each did; those behind a proven one, and those that were killed, lose their sessions.
- * New reference.
- */
+/* Results of all; those after a proven one, and killed ones, lose their sessions. New reference. */
 static json_t *candidates_make(const struct race *race)
 {
     json_t *list = snp_need(json_array());
@@ -244,7 +240,7 @@ static json_t *candidates_make(const struct race *race)
     return list;
 }
 
-/* Beside the evidence of the one that was taken. */
+/* Store the list next to the evidence of the winner. */
 static void candidates_keep(const json_t *result, const json_t *list)
 {
     const char *folder = snp_json_str(json_object_get(result, "verdict"), "folder", NULL);
@@ -308,7 +304,7 @@ int snp_race_run(
     int r = 0;
 
     if (cost_usd < 0) {
-        more[SNP_ARRAY_LEN(more) - 3] = NULL; /* as it was given */
+        more[SNP_ARRAY_LEN(more) - 3] = NULL; /* unchanged */
     }
     if (snp_opts_given(opts, "output") || snp_opts_flag(opts, "events", false) ||
         cli->listener != NULL || strcmp(snp_opts_arg(opts, 0), "-") == 0) {
@@ -319,7 +315,7 @@ int snp_race_run(
     while (race.n < n && r == 0) {
         r = candidate_start(&race, argv, &err);
     }
-    /* Not before: a program begins with what its parent ignores. Each candidate ends by itself. */
+    /* Only now: a program inherits ignored signals. Each candidate handles them itself. */
     (void)sigaction(SIGINT, &ignore, NULL);
     if (r < 0) {
         others_stop(&race);

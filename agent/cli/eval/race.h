@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_EVAL_RACE_H
 #define SNP_CLI_EVAL_RACE_H
 
-/* Candidates of a repair: the same command, some times at once. */
+/* Candidates of a repair: the same command, several times in parallel. */
 
 #include "cli/cli.h"
 
@@ -11,9 +11,9 @@ enum {
 };
 
 /*
- * Run the verb's own words n times, each with its share of tokens and cost (cost below 0: no limit;
- * unpriced: as given). The first whose exit status is 0 ends the others, whose sessions are
- * destroyed. Prints; the exit status.
+ * Run the verb's words n times, each with its share of tokens and cost (cost below 0: no limit;
+ * unpriced: unchanged). The first with exit status 0 ends the others, whose sessions are destroyed.
+ * Prints; returns the exit status.
  */
 int snp_race_run(
     struct snp_cli *cli, const struct snp_opts *opts, size_t n, int64_t tokens, double cost_usd);

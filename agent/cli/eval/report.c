@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports. Only what was measured is a number; all else is null. */
+/* Reports. Only measured values are numbers; all others are null. */
 #include "cli/eval/report.h"
 
 #include <stdio.h>

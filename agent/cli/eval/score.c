@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions are graded by grade.py, whose outcome comes behind a secret that the sample cannot
- * know; changes of a project by `verify`. The word of a sample, its exit status or its output
- * count nowhere.
+ * Functions are graded by grade.py, whose outcome follows a secret that the sample cannot know;
+ * changes of a project by `verify`. A sample's own claims, exit status and output are ignored.
  */
 #include "cli/eval/score.h"
 
@@ -44,7 +43,7 @@ static int on_output(
     return 0;
 }
 
-/* What stands behind the secret; without it how the command ended. */
+/* The outcome after the secret; without it how the command ended. */
 static json_t *outcome_read(struct snp_buf *out, const char *secret, const json_t *result)
 {
     const char *status = snp_json_str(result, "status", "?");
@@ -122,7 +121,7 @@ static char *command_make(const json_t *task, const char *member)
     return snp_need_copy(snp_need(snp_buf_cstr(&out)));
 }
 
-/* Hunks that no test needs are not what a benchmark asks about; all else that was found is. */
+/* Hunks that no test needs are not part of a benchmark; all other findings are. */
 static const char *outcome_of(const json_t *evidence)
 {
     const char *word = snp_json_str(evidence, "verdict", "");
@@ -223,7 +222,7 @@ static int patch_score(const struct snp_score *with,
 
 /* Models ------------------------------------------------------------------------------------- */
 
-/* Code of an answer: what stands in its first fence, else all. The caller frees. */
+/* The code of an answer: its first fenced block, else all. The caller frees. */
 static char *code_of(const char *answer)
 {
     const char *at = strstr(answer, "```");
@@ -235,8 +234,8 @@ static char *code_of(const char *answer)
 }
 
 /*
- * `run`, or `agent` over the project, as a command of its own: budgets, record and keys are the
- * usual ones.
+ * `run`, or `agent` over the project, as a separate command: budgets, record and keys are the usual
+ * ones.
  */
 static int model_ask(const struct snp_score *with,
                      const json_t *task,
@@ -289,7 +288,7 @@ static int model_score(const struct snp_score *with,
 
     SNP_TRY(model_ask(with, task, &answer, err));
     session = snp_json_str(answer, "session", NULL);
-    if (json_object_get(answer, "trajectory_id") == NULL) { /* nothing was asked */
+    if (json_object_get(answer, "trajectory_id") == NULL) { /* no call was made */
         return snp_fail(err, SNP_E_PEER, "the model could not be asked: %.150s",
                         snp_json_str(answer, "error", "?"));
     }
@@ -331,7 +330,7 @@ int snp_score_task(const struct snp_score *with,
     if (snp_task_is_repair(task)) {
         return patch_score(with, task, text, ret, err);
     }
-    /* HumanEval's samples go on where the prompt ends. */
+    /* HumanEval's samples continue the prompt. */
     code = json_is_string(json_object_get(task, "entry"))
                ? snp_need_format("%s%s", snp_json_str(task, "setup", ""), text)
                : snp_need_copy(text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A result is one line, appended by one write, so that what a killed process leaves is whole lines
- * and at most one torn one at the end, which is cut off. Whoever is killed takes the others along,
- * and their sessions with them.
+ * A result is one line, appended by one write, so a killed process leaves whole lines and at most
+ * one torn line at the end, which is cut off. If one process is killed the others end too, with
+ * their sessions.
  */
 #include "cli/eval/work.h"
 
@@ -34,7 +34,7 @@ enum {
 struct sample_job {
     const json_t *task;
     size_t sample;
-    const char *text; /* NULL: the model is asked */
+    const char *text; /* NULL: call the model */
 };
 
 /* What the processes share. */
@@ -102,7 +102,7 @@ static int result_take(struct working *all, char *text, size_t n, struct snp_err
     return json_array_append(all->results, line);
 }
 
-/* All whole lines; what follows them is cut off. */
+/* Read whole lines; cut off the rest. */
 static int results_read(struct working *all, struct snp_err *err)
 {
     off_t size = lseek(all->fd, 0, SEEK_END);
@@ -178,7 +178,7 @@ static int job_do(const struct working *all, const struct sample_job *job, struc
     return line_write(all->fd, result) < 0 ? snp_fail_sys(err, errno, "write results") : 0;
 }
 
-/* A process, with a connection of its own. */
+/* A worker process with a new connection. */
 static void worker(const struct working *all, pid_t parent)
 {
     struct shared *shared = all->shared;

@@ -3,8 +3,8 @@
 #define SNP_CLI_EVAL_WORK_H
 
 /*
- * All samples of all tasks, by a few processes at once; results in a file that a later start goes
- * on with.
+ * Process all samples of all tasks, in several processes; a later start continues the same file of
+ * results.
  */
 
 #include "cli/eval/score.h"
@@ -13,7 +13,7 @@
 struct snp_eval_work {
     const struct snp_score *with;
     const struct snp_tasks *tasks;
-    size_t per_task;    /* samples that the model is asked for; 0: those of the file */
+    size_t per_task;    /* samples requested from the model; 0: those of the file */
     size_t parallel;    /* processes */
     const char *folder; /* results.jsonl is there, and made if it is not */
     const json_t *head; /* what the results are of: its first line */
@@ -21,9 +21,9 @@ struct snp_eval_work {
 };
 
 /*
- * Do what has no result yet. *ret, the caller's: an array of results, {"task", "sample", "outcome",
- * ...}. SNP_E_DENIED: the folder has results of something else, or another process works there;
- * SNP_E_PEER: some could not be judged, and none is on record of these.
+ * Do the samples without a result. *ret, the caller's: an array of results, {"task", "sample",
+ * "outcome", ...}. SNP_E_DENIED: the folder has results of another evaluation, or is in use;
+ * SNP_E_PEER: some could not be judged, and have no recorded result.
  */
 int snp_work_do(const struct snp_eval_work *work, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 

@@ -71,7 +71,7 @@ static json_t *row_json(const struct snp_trajectory_info *info)
                      snp_json_str(info->head, "prompt", NULL));
 }
 
-/* What cannot be read is told on stderr and passed over. */
+/* Unreadable records are reported on stderr and skipped. */
 static int list_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     static const char *const heads[] = {"ID", "Timestamp", "Calls", "Tokens", "Duration", "State"};
@@ -139,7 +139,7 @@ static int event_collect(void *ctx, json_t *record, struct snp_err *err)
     return snp_trajectory_is_event(record) ? snp_runs_collect(ctx, record, err) : 0;
 }
 
-/* What is shown of a run. */
+/* A run being printed. */
 struct shown_run {
     json_t *events; /* owned */
     json_t *steps;  /* owned: their numbers, by step_key */
@@ -242,7 +242,7 @@ static void event_print(const json_t *before, const json_t *event, const json_t 
     calls_print(event, steps);
 }
 
-/* How the run stands: its answer, or what it failed of. */
+/* The state of the run: its answer, or its error. */
 static int state_print(struct snp_cli *cli, const char *path, const struct shown_run *shown)
 {
     snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};

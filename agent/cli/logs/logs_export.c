@@ -22,7 +22,7 @@ enum {
     FENCE_MIN = 3,
     DIFF_SHOWN = 160, /* characters of a side */
     DIFF_SAME = 80,   /* bytes that both may have before, and are shown whole */
-    DIFF_BEFORE = 40, /* of what is longer, these are shown */
+    DIFF_BEFORE = 40, /* of longer ones, bytes shown */
 };
 
 int snp_logs_format(const char *name)
@@ -215,7 +215,7 @@ static json_t *calls_bare(const json_t *event, const char *list, const char *id)
     return bare;
 }
 
-/* What two events are compared by; new references. */
+/* Parts of events that are compared; new references. */
 static json_t *part(const json_t *event, size_t which)
 {
     switch (which) {
@@ -238,7 +238,7 @@ static char *side_text(const json_t *value)
                                  : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 }
 
-/* Where a text is shown from, so that what differs can be seen: a little before that. */
+/* Start of the shown part of a text: a little before the first difference. */
 static size_t start_of(const char *a, const char *b)
 {
     size_t n = 0;

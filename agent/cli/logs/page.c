@@ -119,7 +119,7 @@ struct page_run {
 struct runs {
     struct page_run *runs; /* owned */
     size_t n;
-    size_t shown; /* the one that is shown first */
+    size_t shown; /* the one shown first */
     size_t more;  /* files that are not listed */
 };
 
@@ -212,10 +212,7 @@ static void faults_tell(const struct snp_page *page, const struct snp_trajectory
     warn(page, text);
 }
 
-/*
- * One more run of the list. Files that cannot be read are told of and left out, but not the one
- * asked for.
- */
+/* Add a run to the list. Unreadable files are reported and skipped, except the requested one. */
 static int run_add(const struct snp_page *page,
                    const char *path,
                    struct runs *runs,

@@ -3,9 +3,9 @@
 #define SNP_CLI_LOGS_PAGE_H
 
 /*
- * The page of runs and of sessions of `exec`: one HTML file that needs nothing else. Records are in
- * it as JSON that no parser of HTML finds markup in; the page's own script shows them, and its
- * policy lets nothing else run.
+ * The page of runs and of sessions of `exec`: one self-contained HTML file. Records are embedded as
+ * JSON in which no HTML parser finds markup; the page's script shows them, and its policy lets
+ * nothing else run.
  */
 
 #include "base/buf.h"

@@ -63,7 +63,7 @@ const seen = (text) => text.replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toStr
 const MARKS_MAX = 300;
 const CUT = 500;
 
-/* Text as nodes, with what is searched for marked. */
+/* Text as nodes, with matches of the search marked. */
 function marked(text) {
   const clean = seen(text);
   if (view.query === "") return [clean];
@@ -320,7 +320,7 @@ const callHas = (call) => view.query === "" ||
   haystack(call, () => [call.id, call.prompt, call.response, call.error, call.modelName]).includes(view.query) ||
   call.tools.some(toolHas);
 
-/* View: what is looked at ------------------------------------------------------------------------ */
+/* View: the current selection -------------------------------------------------------------------- */
 
 const TABS = [
   ["overview", "Overview", (m) => overview(m)],
@@ -514,8 +514,8 @@ const groupName = (group) => group.length === 1 ? callName(group[0])
   : `Calls ${number.format(group[0].index + 1)} to ${number.format(group[group.length - 1].index + 1)}`;
 
 /*
- * Stacked bars of two values per call. The arrow keys go from bar to bar, Enter and clicks open the call;
- * what is pointed at is said below, and all of it is in a table.
+ * Stacked bars of two values per call. Arrow keys move between bars, Enter and clicks open the call; details of the
+ * current bar are shown below, and all values in a table.
  */
 function bars(title, m, names, values, text) {
   const groups = groupsOf(m.calls);

@@ -30,7 +30,7 @@ enum {
 
 static const char *const of_serving[] = {"port", "host", "allow-remote", "allow-host"};
 
-/* What is shown ----------------------------------------------------------------------------- */
+/* Selection --------------------------------------------------------------------------------- */
 
 void snp_visualize_done(struct snp_visualize *v)
 {

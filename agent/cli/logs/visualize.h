@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "cli/logs/page.h"
 
-/* What is to be shown. */
+/* What to show, from the options. */
 struct snp_visualize {
     struct snp_cli *cli;             /* borrowed */
     const struct snp_config *config; /* borrowed */

@@ -197,10 +197,7 @@ static int list_print(struct snp_cli *cli, const struct past *past)
 
 /* Opening -------------------------------------------------------------------------------------- */
 
-/*
- * The step began in a new session. What another's record says of projects and tiers is
- * not believed.
- */
+/* The step began in a new session. Projects and tiers of a foreign record are ignored. */
 static int open_new(struct snp_cli *cli,
                     const struct past *past,
                     const char *name,

@@ -80,7 +80,7 @@ static int wait_ms(const struct snp_caller *caller)
     return left == INT64_MAX ? -1 : left <= 0 ? 0 : left < INT_MAX ? (int)left : INT_MAX;
 }
 
-/* Until it has been read, the time is over, or nobody is there. */
+/* Wait until it is read, the time is over, or the other side is gone. */
 static void flush(struct snp_caller *caller)
 {
     while (!caller->is_gone && caller->out.len > 0) {
@@ -122,7 +122,7 @@ static void frame_send(struct snp_caller *caller,
 
     json_decref(head);
     if (text == NULL || snp_frame_write(&caller->out, &frame) < 0) {
-        gone(caller); /* no room: the end of the stream says that something is missing */
+        gone(caller); /* no room: the end of the stream signals missing data */
         return;
     }
     flush(caller);
@@ -176,7 +176,7 @@ void snp_caller_text(struct snp_caller *caller, const char *text, size_t n)
 
 void snp_caller_end(struct snp_caller *caller, const json_t *result)
 {
-    caller->left_ms = NULL; /* the run is over: nothing but the program waits for this */
+    caller->left_ms = NULL; /* the run is over: only the program waits for this */
     parts_send(caller, false, result);
     caller->is_answered = true;
     frame_send(caller, SNP_RPC_RESPONSE, caller->id, json_object(), NULL, 0);
@@ -209,7 +209,7 @@ static bool bytes_read(struct snp_caller *caller)
     return n > 0 || (n < 0 && errno == EAGAIN);
 }
 
-/* An answer that is refused for its size ends its call all the same: there will be no other. */
+/* An answer refused for its size still ends its call: there will be no other. */
 static void too_large(const json_t *head, size_t n, const struct snp_caller_ops *ops)
 {
     snp_autofree char *text =
@@ -268,7 +268,7 @@ static const struct snp_method_form *request_read(const struct snp_frame *frame,
     return NULL;
 }
 
-/* False: it speaks another version, and whatever it asks is refused. */
+/* False: another version; all its requests are refused. */
 static bool version_check(struct snp_caller *caller, const json_t *head)
 {
     int64_t version = snp_json_int(head, "version", 0);
@@ -351,7 +351,7 @@ static void frame_handle(struct snp_caller *caller,
     }
 }
 
-/* What is there, up to and with the request that this process is for. */
+/* Handle received frames, up to and including the request of this process. */
 static bool frames_handle(struct snp_caller *caller, const struct snp_caller_ops *ops)
 {
     while (!caller->is_gone && (ops != NULL || caller->head == NULL)) {
@@ -376,7 +376,7 @@ bool snp_caller_receive(struct snp_caller *caller, const struct snp_caller_ops *
 {
     bool has = bytes_read(caller);
 
-    return frames_handle(caller, ops) && has; /* what came before the end counts */
+    return frames_handle(caller, ops) && has; /* handle data that arrived before the end */
 }
 
 int snp_caller_open(struct snp_caller *caller, struct snp_err *err)

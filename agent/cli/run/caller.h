@@ -3,9 +3,9 @@
 #define SNP_CLI_RUN_CALLER_H
 
 /*
- * The program that a run is for, where that is no terminal: it speaks the client protocol with the
- * methods of wire/run.h over a socket. Sending waits until the other side reads, but no longer than
- * the run may take: what is left over then is sent with what comes later. Receiving does not wait.
+ * The program that started a run, if not a terminal: it speaks the client protocol with the methods
+ * of wire/run.h over a socket. Sending waits until the other side reads, but at most for the run's
+ * remaining time: unsent data is sent with later data. Receiving does not wait.
  */
 
 #include "base/buf.h"
@@ -22,15 +22,15 @@ struct snp_caller {
     struct snp_buf out;
     uint32_t id;     /* of the request, which is answered once */
     json_t *head;    /* owned: the request */
-    json_t *refusal; /* owned: of all it asks; NULL = it speaks our version */
+    json_t *refusal; /* owned: answer to all requests; NULL = it speaks our version */
     char *prompt;    /* owned; its raw */
-    bool is_begun;   /* that the record has begun was told */
+    bool is_begun;   /* the start of the record was reported */
     bool is_answered;
     /* borrowed from head; of `settings` only the members that both have */
     struct snp_run_request request;
     bool is_settings;
-    const json_t *command; /* borrowed from head: words; NULL = it asks for something else */
-    /* How long an event may wait; NULL: until it has been read. */
+    const json_t *command; /* borrowed from head: words; NULL = another request */
+    /* How long an event may wait; NULL: until it is read. */
     int64_t (*left_ms)(void *ctx);
     void *left_ctx;
 };
@@ -42,27 +42,27 @@ struct snp_caller *snp_caller_of(const struct snp_cli *cli);
 void snp_caller_init(struct snp_caller *caller, int fd);
 void snp_caller_done(struct snp_caller *caller);
 
-/* Wait for the request. SNP_E_PEER: the other side went away; else it was told what is wrong. */
+/* Wait for the request. SNP_E_PEER: the other side disconnected; else it got the error. */
 int snp_caller_open(struct snp_caller *caller, struct snp_err *err) SNP_NODISCARD;
 
-/* What else it may ask. */
+/* Further requests. */
 struct snp_caller_ops {
     void (*interrupt)(void *ctx);
-    /* False: the call was not waited for. */
+    /* False: no such pending call. */
     bool (*answer)(void *ctx, uint64_t call, bool ok, const char *bytes, size_t n);
     void *ctx;
 };
 
-/* Handle what has come. False: the other side is gone. */
+/* Handle received data. False: the other side disconnected. */
 bool snp_caller_receive(struct snp_caller *caller, const struct snp_caller_ops *ops);
 
-/* An event; head: of SNP_WRITE, consumed. One who is gone gets none. */
+/* Send an event; head: of SNP_WRITE, consumed. Dropped if the other side is gone. */
 void snp_caller_event(struct snp_caller *caller, json_t *head, const char *raw, size_t raw_len);
 /* A record of the trajectory with this id, from the first on. */
 void snp_caller_record(struct snp_caller *caller, const char *id, const json_t *record);
 void snp_caller_text(struct snp_caller *caller, const char *text, size_t n);
 
-/* The end: the result, or why there is none. */
+/* End with the result, or the reason for none. */
 void snp_caller_end(struct snp_caller *caller, const json_t *result);
 void snp_caller_fail(struct snp_caller *caller, const struct snp_err *err);
 

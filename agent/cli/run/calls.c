@@ -15,7 +15,7 @@ enum {
     GROWTH = 8,
 };
 
-/* What a model needs to be told, or nobody; nor what is false. */
+/* Members that only a model needs, or that carry no news; and members that are false. */
 static const char *const unsaid[] = {"success", "untrusted", "execution_time_ms"};
 
 static bool is_said(const char *name, const json_t *value)

@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_RUN_CALLS_H
 #define SNP_CLI_RUN_CALLS_H
 
-/* Tool calls of runs and what came of them, for people: code as code, output as output, set in. */
+/* Tool calls of runs and their results, for people: code as code, output as output, indented. */
 
 #include <stdio.h>
 

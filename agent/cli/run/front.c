@@ -47,7 +47,7 @@
 enum {
     CHANGED_SHOWN = 5,
     CHANGED_MAX = 64 << 10, /* bytes of their names */
-    SIGNALS_MAX = 2,        /* so many, and the end on record is not waited for */
+    SIGNALS_MAX = 2,        /* after so many, the recorded end is not awaited */
 };
 
 /* Progress ---------------------------------------------------------------------------------- */
@@ -235,7 +235,7 @@ static void stop(void *ctx)
     }
 }
 
-/* Nobody reads standard output any more: who started us is gone. What ran is on record. */
+/* The reader of standard output is gone, and so is our parent. Everything that ran is recorded. */
 static void on_reader_gone(uv_poll_t *handle, int status, int events)
 {
     struct snp_front *front = handle->data;
@@ -289,7 +289,8 @@ static int caller_watch(struct snp_front *front, struct snp_err *err)
 }
 
 /*
- * Opened once more, because what is watched no longer blocks, and others may share standard output.
+ * Opened again, because a watched descriptor becomes non-blocking, and others may share standard
+ * output.
  */
 int snp_front_attach(struct snp_front *front, struct snp_err *err)
 {
@@ -403,9 +404,7 @@ static void on_tool_call(
                      arguments, n);
 }
 
-/*
- * Those of the options, those of the program, and with a project those that look things up in it.
- */
+/* Tools of the options, of the program, and with a project those of its index. */
 static int tools_make(struct snp_front *front, const char *project, struct snp_err *err)
 {
     const json_t *given = front->caller == NULL ? NULL : front->caller->request.tools;
@@ -487,7 +486,7 @@ static void on_verify(void *ctx, const char *text)
     }
 }
 
-/* Who has changed nothing has no session, or one that is as the project. */
+/* Without changes there is no session, or one equal to the project. */
 static json_t *unchanged_verdict(void)
 {
     return json_pack("{s:s, s:[{s:s, s:s}]}", "verdict", snp_verdict_failed, "reasons", "word",
@@ -505,7 +504,7 @@ static bool is_for_model(const json_t *verdict, bool is_told)
     return strcmp(word, snp_verdict_ready) != 0 && strcmp(word, snp_verdict_passed) != 0;
 }
 
-/* Where a signal that comes during a verdict is told to its client, in records of a signalfd. */
+/* Receives signals during a verdict, as records of a signalfd, for its client. */
 static int told_fd = -1;
 
 static void on_signal_meanwhile(int number)
@@ -718,7 +717,7 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err)
     return snp_code_exit(err->code);
 }
 
-/* How a run that did not get to its end goes on: a command that can be given as it is. */
+/* A command that resumes an unfinished run, ready to paste. */
 static void way_out_print(const struct snp_front *front, const json_t *result)
 {
     bool is_elsewhere = snp_config_origin(front->config, SNP_KEY_LOG_DIR) == SNP_ORIGIN_CLI;
@@ -782,7 +781,7 @@ static void changed_print(const json_t *files, const char *session)
     (void)fputc('\n', stderr);
 }
 
-/* What tests prove, and how it comes into the project. */
+/* The verdict, and how to apply the changes. */
 static void verdict_print(const json_t *result, const char *session)
 {
     const json_t *verdict = json_object_get(result, "verdict");
@@ -827,9 +826,7 @@ static void hints_print(const struct snp_front *front, const json_t *result)
     }
 }
 
-/*
- * The folder that a new one is made in: there, and ours to write to, before anything is paid for.
- */
+/* The parent of a new folder must exist and be writable, before anything is paid for. */
 static int parent_check(const char *output, struct snp_err *err)
 {
     snp_autofree char *parent = NULL;
@@ -971,8 +968,8 @@ static int finish(struct snp_front *front)
 }
 
 /*
- * With the user's tools open: `spec` is begun, or (NULL) the run of the record at path goes on.
- * project: where tools look things up; NULL = they do not.
+ * With the user's tools open, begin `spec`, or (NULL) resume the run of the record at path.
+ * project: for lookups by tools; NULL = none.
  */
 static int begin(struct snp_front *front,
                  const struct snp_run_spec *spec,
@@ -1102,9 +1099,9 @@ int snp_front_exec_of(const struct snp_config *config,
         return r;
     }
     /*
-     * Saved from each cell's answer on, beside the next one: a run that is interrupted goes on with
-     * all it had, but for what the last cells did if the machine ended before that was on disk.
-     * Those `resume` names (--recover).
+     * Saved after each cell's answer, concurrently with the next: an interrupted run resumes with
+     * everything, except the last cells if the machine failed before they were on disk. `resume`
+     * reports those (--recover).
      */
     SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err));
     *ret =

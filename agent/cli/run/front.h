@@ -3,8 +3,8 @@
 #define SNP_CLI_RUN_FRONT_H
 
 /*
- * What the verbs that drive a run share: loop, signals, progress, and the end as people and
- * programs read it.
+ * Shared code of the verbs that drive a run: loop, signals, progress, and the end for people and
+ * programs.
  */
 
 #include "base/rundir.h"
@@ -17,11 +17,11 @@ struct snp_front {
     const struct snp_opts *opts;
     const struct snp_config *config; /* borrowed */
     bool has_events;                 /* JSON lines while it works */
-    bool is_for_programs; /* standard output is these, or JSON: people are told nothing */
+    bool is_for_programs;            /* standard output is these, or JSON: nothing for people */
     bool is_verbose;
-    /* ends, as if interrupted, with whoever reads standard output, or the caller */
+    /* ends, as if interrupted, with the reader of standard output, or the caller */
     bool is_attached;
-    /* borrowed: the program that it is for; NULL = who typed the command */
+    /* borrowed: the program that started it; NULL = a user's command */
     struct snp_caller *caller;
     const char *output; /* folder that changed files are copied to; NULL = none. Set after open */
 
@@ -39,9 +39,9 @@ struct snp_front {
     struct snp_toolbox *toolbox; /* NULL = no tools but ours */
     bool has_tools;              /* it is open, or cannot be opened */
     struct snp_run *run;
-    struct snp_cli judge; /* of verdicts, with a client of its own (owned) ... */
+    struct snp_cli judge; /* client of verdicts, separate and owned ... */
     int judge_fd;         /* ... that reads signals there; owned; 0 = none */
-    bool is_told;         /* the model got reasons that the user removes, too */
+    bool is_told;         /* the model got reasons that the user can also remove */
     bool has_status;      /* a line of progress stands on the terminal */
     bool is_in_text;      /* streamed text has begun, and not ended with a line end */
     bool is_done;
@@ -68,7 +68,9 @@ void snp_front_init(struct snp_front *front, struct snp_cli *cli, const struct s
 int snp_front_open(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 void snp_front_done(struct snp_front *front);
 
-/* Watch the caller, or with --attached who reads standard output. SNP_E_INVALID: it is no pipe. */
+/*
+ * Watch the caller, or with --attached the reader of standard output. SNP_E_INVALID: it is no pipe.
+ */
 int snp_front_attach(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 
 /* Run to the end; then print it. The exit status. */
@@ -80,7 +82,7 @@ int snp_front_resume(struct snp_front *front,
 /* --output, which must not exist yet. SNP_E_INVALID. */
 int snp_front_output(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 
-/* A warning, for people and for a caller; other programs are told nothing. */
+/* A warning, for people and for a caller; dropped for other programs. */
 void snp_front_warn(const struct snp_front *front, const char *fmt, ...) SNP_PRINTF(2, 3);
 
 /* A failure before there is a run, in the form that was asked for; returns the exit status. */
@@ -93,8 +95,8 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err);
 int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The same for a record that is not believed: project (NULL = none), and all else as configured.
- * *ret is the caller's.
+ * The same for an untrusted record: project (NULL = none), all else as configured. *ret is the
+ * caller's.
  */
 int snp_front_exec_of(const struct snp_config *config,
                       const char *project,

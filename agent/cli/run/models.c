@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* `models`: which models can be asked, with whose key, for how much; and whether one answers. */
+/* `models`: available models, their keys and prices; and whether one answers. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ enum {
     PROVIDERS_MAX = 32,
     PRICE_LEN = 48,
     CHECK_SECONDS = 60,
-    CHECK_TOKENS = 256, /* some think before they say a word */
+    CHECK_TOKENS = 256, /* some think before they answer */
     US_PER_S = 1000000,
     US_PER_MS = 1000,
 };
@@ -37,7 +37,7 @@ static const struct snp_opt_arg args[] = {
     {"MODEL", "the model to show (default: the configured one)", 0, 1},
 };
 
-/* What is known of one provider. */
+/* The state of one provider. */
 struct provider_state {
     struct snp_model_choice choice;
     struct snp_err err; /* code SNP_OK = it can be asked */
@@ -206,7 +206,7 @@ static size_t list_all(struct snp_models *models, struct provider_state *all)
     return n;
 }
 
-/* A model that cannot be asked is what was to be found out, and no wrong use. */
+/* An unavailable model is a valid result, not a usage error. */
 static int check_fail(struct snp_cli *cli, const struct snp_err *err)
 {
     (void)snp_cli_fail(cli, err);

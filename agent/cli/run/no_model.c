@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No model: prompts that are code, and the ways out. */
+/* No model: prompts that are code, and remedies. */
 #include "cli/run/no_model.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@
 
 /* Code as prompts ----------------------------------------------------------------------------- */
 
-/* A name with "(" right behind it, and a ")": what a prompt in words hardly ever has. */
+/* A name followed by "(", and a ")": rare in natural language. */
 static bool has_call(const char *text)
 {
     const char *open = strchr(text, '(');
@@ -98,7 +98,7 @@ static int exec_make(struct snp_front *front,
     return 0;
 }
 
-/* On record with what came of it; the exit status. */
+/* Record the outcome; returns the exit status. */
 static int end(struct snp_front *front,
                struct snp_run_plain *plain,
                struct snp_view *view,
@@ -165,7 +165,7 @@ static bool code_run(struct snp_front *front, const struct snp_run_spec *given, 
     return is_code;
 }
 
-/* Ways out ------------------------------------------------------------------------------------ */
+/* Remedies ------------------------------------------------------------------------------------ */
 
 static const char *variable(const struct snp_front *front, const char *name)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is to be known of the settings of a run. A project's files may set them, and a project may
- * come from anybody: what they change that matters is said with the file that did it.
+ * Warnings about a run's settings. A project's files may set them, and a project may be hostile:
+ * relevant changes are reported with the file that made them.
  */
 #include "cli/run/notes.h"
 
@@ -24,7 +24,7 @@ enum {
 
 /* Settings ---------------------------------------------------------------------------------- */
 
-/* What will be asked; as configured where that cannot be said. */
+/* The model to call; the configured text if it cannot be resolved. */
 static void model_show(const struct snp_front *front)
 {
     const struct snp_config *config = front->config;
@@ -117,7 +117,7 @@ void snp_run_notes_show(const struct snp_front *front, const struct snp_run_budg
 
 /* The folder of records --------------------------------------------------------------------- */
 
-/* Is it, or what of it there is, below the working directory? What cannot be said is not. */
+/* Whether the folder, or its existing part, is below the working directory; false if unknown. */
 static bool is_inside(const char *dir)
 {
     char part[PATH_MAX];
@@ -153,7 +153,7 @@ static int folder_check(const struct snp_front *front, const char *dir, struct s
 
     if (lstat(dir, &link) < 0 || stat(dir, &st) < 0 ||
         (S_ISLNK(link.st_mode) && !snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR))) {
-        return 0; /* it is made, 0700, or what is wrong is said then */
+        return 0; /* it is created with 0700, or the error is reported then */
     }
     if ((st.st_mode & S_IWOTH) != 0 && (st.st_mode & S_ISVTX) == 0) {
         return snp_fail(err, SNP_E_DENIED,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `replay`: the recorded code of a run, once more. */
+/* `replay`: run the recorded code of a run again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +59,8 @@ static int outcome_print(const struct snp_run_again *again, bool is_json)
 }
 
 /*
- * What a record of the user's own says of project, tier and limits is taken; of another one,
- * nothing: *ret is then what the command line and the configuration say, else NULL.
+ * The project, tier and limits of a record are used only if it is the user's own; for another, *ret
+ * has those of the command line and the configuration, else NULL.
  */
 static int exec_find(struct snp_cli *cli,
                      const struct snp_opts *opts,

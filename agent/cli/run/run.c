@@ -111,9 +111,9 @@ enum {
             SNP_KEY_SUB_CALLS_MAX_PER_TURN                                                 \
     }
 
-/* What both do -------------------------------------------------------------------------------- */
+/* Shared code -------------------------------------------------------------------------------- */
 
-/* Settings are shown where that is wanted; true: that was all. */
+/* Show settings if requested; true: that was all. */
 static bool settings_show(struct snp_front *front, const struct snp_run_budget *budget)
 {
     bool is_all = snp_opts_flag(front->opts, "show-config", false);
@@ -124,7 +124,7 @@ static bool settings_show(struct snp_front *front, const struct snp_run_budget *
     return is_all;
 }
 
-/* No limit of cost is for a model whose price is not known, where that was said. */
+/* Whether no cost limit applies because the price is unknown and the user accepted that. */
 static bool cost_is_free(const struct snp_front *front,
                          const struct snp_model_choice *choice,
                          struct snp_err *err)
@@ -142,7 +142,7 @@ static bool cost_is_free(const struct snp_front *front,
     return false;
 }
 
-/* The limit of cost that nobody has set is for models whose price is known. */
+/* The default cost limit applies only to models with a known price. */
 static void cost_default(const struct snp_front *front,
                          const struct snp_model_choice *choice,
                          struct snp_run_spec *spec)
@@ -166,8 +166,8 @@ static bool is_judged_in(const char *tier)
 }
 
 /*
- * What no verdict could be given on is no work for a model; what limits every verdict is reported
- * before it is paid.
+ * Changes that no verdict can cover are refused; limits of every verdict are reported before a
+ * model is paid.
  */
 static int repair_check(const struct snp_front *front,
                         const json_t *repair,
@@ -199,7 +199,7 @@ static int repair_check(const struct snp_front *front,
                           tier == NULL ? "" : tier);
 }
 
-/* An agent begins with what the index has on its task. Without it it can look that up itself. */
+/* An agent begins with the index's context for its task. Without it, it can look that up itself. */
 static int context_find(const struct snp_front *front,
                         const struct snp_run_spec *spec,
                         const json_t *exec,
@@ -225,7 +225,7 @@ static int context_find(const struct snp_front *front,
     return 0;
 }
 
-/* Can the model be asked at all? Otherwise what is missing is said, or what is no prompt is run. */
+/* If no model is configured, report that, or run a prompt that is code. */
 static int start(struct snp_front *front, struct snp_run_spec *spec)
 {
     struct snp_model_choice choice = {0};
@@ -472,7 +472,7 @@ static json_t *paths_json(const char *const *paths, size_t n)
     return list;
 }
 
-/* What a run whose change is judged may not have; all that is asked for is named. */
+/* Options not allowed with a judged change; all given ones are named. */
 static int repair_admit(const struct snp_opts *opts, struct snp_err *err)
 {
     const char *const *files;
@@ -503,8 +503,8 @@ static int repair_admit(const struct snp_opts *opts, struct snp_err *err)
 }
 
 /*
- * --test and its like: what is put on record, and what the model is told. NULL in both: nothing
- * is judged.
+ * --test and related options: the members of the record, and the text for the model. NULL in both:
+ * nothing is judged.
  */
 static int repair_take(const struct snp_opts *opts,
                        json_t **ret_repair,

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * `runs`: what runs there are, in which state, and stopping one. Their records are read,
- * nothing else.
- */
+/* `runs`: list runs with their state, and stop one. Only their records are read. */
 #include "cli/run/runs.h"
 
 #include <stdio.h>
@@ -110,7 +107,7 @@ static void list_print(const json_t *list)
     snp_table_print(stdout, &table, "no runs");
 }
 
-/* Of the folder; what is no run of ours is left out. next: NULL = no such line. */
+/* List a folder; files that are not our runs are skipped. next: NULL = no such line. */
 static int runs_tell(struct snp_cli *cli,
                      const struct snp_opts *opts,
                      int64_t tail,

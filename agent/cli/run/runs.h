@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_RUN_RUNS_H
 #define SNP_CLI_RUN_RUNS_H
 
-/* The folder of records, as the verbs that read it name it and what is in it. */
+/* The folder of records, for the verbs that read it: its path, and its runs. */
 
 #include "cli/cli.h"
 
@@ -24,8 +24,8 @@ int snp_runs_find(struct snp_cli *cli,
                   char **ret,
                   struct snp_err *err) SNP_NODISCARD;
 /*
- * Print the list of runs, and a line of how to go on, as snp_sessions_tell() does. resumable: only
- * runs that `resume` takes. Returns the exit status.
+ * Print the list of runs, and a line with the next step, as snp_sessions_tell() does. resumable:
+ * only runs that `resume` accepts. Returns the exit status.
  */
 int snp_runs_tell(struct snp_cli *cli,
                   const struct snp_opts *opts,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process of a run or command that a program with the library has begun (src/library/run.c):
- * what the program asks for becomes the words of a verb, whose code then does it. It is no child of
- * the program, which need not wait for it.
+ * The process of a run or command started through the library (src/library/run.c): the request
+ * becomes the words of a verb, which runs it. It is not a child of the program, which need not wait
+ * for it.
  */
 #include <errno.h>
 #include <fcntl.h>

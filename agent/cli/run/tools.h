@@ -3,9 +3,8 @@
 #define SNP_CLI_RUN_TOOLS_H
 
 /*
- * The tools of a user for runs on the command line. They run outside the sandbox, so they are used
- * only when an option of this very command says so: a configuration that lies in a folder is
- * not enough.
+ * A user's tools for runs on the command line. They run outside the sandbox, so they are used only
+ * if an option of this command says so: a configuration file in a folder is not enough.
  */
 
 #include <uv.h>
@@ -45,8 +44,8 @@ char *snp_run_tools_unused(const struct snp_opts *opts, const struct snp_config 
 void snp_run_tools_show(const struct snp_opts *opts, const struct snp_config *config);
 
 /*
- * What the index of a project has on a task, as a model is told it; the caller frees. NULL:
- * nothing, or *err says why not (code 0 = nothing).
+ * The context of a task from a project's index, as text for a model; the caller frees. NULL: none,
+ * or *err has the reason (code 0 = none).
  */
 char *snp_run_tools_context(const char *project,
                             const char *task,

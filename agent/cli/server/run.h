@@ -15,7 +15,7 @@ struct snp_mcp_run {
     uv_signal_t signals[2];
     void (*begin)(struct snp_mcp_run *run);
     struct snp_mcp_client *client;
-    json_t *arguments;   /* owned: what is to be sent; NULL = none */
+    json_t *arguments;   /* owned: arguments to send; NULL = none */
     json_t *pins;        /* owned: {tool: fingerprint}; NULL = none */
     struct snp_buf said; /* of the command, up to the end of its line */
     int status;          /* of the program, once it is over */

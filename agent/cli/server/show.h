@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_SERVER_SHOW_H
 #define SNP_CLI_SERVER_SHOW_H
 
-/* What MCP servers say, for people. All of it is untrusted. */
+/* Show output of MCP servers to people. All of it is untrusted. */
 
 #include "base/json.h"
 #include "mcp/client/client.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of a record: "apply" with all that will be written, synced before anything is; "applied"
- * for each file in its place; "apply_end". So after a crash it says how far an apply got, and under
- * which names it kept files meanwhile.
+ * Steps of a record: "apply" with all files to write, synced before any is written; "applied" for
+ * each file in place; "apply_end". So after a crash it shows how far an apply got, and the
+ * temporary names of files.
  */
 #include "cli/verify/applied.h"
 

@@ -3,9 +3,9 @@
 #define SNP_CLI_VERIFY_APPLIED_H
 
 /*
- * The record of what was proven of a session's changes, and what `apply` wrote of them into its
- * project: STATE/applied/SESSION.jsonl, chained and authenticated as records of runs are. It stays
- * when the session goes.
+ * The record of a session's verdicts, and of the files that `apply` wrote into its project:
+ * STATE/applied/SESSION.jsonl, chained and authenticated like records of runs. It outlives the
+ * session.
  */
 
 #include "cli/session/changes.h"
@@ -47,8 +47,8 @@ bool snp_applied_is_ready(const struct snp_applied *applied, const char *hash);
 const json_t *snp_applied_risk(const struct snp_applied *applied, const char *hash);
 
 /*
- * Apply the patch, each step on record. how: members of the record's step: who let it pass. *ret_n:
- * files that are in place.
+ * Apply the patch, recording each step. how: members of the record's step: who allowed it. *ret_n:
+ * files in place.
  */
 int snp_applied_run(struct snp_applied *applied,
                     const struct snp_session_changes *changes,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `apply`: what a session would change in its project is changed there.
+ * `apply`: write a session's changes into its project.
  *
- * The only command that writes to a project. What is applied is what was shown: one patch is read,
- * shown, asked about and written, and the project is compared with it once more before each file.
+ * The only command that writes to a project. The applied patch is the one shown: it is read once,
+ * shown, confirmed and written, and the project is compared with it again before each file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static bool is_ready(const struct apply_verb *all)
     return all->applied != NULL && snp_applied_is_ready(all->applied, all->changes.patch.hash);
 }
 
-/* One kind of reason: every file that has it is told, then the way out. */
+/* One kind of reason: all its files are listed, then the remedy. */
 struct gate {
     const char *option; /* that opens it; NULL = none does */
     const char *(*why)(const struct apply_verb *all, const struct snp_patch_file *file);

@@ -84,7 +84,7 @@ int snp_box_exec(struct snp_patch_session *box,
                   .limits = box->spec->limits, .defaults = box->spec->defaults,
                   .tier = changes->tier, .template = changes->template, .project = changes->project,
                   .rootfs = changes->rootfs, .durability = "process", .checkpoint = "off",
-                  .temporary = true); /* it ends with us, however we end */
+                  .temporary = true); /* it ends with this process in every case */
     snp_autoreply struct snp_reply reply = {0};
     struct output_sink taking = {.box = box, .out = out};
     const struct snp_call call = {

@@ -2,17 +2,14 @@
 #ifndef SNP_CLI_VERIFY_EVIDENCE_H
 #define SNP_CLI_VERIFY_EVIDENCE_H
 
-/* What is kept of a verdict, and what is told of it. */
+/* Store and print a verdict. */
 
 #include "cli/verify/applied.h"
 
-/*
- * For a person, in Markdown. What it quotes stands in code, and is the session's word. The
- * caller frees.
- */
+/* For a person, in Markdown. Quotes are set as code, and untrusted. The caller frees. */
 char *snp_evidence_summary(const json_t *evidence);
 
-/* What a model may know: no names and no output of hidden tests. The caller frees. */
+/* For a model: no names and no output of hidden tests. The caller frees. */
 char *snp_evidence_feedback(const json_t *evidence);
 
 /*

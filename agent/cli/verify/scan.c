@@ -15,7 +15,7 @@
 
 enum {
     PRINTED_MAX = 1 << 20, /* bytes that are compared */
-    KEPT = 6 << 10,        /* bytes of what is printed, both streams: the end */
+    KEPT = 6 << 10,        /* bytes of output, both streams: the end */
 };
 
 /* Call a function of risk.py with the folder of the box. */
@@ -109,7 +109,7 @@ int snp_scan_lint(const struct snp_box_spec *spec,
     return 0;
 }
 
-/* A test by its name: it is put back, so what was changed in it does not count. */
+/* A test by its name: it is put back, so changes in it are ignored. */
 static bool is_put_back(const json_t *look, const char *path)
 {
     const json_t *rows = json_object_get(look, "tests");

@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_VERIFY_SCAN_H
 #define SNP_CLI_VERIFY_SCAN_H
 
-/* What speaks against a patch before and beside its tests. Each appends its reasons. */
+/* Objections to a patch besides its tests. Each function appends its reasons. */
 
 #include "cli/verify/box.h"
 #include "cli/verify/verify.h"

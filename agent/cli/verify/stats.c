@@ -2,8 +2,8 @@
 /*
  * `stats`: measures of all repairs that were judged here.
  *
- * Of a repair (a run of an agent, or a session) the last verdict counts, and what `apply` decided
- * about its patch. Both are in the records below applied/.
+ * A repair (a run of an agent, or a session) is measured by its last verdict, and by the decision
+ * of `apply` on its patch. Both are in the records below applied/.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `verify`: what tests prove of what a session changed.
+ * `verify`: test a session's changes.
  *
- * Nothing of the session itself is used but its patch. Each command runs in a fresh session of the
- * clean project, into which the patch was written without its tests, and pid 1 starts it. One more
- * session reads the patch and runs nothing of it. The commands run on the clean project, on the
- * patched one, and once for each hunk without that hunk.
+ * Only the patch of the session is used. Each command runs in a fresh session of the clean project,
+ * into which the patch was written without its tests, and pid 1 starts it. One more session reads
+ * the patch and runs nothing of it. The commands run on the clean project, on the patched one, and
+ * once for each hunk without that hunk.
  */
 #include "cli/verify/verify.h"
 
@@ -401,8 +401,8 @@ static json_t *tests_of(const json_t *run, const char *outcome)
 }
 
 /*
- * Tests that pass in the clean project, and in this form do there the same wrong: the form does not
- * fit them.
+ * Drop tests that pass in the clean project, and fail there in the same way in this form: the form
+ * does not fit them.
  */
 static int unfit_drop(const struct verifying *v,
                       size_t n,
@@ -535,7 +535,7 @@ static json_t *asserted_of(const struct verifying *v)
     return found;
 }
 
-/* A test that passes since an assertion of it is not reached any more proves nothing. */
+/* A test that passes because its assertion is not reached any more proves nothing. */
 static void unreached_tell(const struct verifying *v, const char *path, const json_t *lines)
 {
     for (size_t n = 0; n < json_array_size(lines); n++) {
@@ -656,7 +656,7 @@ static int hunks_run(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
-/* Never a proof: who made the patch made them. */
+/* Never a proof: they come from the author of the patch. */
 static int new_tests_run(struct verifying *v, struct snp_err *err)
 {
     const char *runner = snp_verdict_runner(v->asked->commands[SNP_VERIFY_TEST][0]);
@@ -700,7 +700,7 @@ static bool is_word(const struct verifying *v, const char *word)
     return strcmp(snp_verdict_word(v->reasons), word) == 0;
 }
 
-/* What costs many runs, while the verdict can still be good. */
+/* Expensive runs, only while the verdict can still be good. */
 static int proofs_run(struct verifying *v, struct snp_err *err)
 {
     int r = 0;
@@ -711,7 +711,7 @@ static int proofs_run(struct verifying *v, struct snp_err *err)
     if (r == 0 && !is_word(v, snp_verdict_failed)) {
         r = hunks_run(v, err);
     }
-    /* Also if a reason of the user's is left: then all of them are reported at once. */
+    /* Also if a reason of the user remains: then all are reported at once. */
     if (r == 0 && strcmp(snp_verdict_word_of_change(v->reasons, true), snp_verdict_ready) == 0) {
         r = repeats_run(v, err);
     }
@@ -746,7 +746,7 @@ static int limits_set(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
-/* An agent counts its attempts itself: each has a session of its own. */
+/* An agent counts its attempts itself: each has a separate session. */
 static json_t *measures_make(const struct verifying *v, const struct snp_applied *applied)
 {
     const char *word = snp_verdict_word(v->reasons);

@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_VERIFY_VERIFY_H
 #define SNP_CLI_VERIFY_VERIFY_H
 
-/* What tests prove of a session's changes to its project. */
+/* Test a session's changes to its project. */
 
 #include "cli/cli.h"
 
@@ -101,8 +101,8 @@ int snp_verify_begin(const struct snp_verify *asked,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Verify, write the evidence, and put the verdict on record. *ret: the evidence, the caller's, with
- * members verdict, reasons, folder. SNP_E_DENIED: session or project changed meanwhile.
+ * Verify, write the evidence, and record the verdict. *ret: the evidence, the caller's, with
+ * members verdict, reasons, folder. SNP_E_DENIED: session or project changed during it.
  */
 int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
