@@ -44,7 +44,7 @@ static bool is_mark(const struct line *line)
     return line->n == 3 && memcmp(line->at, "---", 3) == 0;
 }
 
-/* What a line says; its key stays for the lines below it. n: 0 = nothing. */
+/* Parse a line; its key applies to the lines below it. n: 0 = nothing. */
 static void line_read(const struct line *line, struct snp_front_item *item)
 {
     const char *colon = memchr(line->at, ':', line->n);

@@ -5,7 +5,7 @@
 /*
  * The front matter of a Markdown file: lines `KEY: VALUE` between two lines `---`, and `- VALUE`
  * below a key without a value. A corner of YAML: values are taken as written, but for quotes around
- * them. A stranger's; nothing is copied.
+ * them. Untrusted; nothing is copied.
  */
 
 #include <stddef.h>
@@ -25,9 +25,9 @@ struct snp_front_item {
 };
 
 struct snp_front_matter {
-    size_t body;         /* where the text behind it begins */
+    size_t body;         /* start of the text after it */
     uint32_t body_line;  /* from 1 */
-    const char *problem; /* static: why it is none; then body is 0. NULL = all is read */
+    const char *problem; /* static: why it is invalid; then body is 0. NULL = read completely */
 };
 
 /* item: called for each value in turn. < 0 ends reading, and is returned. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Line by line: what a pattern matches never reaches over an end of a line. */
+/* Line by line: a pattern never matches across a line end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct rule_matches {
     bool is_full;
 };
 
-/* The lines that match; is_one: the first alone. SNP_E_LIMIT: the steps did not suffice. */
+/* The matching lines; is_one: only the first. SNP_E_LIMIT: out of steps. */
 static int lines_find(const struct snp_rule *rule,
                       const struct snp_rule_text *text,
                       bool is_one,
@@ -64,7 +64,7 @@ static size_t n_same(const struct rule_matches *of,
     return same;
 }
 
-/* The first line that was not there before, or not as often; it may have moved. 0: none. */
+/* The first line that is new, or more frequent; it may have moved. 0: none. */
 static uint32_t first_new(const struct rule_matches *before, const struct rule_matches *after)
 {
     for (size_t i = 0; i < after->n; i++) {

@@ -369,7 +369,7 @@ static int is_markdown(const struct dirent *entry)
     return entry->d_name[0] != '.' && snp_has_suffix(entry->d_name, ".md");
 }
 
-/* A repository's README.md says what it is, not what code has to be. */
+/* A repository's README.md describes it, and sets no standards. */
 static bool is_readme(const struct standard_folder *place, const char *name)
 {
     return place->collection != NULL && snp_streq(name, "README.md");
@@ -396,7 +396,10 @@ static int is_collection(const struct dirent *entry)
     return entry->d_name[0] != '.' && strchr(entry->d_name, ':') == NULL;
 }
 
-/* Who may write there has a say in what is asked of all code. Links are the user's own. */
+/*
+ * A user who can write there influences the standards of all code, so it must be private. Links are
+ * the user's own.
+ */
 static int collections_read(const char *shared, struct snp_standards *list, struct snp_err *err)
 {
     snp_autoclose int above = open(shared, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -3,8 +3,8 @@
 #define SNP_STANDARD_STANDARD_H
 
 /*
- * What a team asks of code: Markdown files of a project (.snipara/standards, AGENTS.md and the
- * like). They are text of a project, so untrusted: rules are judged by bounded searches, or are
+ * A team's standards for code: Markdown files of a project (.snipara/standards, AGENTS.md and the
+ * like). They are untrusted text of a project: rules are judged by bounded searches, or are
  * commands for a sandbox.
  */
 
@@ -36,7 +36,7 @@ enum snp_standard_class {
 
 enum snp_rule_kind {
     SNP_RULE_FORBID = 0, /* no line matches */
-    SNP_RULE_REQUIRE,    /* a line of each changed file matches, whatever it was like before */
+    SNP_RULE_REQUIRE,    /* a line of each changed file matches, regardless of its old content */
     SNP_RULE_CHECK,      /* a command ends with 0 */
 };
 
@@ -57,7 +57,7 @@ struct snp_standard {
     struct snp_ignore *files; /* owned: patterns as in .gitignore; NULL = all files */
     struct snp_rule rules[SNP_STANDARD_RULES_MAX];
     size_t n_rules;
-    char *problem; /* owned: what is wrong with its front matter; NULL = nothing */
+    char *problem; /* owned: the error in its front matter; NULL = none */
     char *text;    /* owned: UTF-8 without the front matter, NUL-terminated */
     uint32_t lines[2];
 };
@@ -98,7 +98,7 @@ void snp_standard_done(struct snp_standard *standard);
 /* "MANDATORY"; and back, whatever the case of letters: SNP_STANDARD_CLASSES = none. */
 const char *snp_standard_class_name(enum snp_standard_class class);
 enum snp_standard_class snp_standard_class_of(const char *text, size_t n);
-/* "forbid". */
+/* Name of a kind, such as "forbid". */
 const char *snp_rule_kind_name(enum snp_rule_kind kind);
 
 /* Judging --------------------------------------------------------------------------------- */
@@ -111,7 +111,7 @@ enum snp_rule_judged {
     SNP_RULE_HELD = 0,
     SNP_RULE_BROKEN,
     SNP_RULE_BROKEN_BEFORE, /* and not by the change */
-    SNP_RULE_UNJUDGED,      /* the steps did not suffice */
+    SNP_RULE_UNJUDGED,      /* out of steps */
 };
 
 struct snp_rule_text {
