@@ -4,8 +4,8 @@
  *   stage   every new content is written and synced beside its place
  *   commit  one file after the other: swap, look at what came out, remove it
  *
- * Only commit changes what somebody sees. A file that is not what it was is put back, and
- * nothing follows.
+ * Only commit makes visible changes. A file that differs from its base is put back, and the apply
+ * stops.
  */
 #include "repair/apply.h"
 
@@ -79,7 +79,7 @@ static int moved_fail(const char *path, struct snp_err *err)
                     path);
 }
 
-/* Whether name in a folder is what the patch says the project has. */
+/* Whether name in a folder equals the patch's base. */
 static int base_check(int dir_fd,
                       const char *name,
                       const struct snp_patch_file *file,
@@ -178,7 +178,7 @@ static int file_stage(struct applying *all, const struct snp_patch_file *file, s
                : 0;
 }
 
-/* What was staged from the i-th file on, and the folders made for it that are empty. */
+/* Remove the files staged from the i-th on, and the empty folders made for them. */
 static void unstage(struct applying *all, size_t i)
 {
     const struct snp_apply *apply = all->apply;
@@ -227,8 +227,8 @@ static int file_create(const struct spot *spot,
 }
 
 /*
- * Take the old file out of its place, in exchange (flags) for the new one or for nothing; then it
- * is looked at, and put back if it is another one.
+ * Move the old file out, in exchange (flags) for the new one or for nothing; then check it, and put
+ * it back if it is another one.
  */
 static int file_swap(const struct spot *spot,
                      const struct snp_patch_file *file,
@@ -321,7 +321,7 @@ int snp_apply_run(const struct snp_apply *apply, size_t *ret_n, struct snp_err *
         *ret_n += r == 0 ? 1 : 0;
     }
     if (r < 0) {
-        /* SNP_E_INTERNAL: the temporary file is somebody's only copy. */
+        /* SNP_E_INTERNAL: the temporary file is the user's only copy. */
         unstage(&all, *ret_n + (r == SNP_E_INTERNAL ? 1 : 0));
     }
     for (size_t i = 0; i < all.n_made; i++) {
@@ -346,16 +346,13 @@ int snp_apply_sweep(int project_fd,
 
     *ret_left = NULL;
     if (!snp_place_is_path(path) || spot_open(project_fd, token, path, &spot, err) < 0) {
-        return 0; /* its folder is not there either */
+        return 0; /* its folder is missing too */
     }
     SNP_TRY(snp_project_look(spot.fd, spot.temporary, &none, &left, err));
     if (left.kind == SNP_PATCH_NONE) {
         return 0;
     }
-    /*
-     * The old contents as they were shown, or new ones whose place has not got them: the session
-     * has those.
-     */
+    /* The old contents as shown, or new ones not in place yet: the session has those. */
     SNP_TRY(snp_project_look(spot.fd, spot.name, &none, &now, err));
     is_known = left.kind == SNP_PATCH_LINK || base_hash[0] == '\0' ||
                strcmp(left.hash, base_hash) == 0 ||

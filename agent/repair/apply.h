@@ -3,9 +3,9 @@
 #define SNP_REPAIR_APPLY_H
 
 /*
- * Writing a patch into a project. Each file changes at once: its new contents stand beside it under
- * a name of their own, and take its place; what they take the place of is looked at once more
- * before it is removed.
+ * Write a patch into a project. Each file changes atomically: its new contents are written next to
+ * it under a temporary name, and replace it; the replaced file is checked once more before it is
+ * removed.
  */
 
 #include "patch/patch.h"
@@ -24,21 +24,20 @@ struct snp_apply {
 };
 
 /*
- * Whether the project has of every file what the patch says. SNP_E_DENIED names the first
- * that differs.
+ * Whether every file in the project equals the patch's base. SNP_E_DENIED names the first that
+ * differs.
  */
 int snp_apply_check(const struct snp_apply *apply, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Check, then apply all of it. A failure before the first file changes leaves the project as it
- * was; *ret_n: how many are in place. SNP_E_DENIED: the project has moved.
+ * Check, then apply all of it. A failure before the first file changes leaves the project
+ * unchanged; *ret_n: number of files in place. SNP_E_DENIED: the project has changed.
  */
 int snp_apply_run(const struct snp_apply *apply, size_t *ret_n, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Remove what an apply with this token that was cut off has left beside a file. The old contents of
- * a file that somebody changed meanwhile are left, and *ret_left (the caller's; NULL = none) is
- * their path.
+ * Remove temporary files of an interrupted apply with this token. If a file was changed since, its
+ * old contents are left, and *ret_left (the caller's; NULL = none) is their path.
  */
 int snp_apply_sweep(int project_fd,
                     const char *token,

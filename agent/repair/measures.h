@@ -4,7 +4,7 @@
 
 /*
  * Measures of repairs: one table for evidence, `eval` and `stats`. Measures of one verdict are an
- * object NAME -> a number, true or false, or null where nothing was measured. Pure.
+ * object NAME -> a number, true or false, or null if not measured. Pure.
  */
 
 #include <stdbool.h>
@@ -14,15 +14,15 @@
 
 struct snp_measure {
     const char *name;
-    const char *unit; /* "share" of what is true, or of a number */
+    const char *unit; /* "share" of true values, or the unit of a number */
     const char *how;
-    bool is_sum; /* over many, rather than their mean */
+    bool is_sum; /* a sum over many, not their mean */
 };
 #define SNP_MEASURES     14
 #define SNP_MEASURE_TEXT 48
 extern const struct snp_measure snp_measures[SNP_MEASURES];
 
-/* What the measures of a verdict are made of; borrowed. */
+/* Inputs for the measures of a verdict; borrowed. */
 struct snp_measured {
     bool is_ready;
     size_t n_before;       /* other patches that were judged before it */

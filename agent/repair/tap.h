@@ -3,8 +3,8 @@
 #define SNP_REPAIR_TAP_H
 
 /*
- * Results of tests as a program prints them in the Test Anything Protocol. Nobody but the program
- * says that they are so.
+ * Test results that a program prints in the Test Anything Protocol. Only the program itself vouches
+ * for them.
  */
 
 #include <stddef.h>

@@ -177,10 +177,7 @@ static bool is_outcome(const json_t *tests, const char *id, const char *outcome)
     return strcmp(snp_json_str(tests, id, ""), outcome) == 0;
 }
 
-/*
- * Every test that the clean project has must be there: one that is gone may have been the one
- * that fails.
- */
+/* Every test of the clean project must be there: a missing one may be the one that fails. */
 static void missing_tell(const json_t *was, const json_t *now, const json_t *run, json_t *reasons)
 {
     const json_t *errors = json_object_get(was, "errors");
@@ -222,8 +219,8 @@ static bool is_of_error(const json_t *was, const char *id)
 }
 
 /*
- * Tests stay as the project has them: one that is new, or is given something else, takes that from
- * changed code.
+ * Tests stay as in the project: a new one, or one with other parameters, gets them from changed
+ * code.
  */
 static void cases_tell(const json_t *was, const json_t *now, const json_t *run, json_t *reasons)
 {
@@ -251,7 +248,7 @@ static void cases_tell(const json_t *was, const json_t *now, const json_t *run, 
                reasons);
 }
 
-/* What failed before may go on failing in --regress; nowhere else. */
+/* An earlier failure may remain in --regress only. */
 static void outcomes_tell(const json_t *was, const json_t *now, const json_t *run, json_t *reasons)
 {
     const json_t *before = json_object_get(was, "tests");

@@ -3,7 +3,7 @@
 #define SNP_REPAIR_VERDICT_H
 
 /*
- * What runs of tests prove of a patch. A run of a command is
+ * Judge a patch by runs of tests. A run of a command is
  *
  *   {"kind": "test" | "regress" | "hidden", "command", "runner": "pytest" | "unittest" | "node" |
  *   "tap" | "other", "status", "exit_code",
@@ -26,15 +26,15 @@ extern const char snp_verdict_passed[]; /* "tests passed" */
 extern const char snp_verdict_unproven[];
 extern const char snp_verdict_failed[];
 
-/* What runs the tests of a command: static. tap shows only in what a command prints. */
+/* The test runner of a command: static. tap is only visible in a command's output. */
 const char *snp_verdict_runner(const char *command);
 
 /* Append a reason; word is one of the above. */
 void snp_verdict_add(json_t *reasons, const char *word, const char *fmt, ...) SNP_PRINTF(3, 4);
 
 /*
- * The last reason is one that an option or another test command of the user removes; is_both:
- * another change does, too.
+ * Mark the last reason as removable by an option or another test command of the user; is_both: also
+ * by another change.
  */
 void snp_verdict_for_user(json_t *reasons, bool is_both);
 
@@ -51,7 +51,7 @@ struct snp_verdict_form {
 };
 extern const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS];
 
-/* Tests of altered (IDs) that did in the report what the form says is wrong. New reference. */
+/* Tests of altered (IDs) with the wrong outcome for the form in the report. New reference. */
 json_t *snp_verdict_wrong(const struct snp_verdict_form *form,
                           const json_t *altered,
                           const json_t *report);
@@ -68,7 +68,7 @@ void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
  */
 void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reasons);
 
-/* Whether a report has a test that failed, or something that could not be loaded. */
+/* Whether a report has a failed test, or a file that could not be loaded. */
 bool snp_verdict_has_failures(const json_t *report);
 
 /*
@@ -81,8 +81,8 @@ bool snp_verdict_has_tests_of(const json_t *run, const char *path);
 const char *snp_verdict_word(const json_t *reasons);
 
 /*
- * The same, without those that the user alone removes. If there are some, or with is_told, also
- * without those that both remove: no other change is ready.
+ * The same, ignoring reasons that only the user can remove. If there are some, or with is_told,
+ * also ignoring those that both can remove: no other change is ready.
  */
 const char *snp_verdict_word_of_change(const json_t *reasons, bool is_told);
 
