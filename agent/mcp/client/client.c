@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client: calls in flight, and who an answer belongs to.
+ * The client: calls in flight, and matching answers to calls.
  *
  * Invariants: a call is in `pending` from snp_mcp_client_call until its done or its cancellation;
- * ids of requests are never used twice, so an answer that comes late, twice or from nowhere matches
- * nothing. Callbacks are called last, when nothing of the call is left: they may call again, cancel
- * and close. Memory of the client goes only when the loop has closed its handles.
+ * ids of requests are never reused, so a late, repeated or foreign answer matches nothing.
+ * Callbacks are called last, when nothing of the call is left: they may call again, cancel and
+ * close. The client is freed only after the loop has closed its handles.
  */
 #include "mcp/client/client.h"
 
@@ -61,7 +61,7 @@ static struct snp_mcp_pending *pending_find(const struct snp_mcp_client *client,
     return call;
 }
 
-/* Take a call out and tell its end; call is gone. */
+/* Remove a call and report its end; call is freed. */
 static void pending_end(struct snp_mcp_client *client,
                         struct snp_mcp_pending *call,
                         const struct snp_err *err,
@@ -91,7 +91,7 @@ static struct snp_mcp_pending *pending_first(const struct snp_mcp_client *client
     return call;
 }
 
-/* End all, those that callbacks add meanwhile excepted: they fail by themselves. */
+/* End all calls, except those that callbacks add: they fail on their own. */
 static void pending_fail(struct snp_mcp_client *client, const struct snp_err *err)
 {
     uint64_t last = client->last_handle;
@@ -105,7 +105,7 @@ static void pending_fail(struct snp_mcp_client *client, const struct snp_err *er
 
 /* Sending --------------------------------------------------------------------------------- */
 
-/* What every modern request says of itself, and where progress is to go. */
+/* Add the metadata of every modern request, and the progress token. */
 static int meta_add(const struct snp_mcp_client *client,
                     const struct snp_mcp_pending *call,
                     json_t *params)
@@ -216,7 +216,7 @@ void snp_mcp_client_flush(struct snp_mcp_client *client)
     }
 }
 
-/* Nobody waits for it any more: tell the server, as its era and transport want it. */
+/* Withdraw a dropped call: notify the server, as its era and transport require. */
 static void call_withdraw(struct snp_mcp_client *client,
                           const struct snp_mcp_pending *call,
                           const char *why)
@@ -258,7 +258,7 @@ static void opened_tell(struct snp_mcp_client *client, const struct snp_err *err
     }
 }
 
-/* What was to fail outside of the function that found it out. */
+/* Report a failure outside of the function that detected it. */
 static void broken_tell(struct snp_mcp_client *client)
 {
     const struct snp_err err = client->failure;
@@ -448,7 +448,7 @@ static void refusal(const struct snp_mcp_pending *call, const json_t *error, str
                    snp_say_cstr(&shown), (long long)snp_json_int(error, "code", 0));
 }
 
-/* Send the next round; false: it could not be, and err says why. */
+/* Send the next round; false: impossible, see err. */
 static bool round_begin(struct snp_mcp_client *client,
                         struct snp_mcp_pending *call,
                         const json_t *result,
@@ -491,11 +491,11 @@ static enum snp_mcp_link_verdict answer_take(struct snp_mcp_client *client,
     struct snp_mcp_pending *call = pending_find(client, id);
     struct snp_err err;
 
-    if (is_nameless) { /* a server that did not get as far as the id */
+    if (is_nameless) { /* the server failed before it knew the id */
         call = stream != 0 ? pending_find(client, stream) : pending_first(client, true);
     }
     if (call == NULL || call->id == 0 || (stream != 0 && call->id != stream)) {
-        return SNP_MCP_LINK_TAKEN; /* late, twice, or of another stream: nobody's */
+        return SNP_MCP_LINK_TAKEN; /* late, repeated, or of another stream: no recipient */
     }
     client->unasked = 0;
     if (message->error != NULL) {
@@ -578,7 +578,7 @@ static size_t values_count(const char *text, size_t n)
     return count;
 }
 
-/* It says too much that nobody asked for. */
+/* Whether the server sends too many unsolicited messages. */
 static bool is_too_much(struct snp_mcp_client *client)
 {
     struct snp_err err;
@@ -640,7 +640,7 @@ void snp_mcp_link_failed(struct snp_mcp_client *client, const struct snp_mcp_lin
         return;
     }
     if (failure->is_session_gone && !call->is_own && !call->was_sent_again) {
-        /* It has done nothing with the request: once more, in a new session. */
+        /* It did not process the request: repeat it in a new session. */
         call->was_sent_again = true;
         call->id = 0;
         if (client->state == SNP_MCP_CLIENT_OPEN && snp_mcp_client_initialize(client, &err) == 0) {
@@ -772,7 +772,7 @@ int snp_mcp_client_new(uv_loop_t *loop,
     }
     if (r == 0) {
         r = snp_mcp_client_greet(client, err);
-        if (r < 0) { /* what was begun ends in the loop; it is told by `opened` */
+        if (r < 0) { /* opening ends in the loop, and `opened` reports it */
             snp_mcp_client_break(client, err);
             r = 0;
         }

@@ -3,13 +3,13 @@
 #define SNP_MCP_CLIENT_CLIENT_H
 
 /*
- * A client of MCP servers: a program we start (stdio) or a URL (Streamable HTTP), of either era of
- * the protocol. Nothing blocks and all callbacks come from the loop; many calls may be open
- * at once.
+ * A client of MCP servers: a program we start (stdio) or a URL (Streamable HTTP), in both eras of
+ * the protocol. Nothing blocks and all callbacks come from the loop; many calls may be open at
+ * once.
  *
- * No server is trusted. Every size and time is bounded (mcp/caps.h); an answer reaches the call
- * that asked for it or nobody, once; what a server says of itself and its tools is data, to be
- * cleaned (snp_text_line) before anybody reads it.
+ * No server is trusted. Every size and time is bounded (mcp/caps.h); an answer reaches only its
+ * call, once; a server's text about itself and its tools is untrusted data, to be cleaned
+ * (snp_text_line) before it is shown.
  *
  *     struct snp_mcp_client_options options = {.argv = argv, .opened = on_opened, .ctx = me};
  *     snp_mcp_client_new(loop, &options, &client, &err);
@@ -27,11 +27,11 @@
 
 struct snp_mcp_client;
 
-/* What is known once it is open. Borrowed from the client; server's words are untrusted. */
+/* State after opening. Borrowed from the client; the server's text is untrusted. */
 struct snp_mcp_client_info {
     enum snp_era era;
     const char *version;        /* of the protocol, "2025-11-25" */
-    const json_t *server;       /* {"name", "version", ...}; NULL = it did not say */
+    const json_t *server;       /* {"name", "version", ...}; NULL = not given */
     const json_t *capabilities; /* an object */
     const char *instructions;   /* "" = none */
 };
@@ -39,19 +39,19 @@ struct snp_mcp_client_info {
 /* How a call ended; all borrowed until the callback returns. */
 struct snp_mcp_client_end {
     /*
-     * NULL = result is there. SNP_E_TIMEOUT; SNP_E_LIMIT: it was too large or too much;
-     * SNP_E_DENIED: HTTP 401 or 403; SNP_E_UNSUPPORTED: no common version; SNP_E_PEER: the server
-     * refused (then `error` is there), broke the protocol, or is gone.
+     * NULL = result is set. SNP_E_TIMEOUT; SNP_E_LIMIT: it was too large or too much; SNP_E_DENIED:
+     * HTTP 401 or 403; SNP_E_UNSUPPORTED: no common version; SNP_E_PEER: the server refused (then
+     * `error` is there), broke the protocol, or is gone.
      */
     const struct snp_err *err;
     json_t *result;      /* an object; json_incref to keep */
-    const json_t *error; /* the server's {"code", "message", "data"?}; NULL = it said none */
+    const json_t *error; /* the server's {"code", "message", "data"?}; NULL = none */
 };
 
 struct snp_mcp_client_call {
     const char *method;  /* copied */
     json_t *params;      /* an object or NULL; consumed, also on failure */
-    uint64_t timeout_ms; /* in all, whatever the server says meanwhile; 0 = the client's; capped */
+    uint64_t timeout_ms; /* total, regardless of progress; 0 = the client's; capped */
     /*
      * Strictly increasing; total 0 = unknown; message is clean, "" = none. NULL = none is
      * asked for.
@@ -59,18 +59,15 @@ struct snp_mcp_client_call {
     void (*progress)(void *ctx, double progress, double total, const char *message);
     /* Once, never before snp_mcp_client_call has returned; not after cancel or close. */
     void (*done)(void *ctx, const struct snp_mcp_client_end *end);
-    /*
-     * Instead of done, when it was cancelled or the client closed: let ctx go, and nothing else.
-     * May be NULL.
-     */
+    /* Instead of done, if cancelled or the client closed: only free ctx. May be NULL. */
     void (*dropped)(void *ctx);
     void *ctx;
 };
 
 /*
  * Begin to open. loop: borrowed, outlives it. *ret is the caller's: snp_mcp_client_close(), also if
- * it cannot be opened. SNP_E_INVALID: the options make no sense (a URL with a password in it, http
- * to another machine, a token that is none); SNP_E_NOT_FOUND: there is no such program.
+ * it cannot be opened. SNP_E_INVALID: invalid options (a URL with a password in it, http to another
+ * machine, an invalid token); SNP_E_NOT_FOUND: no such program.
  */
 int snp_mcp_client_new(uv_loop_t *loop,
                        const struct snp_mcp_client_options *options,
@@ -81,17 +78,17 @@ int snp_mcp_client_new(uv_loop_t *loop,
 const struct snp_mcp_client_info *snp_mcp_client_info(const struct snp_mcp_client *client);
 
 /*
- * Ask; before it is open the call waits. *ret_call (may be NULL) names it until done. A modern
- * server that wants input is asked again with it, through `asked`. Over HTTP arguments that a tool
- * wants in headers are put there if snp_mcp_client_list has listed the tools. SNP_E_LIMIT: too many
- * are open.
+ * Send a request; before the client is open the call waits. *ret_call (may be NULL) identifies it
+ * until done. If a modern server wants input, `asked` provides it and the request is repeated. Over
+ * HTTP, arguments that a tool wants in headers are put there if snp_mcp_client_list has listed the
+ * tools. SNP_E_LIMIT: too many are open.
  */
 int snp_mcp_client_call(struct snp_mcp_client *client,
                         const struct snp_mcp_client_call *call,
                         uint64_t *ret_call,
                         struct snp_err *err) SNP_NODISCARD;
 
-/* Give up a call: the server is told, and done does not come. Unknown ones are ignored. */
+/* Cancel a call: the server is notified, and done is not called. Unknown ones are ignored. */
 void snp_mcp_client_cancel(struct snp_mcp_client *client, uint64_t call);
 
 /*
@@ -111,10 +108,9 @@ int snp_mcp_client_list(struct snp_mcp_client *client,
                         struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The end: open calls go without a word to them. A session over HTTP is ended, a program sees the
- * end of its input and gets 2 s, SIGTERM and 2 s, then its process group is killed. closed (may be
- * NULL) comes from the loop when nothing is left, and then the client is gone. May be called from
- * any callback.
+ * Close: open calls are dropped. A session over HTTP is ended; a program sees the end of its input
+ * and gets 2 s, SIGTERM and 2 s, then its process group is killed. closed (may be NULL) comes from
+ * the loop when nothing is left, and the client is freed. May be called from any callback.
  */
 void snp_mcp_client_close(struct snp_mcp_client *client, void (*closed)(void *ctx), void *ctx);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a client opens: which era the server speaks, as the versions' specifications want it
- * found out.
+ * Opening a client: detect the server's era, as the specifications of the versions require.
  *
- * server/discover is asked first. Its result, or an error that only modern servers give, decides
- * for the modern era. Everything else a server may make of an unknown request (an error of any
- * code, an HTTP 4xx, silence or death of a process) means a legacy one, and `initialize` follows.
- * Refusals of the client itself (401, 403), broken servers (5xx) and connections that fail are no
- * evidence: they are told.
+ * server/discover is sent first. Its result, or an error that only modern servers return, selects
+ * the modern era. Any other reaction to an unknown request (an error of any code, an HTTP 4xx,
+ * silence or the exit of a process) means a legacy server, and `initialize` follows. Refusals of
+ * the client itself (401, 403), broken servers (5xx) and failed connections prove nothing: they are
+ * reported.
  */
 #include <string.h>
 
@@ -34,7 +33,7 @@ void snp_mcp_client_ready(struct snp_mcp_client *client)
     }
 }
 
-/* Remember what a server says of itself; result: of server/discover or initialize. */
+/* Store a server's description of itself; result: of server/discover or initialize. */
 static void greeting_take(struct snp_mcp_client *client, json_t *result, const json_t *server)
 {
     const json_t *capabilities = json_object_get(result, "capabilities");
@@ -126,7 +125,7 @@ static bool has_version(const json_t *versions, bool is_newer)
     return false;
 }
 
-/* The server is no modern one, as it seems. why: what it said to that. */
+/* The server seems to be legacy. why: its reaction. */
 static void fall_back(struct snp_mcp_client *client, const struct snp_err *why)
 {
     struct snp_err err;
@@ -193,7 +192,7 @@ static void discover_refused(struct snp_mcp_client *client,
     bool is_about_versions = code == SNP_JSONRPC_VERSION;
 
     if (code == SNP_JSONRPC_HEADER || code == SNP_JSONRPC_CAPABILITY) {
-        snp_mcp_client_break(client, why); /* modern, and not content with us */
+        snp_mcp_client_break(client, why); /* modern, but it refuses us */
     } else if (is_about_versions && has_version(supported, false) && !client->was_probed_twice) {
         client->was_probed_twice = true;
         if (discover(client, &err) < 0) {

@@ -50,7 +50,7 @@ int snp_mcp_fingerprints_write(const char *path, const json_t *tools, struct snp
     return snp_file_write_atomic(path, text, strlen(text), 0644, err);
 }
 
-/* Whether a tool is as it was pinned; *ret_known: whether it was. */
+/* Whether a tool equals its pin; *ret_known: whether it is pinned. */
 static int same(
     const json_t *prints, const json_t *tool, bool *ret_known, bool *ret_same, struct snp_err *err)
 {

@@ -3,8 +3,8 @@
 #define SNP_MCP_CLIENT_FINGERPRINTS_H
 
 /*
- * A file of fingerprints of tools, {"TOOL": "sha256"}. A server that changes a tool's
- * definition after somebody has agreed to it is found out by them.
+ * A file of fingerprints of tools, {"TOOL": "sha256"}. They reveal a server that changes a tool's
+ * definition after the user approved it.
  */
 
 #include "base/err.h"
@@ -19,14 +19,14 @@ int snp_mcp_fingerprints_write(const char *path,
 
 /*
  * Compare: {"changed": [NAME...], "new": [...], "gone": [...]}, a new reference. The fingerprints
- * of tools are taken anew.
+ * of tools are computed again.
  */
 int snp_mcp_fingerprints_compare(const json_t *prints,
                                  const json_t *tools,
                                  json_t **ret,
                                  struct snp_err *err) SNP_NODISCARD;
 
-/* SNP_E_DENIED: this tool is not pinned, or its definition is another one. */
+/* SNP_E_DENIED: this tool is not pinned, or its definition differs. */
 int snp_mcp_fingerprints_check(const json_t *prints,
                                const json_t *tool,
                                struct snp_err *err) SNP_NODISCARD;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server at a URL: each message is a POST of its own, its answer a JSON object or a stream
- * of events.
+ * A server at a URL: each message is a separate POST, its answer a JSON object or a stream of
+ * events.
  *
- * The URL asked for is the only one: redirects are told, not followed. Token and headers go nowhere
- * else. A stream belongs to its request; what comes on it for another one is nobody's. Legacy
- * streams that break off are taken up again where the server gave its events ids; modern ones
- * are not.
+ * Only the given URL is used: redirects are reported, not followed. Token and headers go nowhere
+ * else. A stream belongs to its request; messages on it for other requests are dropped. Broken
+ * legacy streams are resumed if the server gave its events ids; modern ones are not.
  *
- * Invariants: an exchange is in the list until its done or cancellation; one whose own callback
- * runs is not cancelled but marked unwanted, and goes in its done.
+ * Invariants: an exchange is in the list until its done or cancellation; while its callback runs it
+ * is not cancelled but marked unwanted, and freed in its done.
  */
 #include "http/http.h"
 
@@ -28,7 +27,7 @@
 
 enum exchange_kind {
     KIND_REQUEST = 0,
-    KIND_LISTEN,  /* what the server says unasked */
+    KIND_LISTEN,  /* unsolicited messages of the server */
     KIND_NOTE,    /* no answer is expected */
     KIND_GOODBYE, /* the session's end */
 };
@@ -39,21 +38,21 @@ struct exchange {
     struct http_link *link;
     enum exchange_kind kind;
     uint64_t id;
-    struct snp_http_call *call; /* NULL: waits to be taken up again */
+    struct snp_http_call *call; /* NULL: waiting to be resumed */
     int status;
     bool is_initialize;
     bool is_stream; /* its reply is one of events */
     bool is_json;
     bool is_modern;
-    bool is_busy;     /* its own callback runs */
-    bool is_unwanted; /* nobody waits for it */
+    bool is_busy;     /* its callback runs */
+    bool is_unwanted; /* dropped: its reply is discarded */
     bool has_answer;
     struct snp_buf body;
     struct snp_sse sse;
     bool has_sse;
     uint64_t received;  /* bytes of streams */
     unsigned resumes;   /* since the last event */
-    uint64_t resume_us; /* when to; 0 = not */
+    uint64_t resume_us; /* time to resume; 0 = not */
     struct snp_err err; /* code 0 = none */
     char *version;      /* owned; for taking up */
     struct exchange *next;
@@ -117,7 +116,7 @@ static struct exchange *exchange_new(struct http_link *link, enum exchange_kind 
     return x;
 }
 
-/* Nobody waits for it: at once, or when its own callback is over. */
+/* Drop an exchange: immediately, or after its running callback. */
 static void exchange_drop(struct exchange *x)
 {
     if (x->is_busy) {
@@ -175,7 +174,7 @@ static void header_add(struct headers *headers, const char *name, const char *va
     }
 }
 
-/* What every request to this server has. version: NULL = none is known yet. */
+/* Add the headers of every request to this server. version: NULL = unknown yet. */
 static void headers_common(const struct http_link *link, const char *version, struct headers *out)
 {
     const struct snp_mcp_client_options *options = link->options;
@@ -234,7 +233,7 @@ static bool is_type(const char *given, const char *wanted)
            (given[n] == '\0' || given[n] == ';' || given[n] == ' ');
 }
 
-/* The stream of what is said unasked is there, or will not be waited for. */
+/* The stream of unsolicited messages is open, or will not be awaited. */
 static void link_listens(struct http_link *link)
 {
     link->listen_us = 1; /* told from the timer, outside of callbacks */
@@ -275,7 +274,7 @@ static int on_event(void *ctx, const struct snp_sse_event *event, struct snp_err
     return x->has_answer || x->is_unwanted ? snp_fail(err, SNP_E_PEER, "no more is wanted") : 0;
 }
 
-/* A parser for the stream that begins; it goes on from the last event of the one before. */
+/* A parser for a new stream; it continues after the last event of the previous one. */
 static void stream_begin(struct exchange *x)
 {
     struct snp_sse before = x->sse;
@@ -347,7 +346,7 @@ static bool on_data(void *ctx, const char *bytes, size_t n)
     return r == 0;
 }
 
-/* What a status means to whoever reads it. */
+/* Convert a status to an error for the user. */
 static void status_fail(struct exchange *x, const char *detail, size_t n, struct snp_err *err)
 {
     static const struct {
@@ -378,7 +377,7 @@ static void status_fail(struct exchange *x, const char *detail, size_t n, struct
                    snp_say_cstr(&shown));
 }
 
-/* A reply that is whole and no stream. */
+/* Handle a complete reply that is not a stream. */
 static void reply_take(struct exchange *x, struct snp_http_call *call)
 {
     struct http_link *link = x->link;
@@ -415,7 +414,7 @@ static void reply_take(struct exchange *x, struct snp_http_call *call)
     exchange_fail(x, &err, false);
 }
 
-/* Taking up again ------------------------------------------------------------------------- */
+/* Resuming -------------------------------------------------------------------------------- */
 
 /* A legacy stream broke off: whether it will be taken up. */
 static bool is_resumed(struct exchange *x)
@@ -502,7 +501,7 @@ static int exchange_start(struct exchange *x,
                : snp_http_start(x->link->http, &spec, &x->call, err);
 }
 
-/* A GET, which goes on where a stream broke off if one did. */
+/* Send a GET, which continues a broken stream after its last event. */
 static void resume(struct exchange *x)
 {
     snp_cleanup(headers_done) struct headers headers = {0};
@@ -646,7 +645,7 @@ static void timer_update(struct http_link *link)
     }
 }
 
-/* Tell a legacy server that its session is over. Whether it hears that is its own affair. */
+/* Notify a legacy server that its session is over; the reply does not matter. */
 static void goodbye(struct http_link *link)
 {
     snp_cleanup(headers_done) struct headers headers = {0};

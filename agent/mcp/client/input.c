@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What servers ask of us: as requests of their own (legacy), or as a result that wants more input
- * (modern). Only what was declared may be asked, and only so much.
+ * Requests by servers: as JSON-RPC requests (legacy), or as a result that wants more input
+ * (modern). Only declared capabilities may be used, within limits.
  */
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #define SNP_MCP_CLIENT_LINK_H
 
 /*
- * Between the client and what carries its messages: a process (mcp/client/stdio.c) or HTTP
- * (mcp/client/http.c). The client knows ids and eras, a link knows bytes.
+ * The interface between the client and its transport: a process (mcp/client/stdio.c) or HTTP
+ * (mcp/client/http.c). The client handles ids and eras, a link handles bytes.
  */
 
 #include <uv.h>
@@ -30,7 +30,7 @@ struct snp_mcp_link_ops {
     int (*send)(struct snp_mcp_link *link,
                 const struct snp_mcp_link_message *message,
                 struct snp_err *err);
-    /* Nobody waits for the answer with this id any more. */
+    /* Discard the answer with this id. */
     void (*forget)(struct snp_mcp_link *link, uint64_t id);
     /*
      * Open a stream for what belongs to no request (legacy HTTP); then snp_mcp_link_listening.
@@ -38,8 +38,8 @@ struct snp_mcp_link_ops {
      */
     void (*listen)(struct snp_mcp_link *link);
     /*
-     * Begin to end; snp_mcp_link_closed comes later, from the loop. Called once; nothing else
-     * comes. at_once: the server misbehaves, and is asked with less patience.
+     * Begin to close; snp_mcp_link_closed comes later, from the loop. Called once; no other call
+     * follows. at_once: the server misbehaves, so the grace period is shorter.
      */
     void (*close)(struct snp_mcp_link *link, bool at_once);
     bool is_http;
@@ -52,8 +52,8 @@ struct snp_mcp_link {
 };
 
 /*
- * Make a link; it belongs to the client until it says that it is closed. Options: borrowed during
- * the call.
+ * Make a link; the client owns it until it reports that it is closed. Options: borrowed during the
+ * call.
  */
 int snp_mcp_link_stdio(uv_loop_t *loop,
                        struct snp_mcp_client *client,
@@ -66,7 +66,7 @@ int snp_mcp_link_http(uv_loop_t *loop,
                       struct snp_mcp_link **ret,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* What a link tells. All may end with the link being asked to close. ------------------------ */
+/* Reports of a link. Each may make the client close the link. -------------------------------- */
 
 enum snp_mcp_link_verdict {
     SNP_MCP_LINK_NONE = 0, /* no message */
@@ -89,7 +89,7 @@ struct snp_mcp_link_failure {
 };
 void snp_mcp_link_failed(struct snp_mcp_client *client, const struct snp_mcp_link_failure *failure);
 
-/* The stream that was to be listened to is open, or there is none to be had. */
+/* The listening stream is open, or not available. */
 void snp_mcp_link_listening(struct snp_mcp_client *client);
 /* Nothing more will come from it, and nothing can be sent. */
 void snp_mcp_link_broken(struct snp_mcp_client *client, const struct snp_err *err);

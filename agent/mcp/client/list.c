@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists, page by page. What makes no sense in one is left out with a note, so that one bad
- * definition does not hide the others; what would never end, or is too much, fails.
+ * Lists, page by page. Invalid items are left out with a note, so that one bad definition does not
+ * hide the others; endless or oversized lists fail.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +138,7 @@ static int items_add(struct list *list, const json_t *items, struct snp_err *err
 
 static int page_ask(struct list *list, struct snp_err *err);
 
-/* The next page, if there is one: 1. 0: that was all. */
+/* Request the next page, if any: 1. 0: that was all. */
 static int page_next(struct list *list, const json_t *result, struct snp_err *err)
 {
     const char *cursor = snp_json_str(result, "nextCursor", NULL);

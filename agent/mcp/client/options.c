@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client is made with, copied and checked. */
+/* Options of a client, copied and checked. */
 #include "mcp/client/options.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef SNP_MCP_CLIENT_OPTIONS_H
 #define SNP_MCP_CLIENT_OPTIONS_H
 
-/* What a client is made with. */
+/* Options of a client. */
 
 #include <stdint.h>
 
@@ -16,7 +16,7 @@ enum snp_mcp_client_mode {
     SNP_MCP_CLIENT_MODERN,   /* fail if the server cannot */
 };
 
-/* All is copied, but for what the callbacks get. Exactly one of argv and url. */
+/* Everything is copied, except the data of callbacks. Exactly one of argv and url. */
 struct snp_mcp_client_options {
     /* A program, looked up in PATH, and its arguments; NULL-terminated. No shell sees it. */
     const char *const *argv;
@@ -31,18 +31,20 @@ struct snp_mcp_client_options {
     const char *token; /* sent as a bearer token, to this URL only; NULL = none */
     /* "Name: value" besides ours, to this URL only; NULL-terminated; NULL = none */
     const char *const *headers;
-    const char *ca_file; /* certificates to believe; NULL = the system's */
+    const char *ca_file; /* trusted certificates; NULL = the system's */
 
     enum snp_mcp_client_mode mode;
     uint64_t timeout_ms; /* of opening, and of calls that say none; 0 = a minute */
-    /* Of ClientCapabilities: what a server may ask. Borrowed during the call; NULL = nothing. */
+    /*
+     * As ClientCapabilities: the requests a server may make. Borrowed during the call; NULL = none.
+     */
     const json_t *capabilities;
 
     /*
-     * The server asks for what the capabilities allow ("elicitation/create",
+     * A request by the server that the capabilities allow ("elicitation/create",
      * "sampling/createMessage", "roots/list"); params may be NULL. *ret: the result, a new
-     * reference. A failure is told to the server (legacy), or ends the call in which it asked
-     * (modern). NULL = all is refused.
+     * reference. A failure is returned to the server (legacy), or ends the call that needed the
+     * input (modern). NULL = all are refused.
      */
     int (*asked)(
         void *ctx, const char *method, const json_t *params, json_t **ret, struct snp_err *err);

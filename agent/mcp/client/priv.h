@@ -2,14 +2,14 @@
 #ifndef SNP_MCP_CLIENT_PRIV_H
 #define SNP_MCP_CLIENT_PRIV_H
 
-/* What the parts of the client share. */
+/* Shared declarations of the parts of the client. */
 
 #include "mcp/client/client.h"
 #include "mcp/client/link.h"
 
 enum snp_mcp_client_state {
     SNP_MCP_CLIENT_PROBING = 0,  /* server/discover is asked */
-    SNP_MCP_CLIENT_RESTARTING,   /* the process did not bear that; another is begun */
+    SNP_MCP_CLIENT_RESTARTING,   /* the process exited on discover; another is starting */
     SNP_MCP_CLIENT_INITIALIZING, /* the handshake */
     SNP_MCP_CLIENT_OPEN,
     SNP_MCP_CLIENT_BROKEN, /* for good; `failure` says why */
@@ -19,14 +19,14 @@ enum snp_mcp_client_state {
 struct snp_mcp_client;
 
 struct snp_mcp_pending {
-    uint64_t handle; /* what its caller knows it by */
+    uint64_t handle; /* the caller's handle */
     uint64_t id;     /* of the request as it was last sent; 0 = it waits */
     char *method;    /* owned */
-    json_t *params;  /* owned; as the caller gave them */
+    json_t *params;  /* owned; as given by the caller */
     uint64_t timeout_ms;
     uint64_t deadline_us;
     double progress;                 /* the last one heard */
-    unsigned rounds;                 /* times more input was wanted */
+    unsigned rounds;                 /* times more input was requested */
     bool is_own;                     /* of opening; sent before anything else may be */
     bool was_sent_again;             /* because the session was gone */
     struct snp_mcp_client_call call; /* the callbacks; method and params are not its */
@@ -44,7 +44,7 @@ struct snp_mcp_client {
     bool was_restarted;
     struct snp_err failure;
     struct snp_mcp_link *link;
-    uv_timer_t timer; /* the nearest deadline, and what is not said at once */
+    uv_timer_t timer; /* the nearest deadline, and deferred reports */
     struct snp_mcp_pending *pending;
     size_t n_pending;
     uint64_t last_id;
@@ -59,28 +59,31 @@ struct snp_mcp_client {
     void *closed_ctx;
 };
 
-/* A request of opening. timeout_ms counts from now. */
+/* A request during opening. timeout_ms runs from now. */
 int snp_mcp_client_own(struct snp_mcp_client *client,
                        const struct snp_mcp_client_call *call,
                        struct snp_err *err) SNP_NODISCARD;
-/* A notification; params: consumed. What cannot be sent is dropped: the link tells soon. */
+/*
+ * Send a notification; params: consumed. If it cannot be sent it is dropped; the link reports the
+ * reason.
+ */
 void snp_mcp_client_notify(struct snp_mcp_client *client, const char *method, json_t *params);
-/* Send what waits. */
+/* Send waiting requests. */
 void snp_mcp_client_flush(struct snp_mcp_client *client);
-/* It is of no use any more: all calls fail. */
+/* The connection is unusable: all calls fail. */
 void snp_mcp_client_break(struct snp_mcp_client *client, const struct snp_err *err);
 /* A new link, as the options say. */
 int snp_mcp_client_connect(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * mcp/client/era.c: begin to open, as the mode says; and begin once more, after a restart or a
- * lost session.
+ * mcp/client/era.c: begin to open in the configured mode; and again, after a restart or a lost
+ * session.
  */
 int snp_mcp_client_greet(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
 int snp_mcp_client_initialize(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
-/* The handshake is over, and what a server may say unasked can reach us: calls may begin. */
+/* The handshake is done, and unsolicited messages can arrive: calls may begin. */
 void snp_mcp_client_ready(struct snp_mcp_client *client);
-/* The link broke: whether that ended only the question about the era, and all goes on. */
+/* The link broke: true if only the detection of the era ended, and the client continues. */
 bool snp_mcp_client_survives(struct snp_mcp_client *client);
 
 /*
@@ -91,7 +94,7 @@ int snp_mcp_client_round(struct snp_mcp_client *client,
                          const json_t *result,
                          json_t **ret,
                          struct snp_err *err) SNP_NODISCARD;
-/* Ask whoever uses us what the server asks. SNP_E_UNSUPPORTED: it may not ask that. */
+/* Forward a server's request to our user. SNP_E_UNSUPPORTED: it was not declared. */
 int snp_mcp_client_ask(struct snp_mcp_client *client,
                        const char *method,
                        const json_t *params,

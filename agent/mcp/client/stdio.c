@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server that is a program of ours to start: lines of JSON over two pipes.
+ * A server that is a program we start: lines of JSON over two pipes.
  *
- * It gets a session and process group of its own, a few variables, and no descriptor but its three.
- * What it says on standard error is passed on and its end kept, for the message when it dies.
+ * It gets a new session and process group, a few variables, and only its three descriptors. Its
+ * standard error is passed on and the end of it kept, for the message when it exits.
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 
 enum {
     READ_BYTES = 64 << 10,
-    /* for the rest of its output when it has ended, and for its end when that is over */
+    /* for the rest of its output after its exit, and for its exit after the end of output */
     LAST_MS = 300,
 };
 
@@ -57,7 +57,7 @@ static void on_timer_closed(uv_handle_t *handle)
     }
 }
 
-/* Its pipes are gone: the last handle follows, if the client has let us go. */
+/* Its pipes are closed: close the last handle if the client has released the link. */
 static void on_closed(void *owner)
 {
     struct stdio_link *link = owner;
@@ -104,7 +104,7 @@ static void on_grace_over(uv_timer_t *timer)
     (void)uv_timer_start(timer, on_grace_over, SNP_MCP_CLIENT_GRACE_MS, 0);
 }
 
-/* Its output is over, or it has ended: what there was to come has come. */
+/* Its output has ended, or it has exited: nothing more will arrive. */
 static void on_last(uv_timer_t *timer)
 {
     broken(timer->data, "the server has gone");
@@ -182,7 +182,7 @@ static void write_out(struct stdio_link *link)
         if (n < 0 && errno == EAGAIN) {
             break;
         }
-        if (n < 0) { /* its end is told when its output ends */
+        if (n < 0) { /* its exit is reported when its output ends */
             snp_buf_clear(&link->out);
             snp_process_end_close(&link->process, SNP_PROCESS_IN);
             return;
@@ -229,7 +229,7 @@ static void link_forget(struct snp_mcp_link *base, uint64_t id)
     (void)id;
 }
 
-/* A process that is gone may have closed its last handle already. */
+/* A process that has exited may have closed its last handle already. */
 static void link_end(struct stdio_link *link)
 {
     if (link->process.n_handles == 0) {
@@ -287,7 +287,7 @@ int snp_mcp_link_stdio(uv_loop_t *loop,
     link->timer.data = link;
     r = snp_process_start(&link->process, loop, &child, "server", err);
     if (r < 0) {
-        link->base.client = NULL; /* nobody is told */
+        link->base.client = NULL; /* reports go nowhere */
         link->is_closing = true;
         link_end(link);
     } else {
