@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Commands as tools: each call is a process that gets the arguments as one line of JSON on its
- * standard input, and whose standard output is the answer. It has ended when its first process has:
- * what is left of its group is killed then, and at once when the call is cancelled.
+ * standard input; its standard output is the answer. The call ends when its first process exits;
+ * the rest of its group is killed then, or immediately when the call is cancelled.
  */
 #include <errno.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ struct command {
 
 struct command_call {
     struct snp_toolbox *box;
-    struct snp_usercall *call; /* NULL: nobody waits */
+    struct snp_usercall *call; /* NULL: no recipient */
     struct snp_process process;
     struct snp_buf in;
     struct snp_buf out;
@@ -52,7 +52,7 @@ static void job_free(void *owner)
 
 /* Output -------------------------------------------------------------------------------------- */
 
-/* Whether there may be more. */
+/* Whether more may follow. */
 static bool end_read(struct command_call *job, int which)
 {
     char bytes[READ_BYTES];
@@ -65,7 +65,7 @@ static bool end_read(struct command_call *job, int which)
     return n > 0 && !job->is_too_much;
 }
 
-/* What there is in the pipes when it has ended, and no more: others may have them too. */
+/* Read only what is in the pipes at exit: other processes may hold them too. */
 static void rest_read(struct command_call *job, int which)
 {
     size_t most = (size_t)SNP_USERTOOL_REPLY_MAX / READ_BYTES + 2;
@@ -76,7 +76,7 @@ static void rest_read(struct command_call *job, int which)
 
 /* The end ------------------------------------------------------------------------------------- */
 
-/* "exit code 3: ..." with what it said, or what it wrote. */
+/* "exit code 3: ..." with its error output, or its output. */
 static void failure_answer(struct command_call *job, struct snp_usercall *call)
 {
     const struct snp_process *process = &job->process;
@@ -127,7 +127,7 @@ static void on_writable(struct command_call *job)
     if (n > 0) {
         snp_buf_consume(&job->in, (size_t)n);
     }
-    /* A command need not read what it is given. */
+    /* A command need not read its input. */
     if (job->in.len == 0 || (n < 0 && errno != EAGAIN)) {
         snp_process_end_close(&job->process, SNP_PROCESS_IN);
     }
@@ -213,7 +213,7 @@ static bool is_program(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* Whether it can be started, as far as that is known before a model calls it. */
+/* Whether it can be started, as far as known before a model calls it. */
 static int program_check(const struct command *command, const char *name, struct snp_err *err)
 {
     const char *program = command->argv.items[0];

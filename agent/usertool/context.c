@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Tools of runs that look things up in the index of the project. Each call is a process,
- * `context call`.
- */
+/* Tools of runs that query the index of the project. Each call is a process, `context call`. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +7,7 @@
 #include "usertool/usertool_priv.h"
 
 enum {
-    TIMEOUT_MS = 120 * 1000, /* the first call of a large project reads it */
+    TIMEOUT_MS = 120 * 1000, /* the first call in a large project builds the index */
     WORDS = 6,
 };
 
@@ -64,7 +61,7 @@ static const struct {
     {"snipara_shared_context", shared_context_text, shared_context_parameters},
 };
 
-/* The argument that must be there is the first text with a minLength. */
+/* The required argument is the first text with a minLength. */
 static json_t *schema_make(const char *parameters)
 {
     json_t *properties = NULL;

@@ -2,12 +2,12 @@
 #ifndef SNP_USERTOOL_PROGRAM_H
 #define SNP_USERTOOL_PROGRAM_H
 
-/* Tools of the program that a run is for: it is told of a call, and answers when it likes. */
+/* Tools of the program that started a run: it receives a call, and answers at any time. */
 
 #include "usertool/toolbox.h"
 
 struct snp_program_tools {
-    /* Tell it of a call. */
+    /* Send it a call. */
     void (*call)(void *ctx, uint32_t number, const char *tool, const char *arguments, size_t n);
     void *ctx;
     /* Private. */
@@ -27,7 +27,7 @@ int snp_toolbox_add_program(struct snp_toolbox *box,
                             struct snp_program_tools *program,
                             struct snp_err *err) SNP_NODISCARD;
 
-/* The answer of a call; ok false: it failed. False: it is not waited for. */
+/* The answer of a call; ok false: it failed. False: no such pending call. */
 bool snp_program_answer(
     struct snp_program_tools *program, uint64_t number, bool ok, const char *bytes, size_t n);
 

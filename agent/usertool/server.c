@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MCP servers as tools. What a server says its tools are is taken once, when it opens, and stays
- * for the whole run: a definition that changes later is not seen. Names get "mcp__SERVER__" before
- * them, so that none hides a tool of ours or of another server.
+ * MCP servers as tools. A server's tools are listed once, when it opens, for the whole run: later
+ * changes of a definition have no effect. Names get the prefix "mcp__SERVER__", so that none hides
+ * a tool of ours or of another server.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ struct remote_call {
 
 /* Results ------------------------------------------------------------------------------------- */
 
-/* As much of its text as there is room for: above SNP_USERTOOL_REPLY_MAX it counts as cut. */
+/* Add as much of its text as fits: above SNP_USERTOOL_REPLY_MAX it is marked as cut. */
 static int block_add(struct snp_buf *text, const json_t *block)
 {
     const json_t *words = json_object_get(block, "text");
@@ -61,7 +61,7 @@ static int block_add(struct snp_buf *text, const json_t *block)
     return snp_buf_addf(text, "[%.40s, not shown]", type);
 }
 
-/* The text of a result; what has none is shown as the JSON it is. */
+/* The text of a result; a result without text is shown as JSON. */
 static void result_answer(struct snp_usercall *call, const json_t *result)
 {
     const json_t *content = json_object_get(result, "content");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configuration of user tools, read: tables of members, each checked, so that a word that means
- * nothing is told and not passed over.
+ * Read the configuration of user tools: tables of members, each checked, so that an unknown word is
+ * reported instead of ignored.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum {
     MS = 1000,
 };
 
-/* Where something stands, for messages and relative paths. */
+/* The place of a setting, for messages and relative paths. */
 struct tool_location {
     const char *file;
     const char *table; /* "tools", "mcp_servers" */
@@ -38,7 +38,7 @@ static int no_memory(const struct tool_location *place)
     return snp_fail(place->err, SNP_E_NOMEM, "out of memory");
 }
 
-/* Only members that mean something. */
+/* Refuse unknown members. */
 static int members_check(const struct tool_location *place,
                          const json_t *table,
                          const char *const *known)
@@ -72,7 +72,7 @@ static int members_check(const struct tool_location *place,
 
 /* Texts --------------------------------------------------------------------------------------- */
 
-/* Takes over text, also on failure. */
+/* Consumes text, also on failure. */
 static int text_keep(const struct tool_location *place,
                      struct snp_toolbox_texts *texts,
                      size_t most,
@@ -104,8 +104,8 @@ static const char *text_of(const json_t *value)
 }
 
 /*
- * A copy of the text in which "${NAME}" and "${NAME:-instead}" are what our own environment says:
- * so keys need not stand in files. The caller frees; NULL: *err says why.
+ * A copy of the text with "${NAME}" and "${NAME:-instead}" replaced from our environment, so that
+ * files need not contain keys. The caller frees; NULL: see *err.
  */
 static char *expand(const struct tool_location *place, const char *member, const char *text)
 {
@@ -258,7 +258,7 @@ static int cwd_take(const struct tool_location *place, const json_t *table, char
 
 /* Commands ------------------------------------------------------------------------------------ */
 
-/* A schema as it is, or the file it is in. */
+/* A schema, or the file that has it. */
 static int schema_take(const struct tool_location *place, const json_t *table, json_t **ret)
 {
     json_t *value = json_object_get(table, "schema");

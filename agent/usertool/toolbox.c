@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Toolboxes: made and ended. What is in their configuration is read in spec.c. */
+/* Toolboxes: creation and end. Their configuration is read in spec.c. */
 #include "usertool/toolbox.h"
 
 #include <stdlib.h>
@@ -26,8 +26,8 @@ struct snp_toolbox {
     json_t *notes;     /* owned */
     bool has_failed;   /* a server could not be opened */
     struct snp_err err;
-    uv_timer_t timer; /* tells of the opening and of the end */
-    size_t n_held;    /* what is not gone yet */
+    uv_timer_t timer; /* reports the end of opening and of closing */
+    size_t n_held;    /* running programs and servers */
     bool is_closing;
     void (*opened)(void *ctx, const struct snp_err *err);
     void (*closed)(void *ctx);

@@ -3,9 +3,9 @@
 #define SNP_USERTOOL_TOOLBOX_H
 
 /*
- * The tools a user gives to runs: commands and MCP servers, from configuration. They run outside
- * the sandbox with the user's rights, so whoever fills a toolbox must have been told to by the
- * user, never by a file that just lies in a folder.
+ * A user's tools for runs: commands and MCP servers, from configuration. They run outside the
+ * sandbox with the user's rights, so a toolbox may only be filled at the user's request, never
+ * because of a file in some folder.
  */
 
 #include <uv.h>
@@ -48,8 +48,8 @@ int snp_toolbox_add_context(struct snp_toolbox *box,
                             struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Wait until all servers have said which tools they have. opened: once, from the loop; err: one of
- * them cannot be used, by name. Not after snp_toolbox_close.
+ * Wait until all servers have listed their tools. opened: called once, from the loop; err: one of
+ * them, by name, cannot be used. Not after snp_toolbox_close.
  */
 void snp_toolbox_open(struct snp_toolbox *box,
                       void (*opened)(void *ctx, const struct snp_err *err),
@@ -62,7 +62,7 @@ const json_t *snp_toolbox_notes(const struct snp_toolbox *box);
 
 /*
  * End all of them; no call may be open. closed (may be NULL) comes from the loop when nothing is
- * left, and then the box is gone.
+ * left, and the box is freed.
  */
 void snp_toolbox_close(struct snp_toolbox *box, void (*closed)(void *ctx), void *ctx);
 

@@ -2,7 +2,7 @@
 #ifndef SNP_USERTOOL_USERTOOL_PRIV_H
 #define SNP_USERTOOL_USERTOOL_PRIV_H
 
-/* What the parts of a toolbox share. */
+/* Shared declarations of the parts of a toolbox. */
 
 #include "usertool/toolbox.h"
 
@@ -19,7 +19,7 @@ struct snp_toolbox_texts {
 };
 void snp_toolbox_texts_done(struct snp_toolbox_texts *texts);
 
-/* What counts until it is gone: programs that run, servers. */
+/* Count a running program or server until it is gone. */
 void snp_toolbox_hold(struct snp_toolbox *box);
 void snp_toolbox_release(struct snp_toolbox *box);
 uv_loop_t *snp_toolbox_loop(const struct snp_toolbox *box);
@@ -42,7 +42,7 @@ struct snp_toolbox_command {
     bool is_ours;                  /* as of struct snp_usertool */
 };
 
-/* Add a command as a tool. What it owns is consumed, also on failure. */
+/* Add a command as a tool. Its members are consumed, also on failure. */
 int snp_toolbox_command_add(struct snp_toolbox *box,
                             struct snp_toolbox_command *spec,
                             struct snp_err *err) SNP_NODISCARD;
