@@ -50,7 +50,7 @@ const char *snp_trajectory_step(const json_t *record)
 struct line_reader {
     int (*line)(void *ctx, json_t *record, struct snp_err *err);
     void *ctx;
-    const unsigned char *key; /* NULL: who wrote it is not asked */
+    const unsigned char *key; /* NULL: the writer is not checked */
     struct snp_trajectory_check *check;
     size_t number;    /* of the line, from 1 */
     bool is_skipping; /* the rest of a line that is too long */
@@ -184,7 +184,7 @@ static int file_read(struct line_reader *reading, int fd, const char *path, stru
 /* Read it from its beginning. */
 static int path_read(struct line_reader *reading, const char *path, struct snp_err *err)
 {
-    /* Not to wait for the other end of a FIFO. */
+    /* Do not wait for the other end of a FIFO. */
     snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
 
@@ -260,7 +260,9 @@ void snp_trajectory_info_done(struct snp_trajectory_info *info)
     *info = (struct snp_trajectory_info){0};
 }
 
-/* Of a record that may be forged: no less than before, and at most what fits. */
+/*
+ * Add a number of a record that may be forged: negative ones are ignored, and the sum is clamped.
+ */
 static void sum_add(int64_t *sum, const json_t *record, const char *member)
 {
     int64_t more = snp_json_int(record, member, 0);
@@ -307,7 +309,7 @@ static char *id_of(const char *path)
     return strndup(name, snp_has_suffix(name, suffix) ? n - strlen(suffix) : n);
 }
 
-/* The product before ours says the sums in its head, which stands first. */
+/* The predecessor product has the sums in its head, the first record. */
 static void sums_take(struct snp_trajectory_info *info)
 {
     const json_t *sums = info->end != NULL ? info->end : info->head;

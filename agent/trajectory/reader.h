@@ -3,9 +3,9 @@
 #define SNP_TRAJECTORY_READER_H
 
 /*
- * Reading trajectories: lines one after the other, the chain checked on the way, and what a folder
- * has of them. Files may come from anywhere: what is no JSON object is counted and passed over.
- * Files of the product before ours, without a chain, are read too.
+ * Read trajectories: line by line with the chain checked, and the list of a folder. Files may come
+ * from anywhere: lines other than JSON objects are counted and skipped. Files of the predecessor
+ * product, without a chain, are read too.
  */
 
 #include <stdbool.h>
@@ -16,18 +16,18 @@
 #include "base/json.h"
 #include "trajectory/chain.h"
 
-/* What is said of a file as a whole. */
+/* Result of checking a file. */
 struct snp_trajectory_check {
     size_t n_lines;          /* records */
-    size_t n_corrupt;        /* lines that are no record */
+    size_t n_corrupt;        /* lines that are not records */
     size_t n_broken;         /* records whose hash is another, or missing in a file with a chain */
     size_t first_bad;        /* number of the first line of either kind, from 1; 0 = none */
-    const char *why;         /* static: what is wrong with that line */
+    const char *why;         /* static: the problem of that line */
     size_t first_corrupt;    /* number of the first line that is no record; 0 = none */
-    const char *why_corrupt; /* static: what is wrong with that one */
+    const char *why_corrupt; /* static: the problem of that one */
     bool is_chained;         /* it has a chain */
     bool is_ended;           /* its last record is an end */
-    size_t n_foreign;        /* records that were not written with the key, if one is asked about */
+    size_t n_foreign;        /* records not written with the key, if one is given */
     size_t torn;             /* bytes after the last line end */
     uint64_t whole;          /* bytes before them */
     int64_t last_seq;
@@ -45,9 +45,9 @@ int snp_trajectory_read(const char *path,
                         struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Whether every line of a file was written with this key: what such a record says is the user's own
- * word. SNP_E_INVALID: it is damaged, or no record of ours; SNP_E_DENIED: somebody else wrote it.
- * What is torn at its end does not count. *ret_check as above.
+ * Whether every line of a file was written with this key: then the record is the user's own.
+ * SNP_E_INVALID: damaged, or not a record of ours; SNP_E_DENIED: another user wrote it. A torn last
+ * line is ignored. *ret_check as above.
  */
 int snp_trajectory_own(const char *path,
                        const unsigned char key[SNP_CHAIN_KEY],
@@ -55,16 +55,16 @@ int snp_trajectory_own(const char *path,
                        struct snp_err *err) SNP_NODISCARD;
 
 /*
- * "FILE: 2 lines passed over, first line 7: ...": what to tell of lines that are no record; the
- * caller frees. NULL: there are none, or out of memory.
+ * "FILE: 2 lines passed over, first line 7: ...": a warning about lines that are not records; the
+ * caller frees. NULL: none, or out of memory.
  */
 char *snp_trajectory_passed_over(const char *path, const struct snp_trajectory_check *check);
 
 enum snp_trajectory_state {
-    SNP_TRAJECTORY_DONE = 0,    /* it has its end, and that was a success */
-    SNP_TRAJECTORY_FAILED,      /* its end says why not; may be resumed */
-    SNP_TRAJECTORY_RUNNING,     /* somebody writes it */
-    SNP_TRAJECTORY_INTERRUPTED, /* nobody does, and it has no end; may be resumed */
+    SNP_TRAJECTORY_DONE = 0,    /* ended with success */
+    SNP_TRAJECTORY_FAILED,      /* ended without success; may be resumed */
+    SNP_TRAJECTORY_RUNNING,     /* a process writes it */
+    SNP_TRAJECTORY_INTERRUPTED, /* without a writer and without an end; may be resumed */
     SNP_TRAJECTORY_DAMAGED,     /* nothing in it is a record */
 };
 const char *snp_trajectory_state_name(enum snp_trajectory_state state);
@@ -89,8 +89,8 @@ int snp_trajectory_info_read(const char *path,
                              struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Paths of the trajectories in a folder, by change, the newest first, at most max; *ret: array of
- * strings, new reference, empty if there is no such folder, which is not made.
+ * Paths of the trajectories in a folder, most recently changed first, at most max; *ret: array of
+ * strings, new reference, empty if there is no such folder (it is not created).
  */
 int snp_trajectory_list(const char *dir, size_t max, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;

@@ -31,7 +31,7 @@ struct snp_trajectory {
     struct snp_chain chain;
     int64_t seq;    /* of the last line */
     off_t size;     /* bytes that are whole lines */
-    bool is_broken; /* a torn line could not be taken back: nothing is added behind it */
+    bool is_broken; /* a torn line could not be removed: nothing is appended */
 };
 
 /* Processes --------------------------------------------------------------------------------- */
@@ -78,8 +78,8 @@ static bool fd_has_lock(int64_t pid, const char *fd, const struct stat *file)
 }
 
 /*
- * Whether a process writes a file. What a file says of its writer anybody may have put there, and
- * somebody else may have locked it; who has the lock the kernel knows.
+ * Whether a process writes a file. The writer named in the file may be forged, and another process
+ * may hold the lock; the kernel knows the holder.
  */
 static bool has_lock(int64_t pid, const char *path)
 {
@@ -113,7 +113,7 @@ int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err 
     if (pid > 0 && snp_streq(boot, snp_json_str(process, "boot", NULL))) {
         pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
     }
-    /* The number was its own when the pidfd was opened, if it began when the run's process did. */
+    /* The number was valid when the pidfd was opened, if the process began when the run's did. */
     if (pidfd < 0 || start <= 0 || !has_lock(pid, path) ||
         snp_process_began((uint64_t)pid) != (uint64_t)start) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
@@ -180,7 +180,10 @@ static int leads_out_fail(const char *dir, struct snp_err *err)
         dir);
 }
 
-/* One step down, made if need be. Who puts a link there meanwhile gains nothing. */
+/*
+ * Open a folder one level down, created if missing. A link put there at the same time is not
+ * followed.
+ */
 static int step_down(int *fd, const char *name, const char *dir, struct snp_err *err)
 {
     int next;
@@ -198,7 +201,7 @@ static int step_down(int *fd, const char *name, const char *dir, struct snp_err 
     return next < 0 ? snp_fail_sys(err, saved, "open %s", dir) : 0;
 }
 
-/* The folder of records; step by step from the current one if the user did not choose it. */
+/* Open the folder of records; step by step from the current one if it is a default. */
 static int folder_open(const char *dir, bool is_beneath, int *ret, struct snp_err *err)
 {
     snp_autofree char *parts = strdup(is_beneath ? dir : "");

@@ -3,10 +3,10 @@
 #define SNP_TRAJECTORY_WRITER_H
 
 /*
- * The file of a run, LOG_DIR/ID.jsonl, written line by line while it happens
- * (docs/reference/trajectory.md). Who writes holds a lock on it, which ends with the process,
- * however that ends; so a file without an end that nobody has locked is an interrupted run. The
- * lock is of the open file: the writing process may read the file as well.
+ * The file of a run, LOG_DIR/ID.jsonl, written line by line as it happens
+ * (docs/reference/trajectory.md). The writer holds a lock on it, which ends with the process in
+ * every case; so a file without an end and without a lock is an interrupted run. The lock is on the
+ * open file: the writing process may read the file as well.
  */
 
 #include <stdbool.h>
@@ -23,7 +23,10 @@ struct snp_trajectory;
 /* A folder of records. */
 struct snp_trajectory_place {
     const char *dir;
-    /* nobody chose it: below the current folder, behind no symbolic link, else SNP_E_DENIED */
+    /*
+     * a default folder: must be below the current folder, through no symbolic link, else
+     * SNP_E_DENIED
+     */
     bool is_beneath;
 };
 
@@ -40,10 +43,10 @@ int snp_trajectory_create(const struct snp_trajectory_place *place,
                           struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Go on with a file that was written with this key; is_beneath is of its folder, as above. A last
- * line that is torn was never acknowledged and is cut off, *ret_torn says how many bytes.
- * SNP_E_LIMIT: somebody writes it now; SNP_E_INVALID: its chain is broken; SNP_E_DENIED: it was
- * written with another key, or with none. Then it is as it was.
+ * Continue a file that was written with this key; is_beneath is of its folder, as above. A torn
+ * last line was never acknowledged and is cut off, *ret_torn bytes. SNP_E_LIMIT: another process
+ * writes it; SNP_E_INVALID: its chain is broken; SNP_E_DENIED: it was written with another key, or
+ * with none. On failure it is unchanged.
  */
 int snp_trajectory_resume(const char *path,
                           bool is_beneath,
@@ -54,8 +57,7 @@ int snp_trajectory_resume(const char *path,
 
 /*
  * Append a record (an object; consumed, also on failure), which gets seq, mac and hash. is_synced:
- * it survives a power cut before this returns. A line that could not be written whole is
- * taken back.
+ * it is durable when this returns. A partly written line is removed.
  */
 int snp_trajectory_add(struct snp_trajectory *t,
                        json_t *record,
@@ -69,18 +71,17 @@ SNP_DEFINE_CLEANUP(struct snp_trajectory *, snp_trajectory_free)
 #define snp_autotrajectory snp_cleanup(snp_trajectory_freep)
 
 /*
- * Who writes: {"pid", "start": ticks since boot, "boot": id}. New reference, NULL when out
- * of memory.
+ * This process as a writer: {"pid", "start": ticks since boot, "boot": id}. New reference, NULL
+ * when out of memory.
  */
 json_t *snp_trajectory_process(void);
 
-/* Whether somebody holds the lock of a file. False also if it cannot be opened. */
+/* Whether a process holds the lock of a file. False also if it cannot be opened. */
 bool snp_trajectory_is_written(const char *path);
 
 /*
- * Ask the process that a file's last head names to stop (SIGTERM), if it is the one that holds the
- * file's lock. SNP_E_NOT_FOUND: nobody writes it; SNP_E_UNSUPPORTED: it is not one we see, or not
- * that one.
+ * Ask the process in a file's last head to stop (SIGTERM), if it holds the file's lock.
+ * SNP_E_NOT_FOUND: no writer; SNP_E_UNSUPPORTED: it is in another namespace, or another process.
  */
 int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err *err) SNP_NODISCARD;
 
