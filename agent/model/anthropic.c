@@ -2,10 +2,10 @@
 /*
  * Anthropic's messages.
  *
- * Content is a list of blocks there, system texts stand beside the conversation, results of tools
+ * Content is a list of blocks, system texts are separate from the conversation, results of tools
  * are blocks of the user, and roles alternate: neighbours of one role become one message. Blocks of
- * thinking come back signed, and all blocks must be sent again in their order: it travels
- * in "opaque".
+ * thinking come back signed, and all blocks must be sent again in their order: it travels in
+ * "opaque".
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "model/driver.h"
 
 enum {
-    MAX_TOKENS = 16384, /* which this protocol wants to be told */
+    MAX_TOKENS = 16384, /* required by this protocol */
 };
 
 static const char version[] = "2023-06-01";
@@ -229,7 +229,7 @@ static int anthropic_write(const struct snp_model_job *job,
 
 /* Reading --------------------------------------------------------------------------------- */
 
-/* Counts come in the beginning and, better, in the end; what is not said again stays. */
+/* Counts arrive at the beginning and, more exactly, at the end; missing ones keep their value. */
 static void read_usage(struct snp_model_reply *reply, const json_t *usage)
 {
     struct snp_model_usage *into = &reply->usage;
@@ -423,7 +423,7 @@ static int anthropic_event(struct snp_model_reply *reply, const json_t *data, st
     } else if (strcmp(type, "error") == 0) {
         read_error(reply, data);
     }
-    return 0; /* pings, ends of blocks, and what is new */
+    return 0; /* pings, ends of blocks, and unknown events */
 }
 
 static int anthropic_whole(struct snp_model_reply *reply, const json_t *body, struct snp_err *err)

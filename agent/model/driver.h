@@ -3,8 +3,8 @@
 #define SNP_MODEL_DRIVER_H
 
 /*
- * What a provider of models is: how a request is written in its words, and how its reply is
- * read. Drivers neither connect nor wait nor count tries; that is model.c's.
+ * The interface of a provider of models: how a request is written, and how its reply is read.
+ * Drivers neither connect nor wait nor count tries; model.c does.
  */
 
 #include "base/buf.h"
@@ -16,7 +16,7 @@ enum {
     SNP_MODEL_BODY_MAX = 64 << 20, /* bytes of a request */
 };
 
-/* What a server did not take once, and is therefore left out from then on. */
+/* Features that a server refused once, and that are left out from then on. */
 enum snp_model_quirk {
     SNP_MODEL_NO_TEMPERATURE = 1 << 0,
     SNP_MODEL_NO_STREAM_OPTIONS = 1 << 1,
@@ -34,11 +34,11 @@ struct snp_model_job {
     const char *model;       /* as the provider names it */
     const char *base_url;    /* without a slash at its end */
     const char *key;         /* NULL = none */
-    const char *key_header;  /* "Authorization: Bearer ", ... */
+    const char *key_header;  /* such as "Authorization: Bearer " */
     const char *api_version; /* Azure's; NULL = none */
-    double temperature;      /* below 0 = not said */
+    double temperature;      /* below 0 = unset */
     unsigned quirks;         /* enum snp_model_quirk */
-    bool is_origin;          /* the provider's own service, not something compatible */
+    bool is_origin;          /* the provider's own service, not a compatible one */
 };
 
 struct snp_model_wire {
@@ -52,7 +52,7 @@ struct snp_model_driver {
     /* Fill url, headers (but for Content-Type) and body. */
     int (*write)(const struct snp_model_job *job, struct snp_model_wire *wire, struct snp_err *err);
     /*
-     * One event of the stream. SNP_E_PEER: it makes no sense. An error the provider reports goes to
+     * One event of the stream. SNP_E_PEER: it is invalid. An error the provider reports goes to
      * reply->error.
      */
     int (*event)(struct snp_model_reply *reply, const json_t *data, struct snp_err *err);
@@ -93,7 +93,7 @@ json_t *snp_model_tool(const char *schema, const json_t *tool);
  */
 json_t *snp_model_parts(json_t *turns, const char *role, const char *member);
 
-/* Take a key (NULL = none) of 8 bytes or more out of a text that somebody else wrote. */
+/* Remove a key (NULL = none) of 8 bytes or more from a text of another source. */
 void snp_model_scrub(char *text, const char *key);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request at a time, one try: who makes an index goes on the next time. */
+/* One request at a time, one try: an interrupted index continues the next time. */
 #include "model/embed.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ struct snp_embedder {
     bool has_key;
     size_t len;     /* 0 = not known yet */
     float *numbers; /* owned: SNP_EMBED_TEXTS_MAX vectors */
-    /* what is waited for */
+    /* the pending reply */
     struct snp_buf body;
     struct snp_err err;
     int status;
@@ -184,7 +184,7 @@ static int post(struct snp_embedder *e,
     return r;
 }
 
-/* The provider says no. */
+/* Report the provider's refusal. */
 static int refused(const struct snp_embedder *e, struct snp_err *err)
 {
     snp_autojson json_t *body = NULL;

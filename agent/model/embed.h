@@ -3,8 +3,8 @@
 #define SNP_MODEL_EMBED_H
 
 /*
- * Texts as vectors, by a model of a provider that speaks OpenAI's /embeddings. Address and key are
- * found as for other models (model/route.h). It blocks, on a loop of its own.
+ * Embed texts as vectors, with a model of a provider that supports OpenAI's /embeddings. Address
+ * and key are found as for other models (model/route.h). It blocks, on a separate loop.
  */
 
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct snp_config;
 struct snp_embedder;
 
 /*
- * model: "openai/text-embedding-3-small". config: borrowed. Connects to nobody. Errors as of
+ * model: "openai/text-embedding-3-small". config: borrowed. Opens no connection. Errors as of
  * snp_model_route.
  */
 int snp_embedder_open(const struct snp_config *config,

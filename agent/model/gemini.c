@@ -2,9 +2,9 @@
 /*
  * Google's Gemini.
  *
- * A conversation is made of parts; calls have no ids of their own, so results are matched by the
- * tool's name and order; calls carry signatures of what was thought, which must come back with
- * them. Each event of the stream is a whole reply of its own, to be added to the one before.
+ * A conversation is made of parts; calls have no ids, so results are matched by the tool's name and
+ * order; calls carry signatures of the reasoning, which must be sent back. Each event of the stream
+ * is a complete reply, to be added to the previous one.
  */
 #include <string.h>
 

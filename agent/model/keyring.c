@@ -3,8 +3,8 @@
  * Keys.
  *
  * A command is split into words as a shell would split them, but no shell runs it: nothing in it is
- * expanded. Who needs its key meanwhile waits in a list. Memory of keys is wiped before it
- * is freed.
+ * expanded. Further requests for its key wait in a list. Memory of keys is wiped before it is
+ * freed.
  */
 #include "model/keyring.h"
 
@@ -20,7 +20,7 @@
 enum {
     KEY_MAX = 16 << 10,
     WORDS_MAX = 64,
-    COMMAND_MS = 60000, /* somebody may have to touch something */
+    COMMAND_MS = 60000, /* the user may have to touch a device */
     READ_BYTES = 4096,
 };
 
@@ -43,7 +43,7 @@ struct keyring_entry {
 
 /* A command. It outlives its entry until libuv has closed everything. */
 struct key_command {
-    struct keyring_entry *entry; /* NULL: nobody wants the key any more */
+    struct keyring_entry *entry; /* NULL: the key is not needed any more */
     uv_process_t process;
     uv_pipe_t pipe;
     uv_timer_t timer;
@@ -70,7 +70,7 @@ static void wipe(char **key)
     }
 }
 
-/* The first line, without blanks around it; it must be printable ASCII, and all there is. */
+/* Take the first line, stripped; it must be printable ASCII, and the only line. */
 static int key_of_text(
     const char *from, const char *text, size_t n, char **ret, struct snp_err *err)
 {
@@ -249,7 +249,7 @@ static int split(char *text, char *words[WORDS_MAX + 1])
             if (n == WORDS_MAX) {
                 return -1;
             }
-            to = text + (at - text); /* words never overtake what is read */
+            to = text + (at - text); /* the output never overtakes the input */
             words[n++] = to;
             in_word = true;
         }
@@ -270,7 +270,7 @@ static int split(char *text, char *words[WORDS_MAX + 1])
 static int spawn(struct key_command *run, uv_loop_t *loop, char **words, struct snp_err *err)
 {
     uv_stdio_container_t stdio[] = {
-        {.flags = UV_INHERIT_FD, .data.fd = 0}, /* it may ask */
+        {.flags = UV_INHERIT_FD, .data.fd = 0}, /* it may prompt */
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&run->pipe},
         {.flags = UV_INHERIT_FD, .data.fd = 2},
     };

@@ -3,8 +3,8 @@
 #define SNP_MODEL_KEYRING_H
 
 /*
- * API keys: read when they are first needed, from a variable, a file or a command's output, and
- * forgotten with the keyring. They go into one header of one request and nowhere else.
+ * API keys: read on first use, from a variable, a file or a command's output, and dropped with the
+ * keyring. They go only into one header of one request.
  */
 
 #include <uv.h>
@@ -16,10 +16,10 @@ struct snp_key_wait;
 
 /* *ret is the caller's: snp_keyring_free(). */
 int snp_keyring_new(uv_loop_t *loop, struct snp_keyring **ret, struct snp_err *err) SNP_NODISCARD;
-/* Waits end without a word; a running command is killed. Not from a callback. */
+/* Waits end silently; a running command is killed. Not from a callback. */
 void snp_keyring_free(struct snp_keyring *keyring);
 
-/* Who wants the key of what. */
+/* A request for a key. */
 struct snp_key_ask {
     const struct snp_model_target *target; /* borrowed during the call */
     void (*on_key)(void *ctx, const char *key, const struct snp_err *err);
@@ -39,8 +39,8 @@ int snp_keyring_get(struct snp_keyring *keyring,
 void snp_key_wait_cancel(struct snp_key_wait *wait);
 
 /*
- * The key was refused: what a file or command gave is asked for again the next time. True if it
- * may differ.
+ * The key was refused: one from a file or command is read again the next time. True if it may
+ * differ.
  */
 bool snp_keyring_drop(struct snp_keyring *keyring, const struct snp_model_target *target);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking a model: key, try, and maybe another try.
+ * Call a model: key, try, and possibly retries.
  *
- * A call goes through its steps on timers and callbacks of the loop: choose (when it is made), get
- * the key, send, read, judge; then it ends, or waits and sends again. Drivers know the words,
- * retry.c what a failure means.
+ * A call goes through its steps on timers and callbacks of the loop: choose (on creation), get the
+ * key, send, read, judge; then it ends, or waits and sends again. Drivers handle the formats,
+ * retry.c the meaning of failures.
  *
- * Invariants: a call is in the list of its models until it is over; nothing is told to anybody
- * after that; its memory goes when libuv has closed both its timers, so that code below a callback
- * which cancelled the call may still look at it.
+ * Invariants: a call is in the list of its models until it is over; no callback follows; it is
+ * freed when libuv has closed both its timers, so that code below a callback which cancelled the
+ * call may still read it.
  */
 #include "model/model.h"
 
@@ -100,7 +100,7 @@ int snp_model_choose(struct snp_models *models,
                    target.base_url == NULL ? "" : target.base_url);
     (void)snprintf(ret->key_from, sizeof(ret->key_from), "%s", target.key_name);
     if (target.route != NULL && target.route->driver == NULL) {
-        ret->is_priced = true; /* nobody is asked */
+        ret->is_priced = true; /* no model is called */
     }
     snp_model_target_done(&target);
     return r;
@@ -135,7 +135,7 @@ bool snp_model_price(struct snp_models *models,
 {
     struct snp_model_choice choice;
     struct snp_err ignored;
-    /* what is missing to ask it does not matter to its price */
+    /* missing settings do not matter for the price */
     int r = snp_model_choose(models, model, &choice, &ignored);
     struct snp_price price = {
         .input = choice.input_usd,
@@ -472,7 +472,7 @@ static void call_start(struct snp_model_call *call)
     call->max_tries = call->request.max_tries > 0
                           ? call->request.max_tries
                           : 1 + (unsigned)snp_config_int(config, SNP_KEY_MODEL_RETRIES);
-    /* a failure here is told as an answer */
+    /* a failure here is reported as an answer */
     int r = snp_model_route(config, snp_prices_defaults(models->prices), call->request.model,
                             &call->target, &call->try_err);
     SNP_ASSERT(r == 0 || call->try_err.code != SNP_OK);

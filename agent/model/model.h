@@ -3,8 +3,8 @@
 #define SNP_MODEL_MODEL_H
 
 /*
- * Asking models. One snp_models is what is configured: providers, keys, prices, retries. It lives
- * in a front end; the daemon knows nothing of it. Nothing blocks; all callbacks come from the loop.
+ * Call models. One snp_models is the configuration: providers, keys, prices, retries. It lives in a
+ * front end; the daemon has no part in it. Nothing blocks; all callbacks come from the loop.
  */
 
 #include <uv.h>
@@ -24,29 +24,28 @@ int snp_models_new(uv_loop_t *loop,
                    struct snp_models **ret,
                    struct snp_err *err) SNP_NODISCARD;
 /*
- * Open calls end without a word. Not from a callback. The loop must turn once more to close what
- * is left.
+ * Drop open calls silently. Not from a callback. The loop must turn once more to close the handles.
  */
 void snp_models_free(struct snp_models *models);
 SNP_DEFINE_CLEANUP(struct snp_models *, snp_models_free)
 
-/* Which provider a model's name leads to, and what is known of it. */
+/* The provider of a model's name, and its settings. */
 struct snp_model_choice {
     char provider[32];  /* "openai", "mistral", ... */
     char model[128];    /* as the provider will get it; cut */
     char base_url[256]; /* "" for replay; cut */
     char key_from[64];  /* "OPENAI_API_KEY", "OPENAI_API_KEY_FILE", ...; "" = no key is set */
-    bool is_ready;      /* it can be asked; else err of snp_model_choose says what is missing */
+    bool is_ready;      /* it can be called; else err of snp_model_choose has the missing setting */
     bool is_priced;
     double input_usd; /* per million tokens */
     double output_usd;
 };
 
 /*
- * Look without asking; model NULL = the configured one, or, where none is configured, the
- * default of the first provider that has a key. Fails with SNP_E_NOT_FOUND, SNP_E_INVALID or
- * SNP_E_DENIED, and a message that says what is missing and how to set it; *ret is filled as far
- * as known even then.
+ * Resolve without calling; model NULL = the configured one, or, if none is configured, the default
+ * of the first provider that has a key. Fails with SNP_E_NOT_FOUND, SNP_E_INVALID or SNP_E_DENIED,
+ * and a message with the missing setting and how to set it; *ret is filled as far as known even
+ * then.
  */
 int snp_model_choose(struct snp_models *models,
                      const char *model,
@@ -54,8 +53,8 @@ int snp_model_choose(struct snp_models *models,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The i-th provider with its default model ("" = it has none); false past the last. ret_err->code
- * is SNP_OK, or it says what is missing.
+ * The i-th provider with its default model ("" = none); false past the last. ret_err->code is
+ * SNP_OK, or it has the missing setting.
  */
 bool snp_model_list(struct snp_models *models,
                     size_t i,
@@ -63,8 +62,7 @@ bool snp_model_list(struct snp_models *models,
                     struct snp_err *ret_err);
 
 /*
- * What tokens of a model (NULL = the configured one) cost. False: the price is unknown,
- * *ret_usd = 0.
+ * Token prices of a model (NULL = the configured one). False: the price is unknown, *ret_usd = 0.
  */
 bool snp_model_price(struct snp_models *models,
                      const char *model,
@@ -83,8 +81,8 @@ int snp_model_ask(struct snp_models *models,
                   struct snp_err *err) SNP_NODISCARD;
 
 /*
- * An answer to this request is known already, from a run that is resumed: a replay script gives it
- * up, as if it had been asked. Nothing happens with other providers.
+ * Skip a request whose answer is known from a resumed run: a replay script consumes its answer. No
+ * effect with other providers.
  */
 void snp_model_skip(struct snp_models *models, const struct snp_model_request *request);
 

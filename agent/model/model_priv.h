@@ -2,7 +2,7 @@
 #ifndef SNP_MODEL_MODEL_PRIV_H
 #define SNP_MODEL_MODEL_PRIV_H
 
-/* What model.c (calls: their beginning and end) and try.c (one try after the other) share. */
+/* Shared declarations of model.c (begin and end of calls) and try.c (the tries). */
 
 #include "http/http.h"
 #include "http/sse.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chat completions, as OpenAI's service and everything compatible with it speak them.
+ * Chat completions, of OpenAI's service and compatible servers.
  *
- * Compatible servers differ: some do not stream, leave out a call's index or id, send its
- * arguments in one piece, or end without [DONE]. All that is read; what ends without a reason
- * to have stopped was cut off.
+ * Compatible servers differ: some do not stream, leave out a call's index or id, send its arguments
+ * in one piece, or end without [DONE]. All of this is accepted; a reply without a stop reason was
+ * cut off.
  */
 #include <string.h>
 
@@ -142,9 +142,7 @@ static const struct snp_model_stop_word stops[] = {
     {NULL, SNP_MODEL_STOP_END},
 };
 
-/*
- * Which call a piece belongs to: its index, else the last one's, unless it brings an id of its own.
- */
+/* The call of a piece: by its index, else the last one, unless it has a new id. */
 static int64_t index_of(const struct snp_model_reply *reply, const json_t *piece)
 {
     const json_t *index = json_object_get(piece, "index");

@@ -3,8 +3,8 @@
 #define SNP_MODEL_PRICE_H
 
 /*
- * What tokens cost: the built-in data file (data/prices.json), and the user's before it. A price
- * that is not there is unknown, never zero.
+ * Prices of tokens: the user's file first, then the built-in one (data/prices.json). A missing
+ * price is unknown, never zero.
  */
 
 #include "model/provider.h"
@@ -27,7 +27,7 @@ struct snp_price {
 int snp_prices_load(const char *path, struct snp_prices **ret, struct snp_err *err) SNP_NODISCARD;
 void snp_prices_free(struct snp_prices *prices);
 
-/* {"openai": MODEL, ...}: what is asked where only a backend is named. Borrowed. */
+/* {"openai": MODEL, ...}: the models used if only a backend is named. Borrowed. */
 const json_t *snp_prices_defaults(const struct snp_prices *prices);
 /* "2026-11-01": when the built-in prices were looked up. Borrowed. */
 const char *snp_prices_date(const struct snp_prices *prices);

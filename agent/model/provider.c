@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What all providers share: names, estimates, answers as JSON. */
+/* Shared code of providers: names, estimates, answers as JSON. */
 
 #include "model/provider.h"
 

@@ -3,7 +3,7 @@
 #define SNP_MODEL_PROVIDER_H
 
 /*
- * What is asked of a model and what comes back, the same for all providers.
+ * Requests to models and their answers, the same for all providers.
  *
  * A conversation is a JSON array of messages:
  *   {"role": "system" | "user", "content": TEXT}
@@ -56,7 +56,7 @@ enum {
 /* Of one call and kind. No model can use more: who says so has said nothing. */
 static const uint64_t snp_model_tokens_max = UINT64_C(1) << 40;
 
-/* Tokens. Sums over all tries of one call; what is not said by the provider is estimated. */
+/* Tokens. Sums over all tries of one call; values the provider does not report are estimated. */
 struct snp_model_usage {
     uint64_t input;       /* all of the prompt, cached parts included */
     uint64_t output;      /* reasoning included */

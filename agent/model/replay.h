@@ -3,8 +3,8 @@
 #define SNP_MODEL_REPLAY_H
 
 /*
- * The provider that asks nobody: a script of answers, one JSON object a line, and the writer of
- * such scripts. docs/reference/models.md has the form.
+ * The provider without a model: a script of answers, one JSON object a line, and the writer of such
+ * scripts. docs/reference/models.md has the form.
  */
 
 #include "model/provider.h"

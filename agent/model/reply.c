@@ -210,7 +210,7 @@ uint64_t snp_model_count(const json_t *object, const char *key)
     return n > 0 && (uint64_t)n <= snp_model_tokens_max ? (uint64_t)n : 0;
 }
 
-/* Arguments as an object; what is none becomes one that says why. */
+/* Arguments as an object; others become one with the reason. */
 static json_t *arguments_read(struct snp_model_tool_call *call)
 {
     const char *text = snp_buf_bytes(&call->arguments);

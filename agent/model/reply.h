@@ -24,7 +24,7 @@ struct snp_model_tool_call {
 };
 
 struct snp_model_reply {
-    void (*on_event)(void *ctx, const struct snp_model_event *event); /* NULL = nobody listens */
+    void (*on_event)(void *ctx, const struct snp_model_event *event); /* NULL = none */
     void *ctx;
 
     struct snp_buf text;
@@ -81,7 +81,7 @@ void snp_model_reply_stop(struct snp_model_reply *reply,
 /* What the provider reports instead of a reply; NULL or null: nothing, and false. */
 bool snp_model_reply_error(struct snp_model_reply *reply, json_t *error);
 
-/* A string that names something, cut to what is kept. */
+/* A string used as a name, cut to the size kept. */
 void snp_model_reply_name(char into[SNP_MODEL_ID_MAX], const json_t *text);
 /* A count of an object; absent, negative or no integer: 0. */
 uint64_t snp_model_count(const json_t *object, const char *key);

@@ -33,9 +33,7 @@ uint64_t snp_model_retry_after_ms(const char *retry_after_ms,
                                   const char *retry_after,
                                   int64_t now_s);
 
-/*
- * How long to wait before the next try where nobody says; n_tries: those made. random: any number.
- */
+/* The wait before the next try if the server sets none; n_tries: those made. random: any number. */
 uint64_t snp_model_backoff_ms(unsigned n_tries, uint64_t random);
 
 #endif

@@ -81,7 +81,7 @@ static const struct snp_model_route *route_named(const char *name, size_t n)
     return NULL;
 }
 
-/* By prefix, then by family; *ret_rest = the name without the prefix. NULL: nobody's. */
+/* By prefix, then by family; *ret_rest = the name without the prefix. NULL: unknown. */
 static const struct snp_model_route *route_of_name(const char *name, const char **ret_rest)
 {
     const char *slash = strchr(name, '/');
@@ -395,7 +395,8 @@ int snp_model_route(const struct snp_config *config,
                                      : open_route(config, ret, true, err);
     }
     int r = by_name(config, name, ret, err);
-    if (r == SNP_E_NOT_FOUND && is_default) { /* nobody chose that model: one that can be asked */
+    if (r == SNP_E_NOT_FOUND && is_default) { /* a default, not chosen by the user: use a model
+                                               * that is available */
         const char *other = ready_default(config, defaults);
         if (other != NULL) {
             snp_model_target_done(ret);

@@ -2,7 +2,7 @@
 #ifndef SNP_MODEL_ROUTE_H
 #define SNP_MODEL_ROUTE_H
 
-/* Which provider a model's name leads to, where it listens, and what opens it. */
+/* The provider of a model's name, its address, and its key. */
 
 #include "config/config.h"
 #include "model/driver.h"

@@ -130,7 +130,7 @@ static void try_failed(struct snp_model_call *call,
         retry_in(call, wait_ms, &err);
         return;
     }
-    if (is_worth && !is_asked_to) { /* the time is what is missing */
+    if (is_worth && !is_asked_to) { /* too little time is left */
         failure = SNP_MODEL_FAILED_TIMEOUT;
         (void)snp_fail(&err, SNP_E_TIMEOUT, "%s: %s; no time is left for another try", name,
                        why->msg);
