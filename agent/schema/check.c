@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values, checked by schemas that have been read. Each keyword is a row of a table and looks at
- * nothing but its neighbours. What a lenient schema passes over counts as fulfilled, also inside
- * `not`, `oneOf` and the like: there it makes the whole keyword fulfilled.
+ * Check values against parsed schemas. Each keyword is a row of a table and depends only on its
+ * neighbours. Parts that a lenient schema skips are treated as fulfilled, also inside `not`,
+ * `oneOf` and the like: there they make the whole keyword fulfilled.
  */
 #include <math.h>
 #include <stdio.h>
@@ -27,13 +27,13 @@ struct schema_check {
     unsigned depth;
     unsigned n_passed; /* keywords passed over so far */
     char member[MEMBER_MAX];
-    bool is_silent; /* whether is asked, not why */
+    bool is_silent; /* only the result is needed, not the reason */
     struct snp_err *err;
 };
 
 /* Reports ----------------------------------------------------------------------------------- */
 
-/* What was there: its JSON, cut. */
+/* The JSON of the actual value, cut. */
 static void value_show(const json_t *value, char out[VALUE_SHOWN + 4])
 {
     snp_autofree char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -719,7 +719,7 @@ KEYWORD(check_dependencies)
 
 /* All of it ----------------------------------------------------------------------------------- */
 
-/* In the order in which what is wrong is told. */
+/* In the order of reporting. */
 static const struct {
     const char *name;
     int (*check)(struct schema_check *check,
@@ -770,7 +770,7 @@ static const struct {
 
 static int value_check(struct schema_check *check, const json_t *schema, const json_t *value)
 {
-    /* The first row is that of references. */
+    /* The first row handles references. */
     size_t n_rows = check->schema->is_ref_alone && json_object_get(schema, rows[0].name) != NULL
                         ? 1
                         : SNP_ARRAY_LEN(rows);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regular expressions without going back: the pattern becomes a program, and a search keeps the set
- * of all places in it that the text so far can have led to. Jumps are relative, so that a part of
- * the program can be moved and repeated as it is.
+ * Regular expressions without backtracking: the pattern becomes a program, and a search keeps the
+ * set of all positions reachable by the text so far. Jumps are relative, so that a part of the
+ * program can be moved and repeated unchanged.
  */
 #include "schema/regex.h"
 
@@ -20,7 +20,7 @@ enum {
 
 enum op {
     OP_SET = 0, /* a character of ranges[first .. first + count) */
-    OP_SPLIT,   /* both go on: the next, and at + jump */
+    OP_SPLIT,   /* both continue: the next, and at + jump */
     OP_JUMP,    /* at + jump */
     OP_BEGIN,
     OP_END,
@@ -73,7 +73,7 @@ static int wrong(struct parser *parser, const char *what)
     return snp_fail(parser->err, SNP_E_INVALID, "not a valid regular expression: %s", what);
 }
 
-/* Room for n instructions at `at`; what is there moves behind them. */
+/* Make room for n instructions at `at`; later ones move up. */
 static int make_room(struct parser *parser, size_t at, size_t n)
 {
     struct snp_regex *regex = parser->regex;
@@ -674,7 +674,7 @@ struct regex_search {
     uint64_t *budget;
     bool is_begin; /* of the text */
     bool is_end;
-    bool is_edge; /* between a word and what is none */
+    bool is_edge; /* at a word boundary */
     bool has_match;
 };
 

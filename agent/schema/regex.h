@@ -3,9 +3,9 @@
 #define SNP_SCHEMA_REGEX_H
 
 /*
- * Regular expressions of JSON Schemas: those of ECMA-262 but for what needs going back (references,
- * looking ahead or behind) and \p. A search takes time in proportion to text times pattern,
- * whatever either says: patterns come from servers, texts from models.
+ * Regular expressions of JSON Schemas: those of ECMA-262 except features that need backtracking
+ * (backreferences, lookahead and lookbehind) and \p. A search takes time proportional to text times
+ * pattern, for any input: patterns come from servers, texts from models.
  */
 
 #include <stdbool.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Schemas, read: everything that could be wrong with one is found before anything is checked by it.
- */
+/* Parse schemas: all errors in one are found before it is used. */
 #include "schema/schema.h"
 
 #include <stdio.h>
@@ -426,7 +424,7 @@ static int number_read(struct schema_reader *reading,
 static int id_read(struct schema_reader *reading, const char *keyword)
 {
     if (reading->depth == 1) {
-        return 0; /* the whole has a name: nobody asks for it */
+        return 0; /* definitions are checked when referenced */
     }
     reading->made->has_ids = true;
     return passed_over(reading, keyword, "inside a schema is not supported");
@@ -483,7 +481,7 @@ static int unknown_read(struct schema_reader *reading, const char *keyword)
     const char *nearest;
 
     if (reading->manner == SNP_SCHEMA_LENIENT || snp_has_prefix(keyword, "x-")) {
-        return 0; /* a note to others */
+        return 0; /* an annotation for other tools */
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(keywords); i++) {
         names[i] = keywords[i].name;

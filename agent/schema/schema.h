@@ -29,8 +29,8 @@ enum {
 struct snp_schema;
 
 enum snp_schema_manner {
-    SNP_SCHEMA_STRICT = 0, /* what is not supported, or no keyword at all, is refused */
-    SNP_SCHEMA_LENIENT,    /* it is passed over: others check too. A malformed schema is refused */
+    SNP_SCHEMA_STRICT = 0, /* unsupported parts, and schemas without keywords, are refused */
+    SNP_SCHEMA_LENIENT,    /* they are skipped: others check too. A malformed schema is refused */
 };
 
 /*

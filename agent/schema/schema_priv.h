@@ -2,7 +2,7 @@
 #ifndef SNP_SCHEMA_SCHEMA_PRIV_H
 #define SNP_SCHEMA_SCHEMA_PRIV_H
 
-/* What reading a schema and checking by it share. */
+/* Shared declarations of parsing and checking. */
 
 #include "schema/regex.h"
 #include "schema/schema.h"
@@ -17,7 +17,7 @@ struct snp_schema {
     bool has_ids;      /* inner ones: references mean something else than they seem to */
 };
 
-/* What "#/..." means; NULL: nothing, or it is not of that form. Borrowed. */
+/* The target of "#/..."; NULL: none, or another form. Borrowed. */
 json_t *snp_schema_ref(const json_t *root, const char *ref);
 
 #endif
