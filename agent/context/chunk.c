@@ -73,7 +73,7 @@ static void lines_set(struct line_counter *lines, const char *text, struct snp_c
     chunk->lines[0] = line_of(lines, chunk->all.start);
     inside = (struct line_counter){text, lines->at, lines->line};
     while (end > chunk->all.start && (text[end - 1] == '\n' || text[end - 1] == '\r')) {
-        end--; /* its last line is the one that it has text in */
+        end--; /* its last line is the last one with its text */
     }
     chunk->lines[1] = line_of(&inside, end);
 }

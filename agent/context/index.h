@@ -4,8 +4,8 @@
 
 /*
  * The index of a project: one database in STATE/context, named by the hash of the project's real
- * path. It holds the text of the files, so whatever is answered belongs together; it is made anew
- * from the files when it is removed.
+ * path. It holds the text of the files, so answers are consistent; it is rebuilt from the files
+ * when it is removed.
  */
 
 #include <stdbool.h>
@@ -41,7 +41,7 @@ struct snp_index {
 
 struct snp_index_report {
     uint64_t files;
-    uint64_t changed; /* read and written anew */
+    uint64_t changed; /* read and written again */
     uint64_t removed;
     uint64_t bytes; /* of what was read */
     bool is_busy;   /* another process is changing the index: nothing was done */
@@ -53,7 +53,7 @@ struct snp_index_report {
 typedef void (*snp_index_progress_fn)(void *arg, uint64_t files);
 
 /*
- * dir: any path of the folder. anew: without what is known. SNP_E_NOT_FOUND, SNP_E_DENIED as the
+ * dir: any path of the folder. anew: discard the old content. SNP_E_NOT_FOUND, SNP_E_DENIED as the
  * state folder.
  */
 int snp_index_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)

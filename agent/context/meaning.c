@@ -22,12 +22,12 @@
 #include "model/embed.h"
 
 enum {
-    LIMIT_MS = 60000, /* of an endpoint, unless it is told another */
+    LIMIT_MS = 60000, /* default for an endpoint */
     DOC_BYTES = 160,
     SIGNATURE_BYTES = 200,
     TEXT_BYTES = 800,
     OF_FILE_MAX = 2000,  /* vectors of one file */
-    COMMIT_US = 1000000, /* what is not yet written is lost when it is interrupted */
+    COMMIT_US = 1000000, /* unwritten vectors are lost on interruption */
     QUANTUM = 127,
     BYTES_MAX = 16 << 20, /* vectors of one file */
     HASH_LEN = 16,
@@ -159,7 +159,7 @@ static int words_add(struct snp_buf *out,
     return plain_flush(&plain);
 }
 
-/* What is encoded of a chunk. */
+/* The text to encode for a chunk. */
 static int text_make(const struct snp_chunks *chunks,
                      size_t i,
                      const char *text,
@@ -209,7 +209,7 @@ struct file_vectors {
     size_t n;
     struct snp_buf vectors;
     size_t n_vectors;
-    bool is_ahead;   /* for what is known, not for a file */
+    bool is_ahead;   /* for known texts, not for a file */
     bool is_flushed; /* since it began */
     size_t n_ahead;  /* files whose texts an endpoint has seen */
     uint64_t committed_us;
@@ -343,7 +343,7 @@ static bool is_asked(const struct file_vectors *m)
     return false;
 }
 
-/* The texts of a file, for what is flushed next, or now if there is room for no more. */
+/* Queue the texts of a file for the next flush; flush now if there is no more room. */
 static int file_add(struct snp_index *index,
                     struct file_vectors *m,
                     int64_t file,

@@ -3,9 +3,8 @@
 #define SNP_CONTEXT_MEANING_H
 
 /*
- * Definitions and sections as vectors, which lie in the index: one row for each file, whose words
- * they are of. Making them takes longer than all the rest of an index, so it goes on where it was
- * interrupted.
+ * Definitions and sections as vectors in the index: one row for each file, with the vectors of its
+ * text. They take longer than the rest of an index, so an interrupted build is continued.
  */
 
 #include "context/encoder.h"
@@ -24,14 +23,15 @@ struct snp_embedder;
 #define SNP_ENCODING_OFF   "off"
 
 struct snp_encoding {
-    char *name; /* owned: "local", "openai/NAME"; vectors of another are made anew. NULL = none */
+    char *name; /* owned: "local", "openai/NAME"; vectors of another name are replaced. NULL =
+                 * none */
     uint64_t limit_ms;             /* of one answer of an endpoint */
     struct snp_encoder *encoder;   /* owned; NULL = at an endpoint */
     struct snp_embedder *embedder; /* owned */
     float (*numbers)[SNP_VECTOR_LEN];
 };
 
-/* name as above, "off" excluded. SNP_E_NOT_FOUND: this build has no encoder. Connects to nobody. */
+/* name as above, except "off". SNP_E_NOT_FOUND: this build has no encoder. Opens no connection. */
 int snp_encoding_open(const char *name,
                       const struct snp_config *config,
                       struct snp_encoding *ret,

@@ -35,8 +35,8 @@ void snp_parse_done(struct snp_parse *parse);
 void snp_parse_find(struct snp_parse *parse);
 
 /*
- * Ask for the items of a text; the answer is waited for by snp_parse_items, and the text may go
- * meanwhile. False: there will be none, so the file is plain text.
+ * Request the items of a text; snp_parse_items waits for the answer, and the text may be freed
+ * before. False: there will be none, so the file is plain text.
  */
 bool snp_parse_ask(struct snp_parse *parse, enum snp_language language, const char *text, size_t n);
 

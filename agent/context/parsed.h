@@ -55,7 +55,7 @@ enum snp_parse_kind {
     SNP_PARSE_MODULE,
     SNP_PARSE_MACRO,
     SNP_PARSE_IMPORT,    /* only `name` is set */
-    SNP_PARSE_REFERENCE, /* likewise */
+    SNP_PARSE_REFERENCE, /* as above */
     SNP_PARSE_KINDS,
 };
 

@@ -15,7 +15,7 @@ enum {
     TEXT_MAX = 16 << 20, /* bytes of one of them */
 };
 
-/* What is searched for one chunk. */
+/* One way to search a chunk. */
 struct search_row {
     struct snp_buf name;
     struct snp_buf head;

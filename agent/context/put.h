@@ -7,7 +7,7 @@
 #include "context/index.h"
 #include "context/language.h"
 
-/* What is known of a file besides its text. */
+/* Data of a file besides its text. */
 struct snp_put {
     const char *path;
     int64_t id; /* 0 = new */

@@ -11,7 +11,7 @@
 #include "model/provider.h"
 
 enum {
-    WHOLE_MAX = 12,    /* hits that are told whole, if they fit */
+    WHOLE_MAX = 12,    /* hits shown in full, if they fit */
     SKELETON_MAX = 40, /* and up to here as skeletons, then as names */
     NAMED_MAX = 80,
     SKELETON_BYTES_MAX = 1 << 20,
@@ -44,7 +44,7 @@ char *snp_section_heading(const struct snp_section *section)
                             section->why);
 }
 
-/* One file of which text is told. */
+/* A file with quoted text. */
 struct quoted_file {
     int64_t id;
     char *path; /* owned */
@@ -107,7 +107,7 @@ static char *buf_copy(struct snp_buf *buf)
     return text == NULL ? NULL : strdup(text);
 }
 
-/* Why it is told: the strongest reason, then what belongs to any. %s: what the question names. */
+/* The reason shown: the strongest first, then general ones. %s: the name in the query. */
 static const struct {
     unsigned why;
     const char *text;
@@ -189,7 +189,7 @@ static bool is_covered(const struct pack *pack, int64_t file, const struct snp_c
     return false;
 }
 
-/* Whether a part of it is told already: then it is not told whole. */
+/* Whether a part of it is shown already: then it is not shown in full. */
 static bool is_begun(const struct pack *pack, int64_t file, const struct snp_chunk *chunk)
 {
     for (size_t i = 0; i < pack->n_whole; i++) {

@@ -3,9 +3,9 @@
 #define SNP_CONTEXT_QUERY_H
 
 /*
- * What of a project belongs to a question. Several lists (exact names, words, imports of the
- * current file, callers) are fused by reciprocal rank; what fits the budget is told: whole
- * definitions, then signatures, then names.
+ * The parts of a project relevant to a query. Several lists (exact names, words, imports of the
+ * current file, callers) are fused by reciprocal rank; those that fit the budget are returned:
+ * whole definitions, then signatures, then names.
  */
 
 #include <stdbool.h>

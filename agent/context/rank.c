@@ -38,7 +38,7 @@ enum {
  */
 #define RECENT_WEIGHT 0.05
 
-/* A checkout gives all files one time; what is that much later than most was worked on since. */
+/* A checkout gives all files the same time; files this much newer than most were edited since. */
 #define RECENT_NS INT64_C(3600000000000)
 
 /* The weight of what the question names as code is written: before all others. */
@@ -151,7 +151,7 @@ struct candidates {
     struct snp_meants meant;
 };
 
-/* A question is more often about a function than about what is named beside it. */
+/* A query is more often about a function than about other definitions. */
 static double kind_weight(uint64_t kind)
 {
     static const double weights[SNP_CHUNK_KINDS] = {
@@ -277,8 +277,8 @@ static int by_chunk(const void *a, const void *b)
 }
 
 /*
- * What is used by code with words of the question likewise: its caller says in other words what it
- * is for.
+ * Also rank definitions called by code with words of the query: the caller describes their purpose
+ * in other words.
  */
 static int by_callers(struct snp_index *index, struct candidates *c, struct snp_err *err)
 {

@@ -60,7 +60,7 @@ struct refresh {
     size_t batch_bytes;
 };
 
-/* What is known -------------------------------------------------------------------------- */
+/* Existing files -------------------------------------------------------------------------- */
 
 static int known_read(struct refresh *f, struct snp_err *err)
 {

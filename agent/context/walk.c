@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By descriptors, each opened in the one above and never through a link: a path that is swapped
- * meanwhile leads nowhere.
+ * By descriptors, each opened below the previous one and never through a link: a path that is
+ * swapped during the walk leads nowhere.
  */
 #include "context/walk.h"
 

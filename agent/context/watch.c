@@ -28,8 +28,7 @@ static int folder_watch(void *arg, int dir_fd, struct snp_err *err)
     char path[PATH_LEN];
 
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", dir_fd);
-    if (inotify_add_watch(*fd, path, changes) >= 0 ||
-        errno == ENOENT) { /* it was removed meanwhile */
+    if (inotify_add_watch(*fd, path, changes) >= 0 || errno == ENOENT) { /* it was removed by now */
         return 0;
     }
     return errno == ENOSPC

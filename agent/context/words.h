@@ -27,7 +27,7 @@ typedef int (*snp_word_fn)(
 /* Go through the words of a text; what fn returned last. */
 int snp_words(const char *text, size_t n, snp_word_fn fn, void *arg);
 
-/* A word that says nothing about what is looked for: "the", "how". */
+/* A word without meaning for a search: "the", "how". */
 bool snp_word_is_common(const char *word, size_t n);
 
 /* Make them known to SQLite's full text search, as the tokenizer `code`. */

@@ -51,8 +51,8 @@ static char *git_folder(const struct snp_index *index)
 }
 
 /*
- * What is another after each commit, checkout and pull; *ret_since: when that was. False: git keeps
- * no log of these.
+ * A mark that changes with each commit, checkout and pull; *ret_since: time of the last one. False:
+ * git keeps no log of these.
  */
 static bool mark_of(const struct snp_index *index, char ret[MARK_MAX], int64_t *ret_since)
 {

@@ -94,7 +94,7 @@ static struct snp_parse_range comments_above(TSNode node)
             break;
         }
         if (is_behind(before)) {
-            break; /* it is about what is before it on its line */
+            break; /* it is about the text before it on its line */
         }
         end = ts_node_end_point(before);
         end.row -= end.column == 0 && end.row > 0; /* some have the end of their line */
@@ -186,7 +186,7 @@ static uint32_t collect(const struct snp_grammar *grammar, TSTree *tree, uint64_
 
     ts_query_cursor_set_match_limit(cursor, MATCHES_MAX);
     ts_query_cursor_exec_with_options(cursor, grammar->query, ts_tree_root_node(tree), &options);
-    /* what is around a node takes time by its depth, and the cursor does not count that */
+    /* context of a node takes time by its depth, which the cursor does not count */
     while (n < SNP_PARSE_ITEMS_MAX && !is_over(deadline) &&
            ts_query_cursor_next_match(cursor, &match)) {
         n += item_of(grammar->query, &match, &items[n]);

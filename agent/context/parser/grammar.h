@@ -2,7 +2,7 @@
 #ifndef SNP_CONTEXT_PARSER_GRAMMAR_H
 #define SNP_CONTEXT_PARSER_GRAMMAR_H
 
-/* The grammars that this program was built with, and what is looked for in each. */
+/* The built-in grammars, and the queries for each. */
 
 #include <stdint.h>
 #include <tree_sitter/api.h>
