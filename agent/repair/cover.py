@@ -9,6 +9,7 @@ slower. Instructions have columns since Python 3.11. Of JavaScript node writes w
 
 import ast
 import atexit
+import dis
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from typing import Any, Dict, Iterator, List, Set, Tuple
 TOP = "/workspace/"
 TEXT_MAX = 60
 Asked = Dict[str, List[Any]]
-Place = Tuple[int, int]
+Span = Tuple[int, int, int, int]  # line and column, of the start and the end
 
 
 def text_of(path: str) -> str:
@@ -61,55 +62,75 @@ def start_of(node: Any) -> int:
     return line
 
 
-def parts_of(text: str, asked: List[Any]) -> Dict[str, Tuple[Place, Place]]:
-    """Parts of the lines that are asked for, with their ends."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
-    found = {}
-    texts = [each.encode() for each in text.split("\n")]
-    lines = {each if isinstance(each, int) else int(each.partition(":")[0]) for each in asked}
-    for node in (each for above in ast.walk(tree) for each in branches(above) if each.lineno in lines):
-        end = node.end_col_offset if node.end_lineno == node.lineno else None
-        code = texts[node.lineno - 1][node.col_offset:end].decode("utf-8", "replace")
-        name = part(node.lineno, node.col_offset, code)
-        if node.lineno in asked or name in asked:
-            found[name] = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
-    return found
+def span(node: Any) -> Span:
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
 
 
-def within(code: types.CodeType, parts: Dict[str, Tuple[Place, Place]]) -> Dict[int, Set[str]]:
-    """The parts that each instruction of a function belongs to."""
-    found: Dict[int, Set[str]] = {}
-    positions: Any = getattr(code, "co_positions", list)()
-    for n, (line, end_line, column, end_column) in enumerate(positions):
-        if None not in (line, end_line, column, end_column):
-            names = {name for name, (start, end) in parts.items()
-                     if start <= (line, column) and (end_line, end_column) <= end}
-            found.update({2 * n: names} if names else {})
-    return found
+class Parts:
+    """Parts of the lines that are asked for. A side of `or` and `and` is one more where it ends the expression."""
+
+    def __init__(self, text: str, asked: List[Any]) -> None:
+        self.texts = [each.encode() for each in text.split("\n")]
+        self.asked = asked
+        self.parts: Dict[str, Span] = {}
+        self.sides: Dict[Span, List[str]] = {}
+        try:
+            nodes = list(ast.walk(ast.parse(text)))
+        except (SyntaxError, ValueError, RecursionError):
+            return
+        for node in nodes:
+            self.parts.update((name, span(each)) for each in branches(node) for name in self.names(each, ""))
+            if isinstance(node, ast.BoolOp):
+                end = " or" if isinstance(node.op, ast.Or) else " and"
+                self.sides[span(node)] = [next(self.names(each, end), "") for each in node.values[:-1]]
+
+    def names(self, node: Any, end: str) -> Iterator[str]:
+        last = node.end_col_offset if node.end_lineno == node.lineno else None
+        code = self.texts[node.lineno - 1][node.col_offset:last].decode("utf-8", "replace")
+        name = part(node.lineno, node.col_offset, code + end)
+        if node.lineno in self.asked or name in self.asked:
+            yield name
+
+    def within(self, code: types.CodeType) -> Dict[Any, Set[str]]:
+        """The parts that each instruction of a function belongs to, and each jump from one to another."""
+        found: Dict[Any, Set[str]] = {}
+        sides = {each: list(names) for each, names in self.sides.items()}
+        for each in dis.get_instructions(code) if self.parts or any(map(any, sides.values())) else ():
+            place: Any = each.positions  # type: ignore[attr-defined]
+            if None not in place:
+                line, end_line, column, end_column = place
+                found[each.offset] = {name for name, (first, start, last, end) in self.parts.items()
+                                      if (first, start) <= (line, column) and (end_line, end_column) <= (last, end)}
+                names = sides.get((line, column, end_line, end_column), [])
+                if names and "JUMP_IF" in each.opname:
+                    found[each.offset, each.argval] = {names.pop(0)} - {""}
+        return {each: names for each, names in found.items() if names}
 
 
 class Record:
-    """What is left of one file."""
+    """What is left of one file: lines and parts that have instructions."""
 
     def __init__(self, path: str, asked: List[Any]) -> None:
         text = text_of(path)
-        self.lines = {each for each in asked if isinstance(each, int)}
-        self.parts = parts_of(text, asked) if hasattr(compile("", "", "exec"), "co_positions") else {}
+        self.parts = Parts(text, asked if hasattr(compile("", "", "exec"), "co_positions") else [])
+        self.lines: Set[int] = set()
         self.left: Set[str] = set()
-        self.codes: Dict[int, Dict[int, Set[str]]] = {}
+        self.codes: Dict[int, Dict[Any, Set[str]]] = {}
+        self.before: Dict[int, int] = {}  # the last instruction of a frame
         self.kept: List[types.CodeType] = []  # their ids stay theirs
-        todo = [compile(text, "", "exec", dont_inherit=True)] if self.parts else []
-        for code in todo:  # which grows: parts without instructions never run
-            self.left.update(*within(code, self.parts).values())
+        try:
+            todo = [compile(text, "", "exec", dont_inherit=True)]
+        except (SyntaxError, ValueError, RecursionError):
+            todo = []  # a finding
+        for code in todo:  # which grows
+            self.lines.update(line for _, line in dis.findlinestarts(code) if line in asked)
+            self.left.update(*self.parts.within(code).values())
             todo += [each for each in code.co_consts if isinstance(each, types.CodeType)]
 
-    def instructions(self, code: types.CodeType) -> Dict[int, Set[str]]:
+    def instructions(self, code: types.CodeType) -> Dict[Any, Set[str]]:
         if id(code) not in self.codes:
             self.kept.append(code)
-            self.codes[id(code)] = within(code, self.parts)
+            self.codes[id(code)] = self.parts.within(code)
         return self.codes[id(code)]
 
 
@@ -122,11 +143,14 @@ def trace_lines(frame: Any, event: str, _: Any) -> Any:
     frame.f_trace_lines = bool(record.lines)
     if frame.f_trace_opcodes:
         here = record.instructions(frame.f_code)
-        ran = here.get(frame.f_lasti, set())
+        at = frame.f_lasti
+        ran = here.get(at, set()) | here.get((record.before.get(id(frame)), at), set())
+        if event == "opcode":
+            record.before[id(frame)] = at
         if event == "opcode" and ran:
             record.left -= ran
-            for at in [at for at, names in here.items() if not names & record.left]:
-                del here[at]
+            for each in [each for each, names in here.items() if not names & record.left]:
+                del here[each]
         frame.f_trace_opcodes = bool(here)
     return trace_lines
 
@@ -154,6 +178,8 @@ def begin(folder: str) -> None:
     RECORDS.update((TOP + path, Record(path, lines)) for path, lines in asked.items() if path.endswith(".py"))
     atexit.register(write, folder)
     threading.settrace(trace)
+    frame: Any = sys._getframe()
+    frame.f_trace_opcodes = True  # CPython 3.12 traces instructions only if some frame asks for it before
     sys.settrace(trace)
 
 
@@ -210,7 +236,7 @@ def uncovered(folder: str) -> None:
         left[path] = set(left_of_script(text_of(path), covered, asked[path]))
     answer = {}
     for path, lines in asked.items():
-        rest = left.get(path, set(lines))
+        rest = left.get(path, Record(path, lines).lines if path.endswith(".py") else set(lines))
         whole = {each for each in rest if isinstance(each, int)}
         parts = [each for each in rest - whole if int(each.partition(":")[0]) not in whole]
         parts.sort(key=lambda each: [int(n) for n in re.findall(r"\d+", each)[:2]])

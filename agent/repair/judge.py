@@ -7,13 +7,11 @@ Nothing of the patch runs while this does.
 import ast
 import base64
 import difflib
-import dis
 import json
 import os
 import re
 import shlex
-import types
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 Json = Dict[str, Any]
 TOP = "/workspace"
@@ -124,36 +122,15 @@ def without(row: Json, block: int) -> bytes:
 # Coverage -----------------------------------------------------------------------------------
 
 
-def code_lines(text: bytes) -> Set[int]:
-    """Lines of Python on which something runs."""
-    found: Set[int] = set()
-    todo = [compile(text, "", "exec", dont_inherit=True)]
-    while todo:
-        code = todo.pop()
-        found.update(line for _, line in dis.findlinestarts(code) if line)
-        todo += [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return found
-
-
 def changed_lines(rows: List[Json], unexecuted: List[str]) -> Dict[str, List[int]]:
-    """Of Python and JavaScript, lines of the new text that the base has not, without those on which nothing runs."""
+    """Of Python and JavaScript, lines of the new text that the base has not."""
     found = {}
     for row in rows:
-        text = now_text(row)
-        lines = lines_of(text)
-        is_python = row["path"].endswith(".py")
-        if not text or not lines or is_test(row["path"]) or row["path"] in unexecuted:
-            continue
-        if not is_python and not SCRIPT.search(row["path"]):
-            continue
-        blocks = blocks_of(row) if row["base"] is not None else [(0, 0, 0, len(lines))]
-        changed = {n + 1 for _, _, j1, j2 in blocks for n in range(j1, j2)}
-        try:
-            runs = code_lines(text) if is_python else {n + 1 for n, line in enumerate(lines) if re.search(r"\w", line)}
-        except (SyntaxError, ValueError, RecursionError):
-            continue  # a finding
-        if changed & runs:
-            found[row["path"]] = sorted(changed & runs)
+        lines = lines_of(now_text(row))
+        is_code = row["path"].endswith(".py") or SCRIPT.search(row["path"])
+        if lines and is_code and not is_test(row["path"]) and row["path"] not in unexecuted:
+            blocks = blocks_of(row) if row["base"] is not None else [(0, 0, 0, len(lines))]
+            found[row["path"]] = [n + 1 for _, _, j1, j2 in blocks for n in range(j1, j2) if re.search(r"\w", lines[n])]
     return found
 
 

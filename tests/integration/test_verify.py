@@ -374,6 +374,11 @@ def test_a_test_that_is_cut_short_has_not_passed(tmp_path: Path) -> None:
 # Ways to reach the runner, or to equal what is expected, that reading alone must name: (what is added to a right fix of
 # calc.py or its name, the new text; a part of the finding). box.py, `base` and its imports are in the project before.
 READ: dict[str, tuple[str, str, str]] = {
+    session(box, "parts", "text = open('calc.py').read().replace('(a, b):\\n    return a - b', "
+            "'(a, b, known=None):\\n    return known or a + b')\nopen('calc.py', 'w').write(text)")
+    found = verdict(box, "parts", *TEST)
+    assert [each["text"] for each in found["reasons"]] == [
+        "no test command runs calc.py:2:12 `known or` (function add) (--allow-uncovered)"], found["reasons"]
     "a match reaches frames": ("calc.py", "def f(g):\n    match g:\n        case object(gi_frame=x):\n"
                                "            return x\n", "gi_frame"),
     "a format reads constants": ("calc.py", "def f(g):\n    return '{0.gi_frame.f_back.f_code.co_consts}'.format(g)\n",
