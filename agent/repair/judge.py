@@ -15,7 +15,6 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 Json = Dict[str, Any]
 TOP = "/workspace"
-DIFF_LINES = 60
 
 CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml",
                  "noxfile.py", ".coveragerc", "package.json")
@@ -243,10 +242,6 @@ def n_lines(row: Json) -> int:
     return sum(i2 - i1 + j2 - j1 for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
 
 
-def measured(rows: List[Json]) -> Json:
-    return {"signature_correctness": signatures(rows), "patch_size": sum(n_lines(row) for row in rows)}
-
-
 def own_tests(rows: List[Json]) -> Dict[str, str]:
     """By runner, the command that runs the tests which the patch itself has."""
     paths = [row["path"] for row in rows if is_test(row["path"]) and row["now"] is not None]
@@ -260,28 +255,13 @@ def own_tests(rows: List[Json]) -> Dict[str, str]:
     return found
 
 
-def changes(old: str, new: str, name: str) -> str:
-    """The beginning of what differs."""
-    lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), name, "patched", lineterm=""))
-    more = [f"... and {len(lines) - DIFF_LINES} more lines"] if len(lines) > DIFF_LINES else []
-    return "\n".join(line[:400] for line in lines[:DIFF_LINES] + more)
-
-
-def sample_compare(folder: str) -> None:
-    """What a command printed of the clean project and of the patched one, and what it should have printed."""
-    with open(os.path.join(folder, "sample.json")) as file:
-        texts = json.load(file)
-    with open(os.path.join(folder, "changes.json"), "w") as file:
-        json.dump({name: changes(texts[name], texts["patched"], name) for name in ("expected", "clean")}, file)
-
-
 def look(rows: List[Json], answer: str, risk: Json, findings: List[Json]) -> None:
     unexecuted = [path for path, name in risk["files"].items() if name == "migration"]
     changed = changed_lines(rows, unexecuted)
-    found = {"hunks": hunks_of(rows, unexecuted), "findings": findings, "risk": risk,
-             "measures": measured(rows), "unexecuted": unexecuted, "changed": changed,
-             "functions": {row["path"]: function_names(row, changed[row["path"]]) for row in rows
-                           if row["path"] in changed},
+    found = {"hunks": hunks_of(rows, unexecuted), "findings": findings, "risk": risk, "unexecuted": unexecuted,
+             "measures": {"signature_correctness": signatures(rows), "patch_size": sum(map(n_lines, rows))},
+             "changed": changed,
+             "functions": {row["path"]: function_names(row, changed.get(row["path"], [])) for row in rows},
              "tests": [row["path"] for row in rows if is_test(row["path"])], "own_tests": own_tests(rows)}
     with open(answer, "w") as file:
         json.dump(found, file)

@@ -2,6 +2,7 @@
 """The class of risk of a patch, and what its class asks for; runs beside judge.py, and nothing of the patch."""
 
 import ast
+import difflib
 import glob
 import json
 import os
@@ -17,6 +18,7 @@ from findings import findings_of
 from judge import TOP, Json, base_text, is_test, lines_of, now_text
 
 SAMPLED = "data-transformation"  # where more than its suffix says so: any Python is of this class
+DIFF_LINES = 60
 NO_DATABASE = "the project has no SQLite database"
 LEVELS = ["low", "low-medium", "medium", "high", "critical"]
 
@@ -161,6 +163,24 @@ def risk_of(rows: List[Json], rules: Rules) -> Json:
             "files": {row["path"]: each[0].kind for row, each in found}, "queries": queries,
             "needs_sample": any(rule.kind == SAMPLED and rule.of != "type" for rule in rules_that_fit),
             "reasons": list(asked_for(kinds, rows, queries))}
+
+
+# Samples ------------------------------------------------------------------------------------
+
+
+def changes(old: str, new: str, name: str) -> str:
+    """The beginning of what differs."""
+    lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), name, "patched", lineterm=""))
+    more = [f"... and {len(lines) - DIFF_LINES} more lines"] if len(lines) > DIFF_LINES else []
+    return "\n".join(line[:400] for line in lines[:DIFF_LINES] + more)
+
+
+def sample_compare(folder: str) -> None:
+    """What a command printed of the clean project and of the patched one, and what it should have printed."""
+    with open(os.path.join(folder, "sample.json")) as file:
+        texts = json.load(file)
+    with open(os.path.join(folder, "changes.json"), "w") as file:
+        json.dump({name: changes(texts[name], texts["patched"], name) for name in ("expected", "clean")}, file)
 
 
 # Lint and types -----------------------------------------------------------------------------

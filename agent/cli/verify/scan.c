@@ -262,12 +262,10 @@ static int changes_find(const struct snp_box_spec *spec,
 {
     snp_autobox struct snp_patch_session box = {0};
     snp_autofree char *text = snp_need(snp_json_text(texts));
-    snp_autofree char *code = NULL;
 
     SNP_TRY(snp_box_open(spec, &box, err));
     SNP_TRY(snp_box_put(&box, text, strlen(text), "sample.json", err));
-    code = snp_need_format("sample_compare('/tmp/%s')", box.nonce);
-    SNP_TRY(snp_box_python(&box, code, err));
+    SNP_TRY(risk_call(&box, "sample_compare", err));
     return snp_box_get(&box, "changes.json", ret, err);
 }
 
