@@ -62,9 +62,11 @@ class Text {
     const { tree, isModule } = parse(text)
     this.deep = isModule ? 'snpDeep' : "require('node:util').isDeepStrictEqual"
     this.isModule = isModule
-    if (form === 'fails') this.fail(tree, [])
-    else if (form === 'order') this.reverse(tree.body)
-    else this.alter(tree)
+    // Not where a failure may be meant to be caught.
+    this.isCounted = form === 'negated' && !/\b(throws|rejects|catch)\b/.test(text)
+    if (form === 'order') this.reverse(tree.body)
+    else if (form !== 'fails') this.alter(tree)
+    if (form === 'fails' || this.isCounted) this.fail(tree, []) // the last edit of a place is the first in it
   }
 
   of(node) {
@@ -104,8 +106,9 @@ class Text {
   // What stands for an assertion; undefined: it stays.
   instead(name, { callee, arguments: [left, right] }) {
     // Without semicolons a line that begins with ( would continue the previous line; void does not.
+    const fail = this.isCounted ? `{ snpFailed = true; ${FAILS} }` : FAILS
     const check = (holds, ...values) => `void ((l, r) => { if (!(${holds.replace('DEEP', this.deep)})) ` +
-      `${FAILS} })(${values.join(', ')})`
+      `${fail} })(${values.join(', ')})`
     if (this.form === 'negated') {
       return check(HOLDS[name], this.of(left), ...(right === undefined || HOLDS[name] === 'l' ? [] : [this.of(right)]))
     }
@@ -152,8 +155,15 @@ class Text {
     childrenOf(node).forEach((each) => this.fail(each, within))
   }
 
-  // Every way out of a test throws.
+  // Every way out of a test throws; of `negated` its end does if an assertion failed, also if code swallowed that.
   end({ body }) {
+    if (this.isCounted) {
+      const isBlock = body.type === 'BlockStatement'
+      const [start, end] = isBlock ? [body.start + 1, body.end - 1] : [body.start, body.end]
+      this.edit(start, start, isBlock ? ' snpFailed = false; ' : '{ snpFailed = false; const snpValue = (')
+      this.edit(end, end, isBlock ? '\nsnpEnd()\n' : '); return snpValue?.then?.(snpEnd) ?? snpEnd(snpValue) }')
+      return
+    }
     if (body.type !== 'BlockStatement') {
       this.edit(body.start, body.start, '{ (')
       this.edit(body.end, body.end, `); ${FAILS} }`)
@@ -177,7 +187,8 @@ class Text {
       text = text.slice(0, start) + new_ + text.slice(end)
     }
     if (this.form === 'same' && !text.startsWith('#!')) text = '\n'.repeat(37) + text
-    const ending = this.isModule ? "\nimport { isDeepStrictEqual as snpDeep } from 'node:util'\n" : ''
+    const ending = (this.isModule ? "\nimport { isDeepStrictEqual as snpDeep } from 'node:util'\n" : '') +
+      (this.isCounted ? `\nvar snpFailed\nfunction snpEnd(value) { if (snpFailed) ${FAILS}; return value }\n` : '')
     parse(text + ending)
     return { text: text + ending, names: this.names }
   }

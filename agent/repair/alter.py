@@ -5,7 +5,7 @@ fails         every test ends with an assertion that fails. A test that still pa
               swallowed.
 negated       every assertion is evaluated by hand, and so is its opposite, which must not hold. Both hold where
               comparisons lie; neither depends on assert, on unittest's methods, or on how pytest rewrites them. A
-              failure counts at the end of the test, also where the code under test swallowed it.
+              failure makes the test fail at its end, also where the code under test swallowed it.
 little, much  the constant that a result must equal is a different one, and the result must not equal it. It does where
               the change reads the test, or answers with something that equals everything. In much a call that compares
               with a constant, such as a mock's assert_called_with, must fail.
@@ -41,9 +41,10 @@ METHODS = {"assertEqual": ast.Eq, "assertNotEqual": ast.NotEq, "assertListEqual"
 # Those that a form of their own alters: of mocks and of unittest, and functions that compare.
 CALLS = ("assert_called_with", "assert_called_once_with", "assertAlmostEqual", "assertCountEqual",
          "assertSequenceEqual")
-CLOSE = ("isclose", "allclose", "array_equal")
+CLOSE = ("isclose", "allclose", "array_equal", "startswith", "endswith")
 unparse: Any = getattr(ast, "unparse", None)  # Python 3.8 has none
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LEAVE = (ast.Return, ast.Break, ast.Continue)
 FAILS = "raise AssertionError"  # the same in all forms: nothing tells a form in which it must be raised from the others
 
 
@@ -206,7 +207,7 @@ def refused(node: ast.stmt) -> Optional[List[ast.stmt]]:
     is_assert = isinstance(node, ast.Assert)
     if not isinstance(call, ast.Call) or name not in (CLOSE if is_assert else CALLS):
         return None
-    other = last_constant(call, not name.endswith("with"))
+    other = last_constant(call, is_assert or not name.endswith("with"))
     if other is None:
         return None
     if is_assert:
@@ -286,6 +287,9 @@ class Rewrite(ast.NodeTransformer):
 
     def visit_With(self, node: ast.With) -> ast.AST:
         said = with_text(node)
+        if self.form is negated and "raises" in said and not any(isinstance(each, LEAVE) for each in ast.walk(node)):
+            self.n += 1  # what was expected to be raised, and was not, is a failure, too
+            return [*statements("snp_failed.append(True)"), node, *statements("del snp_failed[-1:]")]  # type: ignore
         return node if "raises" in said or "suppress" in said or "exitstack" in said else self.generic_visit(node)
 
     visit_TryStar = visit_Try
@@ -321,10 +325,12 @@ def failing(body: List[ast.stmt]) -> List[ast.stmt]:
 
 
 def count_failures(tree: ast.Module) -> None:
-    """A test fails at its end if an assertion in its text has failed, but not what it expects to be raised.
+    """A test fails at its end if an assertion has failed, but not what it expects to be raised.
 
-    One of a helper may be meant to fail, too.
+    One of a helper, outside the test, may be meant to fail where the file names what it raises.
     """
+    names = {getattr(each, "id", "") for each in ast.walk(tree)}
+    begin = "snp_failed = []" if names & {"AssertionError", "Exception", "BaseException"} else "snp_failed.clear()"
     caught = statements("try:\n    pass\nexcept AssertionError:\n    snp_failed.clear()\n    raise")[0]
     for above in ast.walk(tree):
         if isinstance(above, (ast.With, ast.AsyncWith)) and "raises" in with_text(above):
@@ -332,9 +338,9 @@ def count_failures(tree: ast.Module) -> None:
         for node in above.body if isinstance(above, (ast.Module, ast.ClassDef)) else []:
             if isinstance(node, FUNCTIONS) and node.name.startswith("test"):
                 at = 0 if ast.get_docstring(node, False) is None else 1
-                node.body[at:at] = statements("snp_failed = []")
+                node.body[at:at] = statements(begin)
                 node.body += statements(f"if snp_failed:\n    {FAILS}")
-    tree.body += statements("snp_failed = []")  # of helpers; nothing reads it
+    tree.body[start_of(tree):0] = statements("snp_failed = []")
 
 
 def fail(tree: ast.Module) -> Set[str]:
@@ -375,11 +381,11 @@ def altered(text: bytes, form: str) -> Tuple[Optional[ast.Module], Set[str]]:
         names = fail(tree)
         n = len(names)
     else:
+        if form == "negated":
+            count_failures(tree)
         rewrite = Rewrite(REWRITES[form], form == "much")
         tree = rewrite.visit(tree)
         n = rewrite.n
-        if form == "negated":
-            count_failures(tree)
         if form == "far":
             tree.body[start_of(tree):0] = statements(FAR_TEXT)
     ast.fix_missing_locations(tree)

@@ -14,7 +14,7 @@ import os
 import re
 import subprocess
 import sys
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from judge import SCRIPT, TOP, Json, base_text, is_manifest, is_test, manifest_findings, now_text
 
@@ -31,31 +31,26 @@ PARTS = frozenset("os.path os.sep os.linesep os.fspath os.PathLike os.name os.cu
 NETWORK = frozenset("socket ssl http urllib requests httpx aiohttp ftplib smtplib xmlrpc".split())
 CHANCE = frozenset("random secrets time uuid".split())
 # Builtins that evaluate texts, or set and read attributes by name; names and attributes that lead to frames and to
-# classes of other modules, or swallow exceptions.
+# classes of other modules.
 BUILTINS = frozenset("exec eval compile globals locals vars setattr delattr breakpoint open".split())
 REACH = frozenset(
     "exec eval setattr modules settrace setprofile currentframe meta_path path_hooks attrgetter methodcaller mro "
     "with_traceback func_globals get_type_hints ForwardRef singledispatch singledispatchmethod update_wrapper "
     "configure_mock return_value side_effect call_args call_args_list mock_calls stack_info findCaller "
-    "Formatter get_field format_map suppress ExitStack AsyncExitStack GeneratorExit argv environ dictConfig fileConfig "
-    "create_subprocess_exec create_subprocess_shell".split())
+    "Formatter get_field format_map argv environ dictConfig fileConfig create_subprocess_exec "
+    "create_subprocess_shell".split())
 FILES = frozenset(
     "open fdopen read_text write_text read_bytes write_bytes unlink iterdir rglob glob scandir listdir symlink_to "
     "hardlink_to FileIO subprocess multiprocessing shutil tempfile fileinput pty mmap popen Popen".split())
-PLACES = frozenset("exists isfile isdir islink lexists getsize getmtime realpath samefile".split())
 # A class may define these without changing what a comparison with its objects means.
 METHODS = ("init repr str iter next enter call post_init doc name all main version author slots len getitem setitem "
-           "delitem annotations class module qualname file future args origin").replace(" ", "|")
+           "delitem annotations class module qualname file future args origin exit aexit aenter").replace(" ", "|")
 INNER = re.compile(rf"__(?!(?:{METHODS})__)\w+__|\b(f|tb|gi|cr|ag|co)_\w+|\bassert(_|[A-Z])\w+|/proc|/tmp|"
                    r"[Pp]y[Tt]est|PYTEST|[Uu]nit[Tt]est|conftest")
 # With more than one argument they make classes or set attributes that any text may name.
 MAKERS = frozenset(
     "type ABCMeta EnumMeta EnumType Enum IntEnum StrEnum Flag IntFlag make_dataclass new_class wraps".split())
-# Their objects are compared with what tests expect.
-VALUES = frozenset("Fraction Decimal UserString UserList UserDict Counter OrderedDict defaultdict deque datetime date "
-                   "timedelta Path PurePath Number".split())
-TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))  # except*
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Reason = Optional[Tuple[str, bool]]  # why, and whether it blocks
 
 
@@ -111,9 +106,7 @@ class File:
         self.objects: Set[int] = set()  # of attributes
         self.called: Set[int] = set()  # functions of calls, classes that are asked for, annotations
         self.docs: Set[int] = set()
-        self.given: Set[str] = set()  # names of parameters
         self.data: Dict[int, str] = {}  # `open` of a file of data: its path
-        self.callbacks: Dict[int, Set[str]] = {}  # try statement: parameters of the functions around it
         for node in ast.walk(self.tree):
             self.learn(node)
 
@@ -129,11 +122,6 @@ class File:
             self.data.update({id(node.func): data_path(node)} if data_path(node) else {})
         elif isinstance(node, ast.Attribute):
             self.objects.add(id(node.value))
-        elif isinstance(node, FUNCTIONS):
-            given = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)} - {"self", "cls"}
-            self.given.update(given)
-            for each in ast.walk(node):
-                self.callbacks.setdefault(id(each), set()).update(given if isinstance(each, TRIES) else ())
         for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
             self.called.update(map(id, ast.walk(part)) if part is not None else ())
         body = getattr(node, "body", None)
@@ -167,8 +155,6 @@ class File:
             if INNER.search(word) or (word in REACH and not is_function) or (
                     word in BUILTINS and isinstance(node, ast.Name)):
                 return f"{'defines' if is_function else 'uses'} {word}", True
-            if word in PLACES and module:
-                return f"uses {word}: it depends on files", False
             if word in FILES and not is_function:
                 return f"uses {word}, which reaches files or programs, those of the tests too", True
         if isinstance(node, ast.Name) and node.id in ("getattr", "type") and id(node) not in self.called:
@@ -190,10 +176,8 @@ class File:
 
     def of_change(self, node: ast.AST) -> Reason:
         is_target = isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)) and not isinstance(node, ast.Name)
-        if is_target and root_name(node) in self.imported:
-            return f"changes {root_name(node)}, which it imports", True
-        is_given = is_target and isinstance(node, ast.Attribute) and root_name(node) in self.given
-        return (f"changes an attribute of {root_name(node)}, which it is given", False) if is_given else None
+        is_other = is_target and root_name(node) in self.imported
+        return (f"changes {root_name(node)}, which it imports", True) if is_other else None
 
     def of_text(self, node: ast.AST) -> Reason:
         value = node.value if isinstance(node, ast.Constant) else ""
@@ -203,36 +187,20 @@ class File:
         found = None if id(node) in self.docs else INNER.search(text)
         return (f"has a text with {found.group()}", True) if found else None
 
-    def of_block(self, node: Any) -> Reason:
-        """What could swallow the failure of a test."""
-        if not isinstance(node, TRIES):
+    def of_handler(self, node: ast.AST) -> Reason:
+        if not isinstance(node, ast.ExceptHandler):
             return None
-        inside = [each for part in node.body for each in ast.walk(part)]
-        if node.handlers and any(isinstance(each, (ast.Yield, ast.YieldFrom, ast.Await)) for each in inside):
-            return "catches exceptions of the code around its yield", True
-        if any(isinstance(each, (ast.Return, ast.Break, ast.Continue)) for part in node.finalbody
-               for each in ast.walk(part)):
-            return "leaves a finally block and drops the exception", True
-        caught = {word for each in node.handlers for one in ([] if each.type is None else ast.walk(each.type))
-                  for word in words_of(one)}
-        if "AssertionError" in caught:
-            return "catches AssertionError, the failure of a test", True
-        if all(each.type is not None for each in node.handlers) and not caught & {"Exception", "BaseException"}:
-            return None
-        names = self.callbacks.get(id(node), set())
-        calls = any(isinstance(each, ast.Call) and getattr(each.func, "id", "") in names for each in inside)
-        return "catches all exceptions" + (" of a function that it is given" if calls else ""), calls
+        kinds = {word for each in ast.walk(node.type or ast.Name("Exception")) for word in words_of(each)}
+        return ("catches all exceptions", False) if kinds & {"Exception", "BaseException", "AssertionError"} else None
 
-    def of_class(self, node: ast.AST) -> Reason:
-        for base in node.bases if isinstance(node, ast.ClassDef) else []:
-            name = getattr(base, "attr", "") or root_name(base)
-            kind = getattr(builtins, name, object)
-            if name in VALUES or (kind is not object and not issubclass(kind, BaseException)):
-                return f"is a subclass of {name}, which may compare differently", True
-        return None
+    def of_function(self, node: ast.AST) -> Reason:
+        is_end = isinstance(node, FUNCTIONS) and isinstance(node.body[-1], ast.Raise)
+        other = is_end and any(isinstance(each, (ast.Return, ast.Yield, ast.YieldFrom)) for each in ast.walk(node))
+        return (f"{getattr(node, 'name', '')} always raises", False) if is_end and not other else None
 
     def findings(self) -> Iterator[Found]:
-        rules = (self.of_import, self.of_name, self.of_call, self.of_change, self.of_text, self.of_block, self.of_class)
+        rules = (self.of_import, self.of_name, self.of_call, self.of_change, self.of_text, self.of_handler,
+                 self.of_function)
         todo: List[Tuple[ast.AST, str]] = [(self.tree, "")]
         while todo:
             above, within = todo.pop()
@@ -250,7 +218,7 @@ class File:
 def bound_above(tree: ast.AST) -> Iterator[Tuple[ast.AST, str]]:
     """Names that `from MODULE import *` binds."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             yield node, getattr(node, "name", "")
         else:
             if isinstance(node, (ast.alias, ast.ExceptHandler)) or isinstance(getattr(node, "ctx", None), ast.Store):
@@ -285,22 +253,34 @@ def code_findings(row: Json) -> Iterator[Json]:
 # Inputs of the tests ------------------------------------------------------------------------
 
 
-def constants_of(text: Optional[bytes]) -> Dict[str, int]:
-    """Constants that say something, as texts, with a line of each."""
+def deciding(node: ast.AST) -> Iterator[ast.AST]:
+    """With what names are compared, also by patterns, bounds and keys."""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.In, ast.NotIn)):
+        sides = [node.left, *node.comparators]
+        yield from sides if any(isinstance(each, (ast.Name, ast.Tuple)) for each in sides) else ()
+    elif isinstance(node, ast.Dict):
+        yield from filter(None, node.keys)
+    elif type(node).__name__ == "MatchValue" or getattr(getattr(node, "func", None), "id", "") in ("min", "max"):
+        yield node
+
+
+def constants_of(text: Optional[bytes], is_any: bool) -> Dict[str, int]:
+    """Constants, as texts, with a line of each. is_any: also those of most programs where nothing depends on them."""
     try:
-        tree = ast.parse(text or b"")
+        nodes = list(ast.walk(ast.parse(text or b"")))
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    found = {node.value: node.lineno for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    return {repr(each): line for each, line in found.items() if not isinstance(each, (bool, type(None)))
-            and (len(each) > 1 if isinstance(each, (str, bytes)) else each not in (0, 1, 2, 10, 100, ...))}
+    known = {id(part) for node in nodes for each in deciding(node) for part in ast.walk(each)}
+    return {repr(node.value): node.lineno for node in nodes if isinstance(node, ast.Constant)
+            and not isinstance(node.value, (bool, type(None), type(...))) and (is_any or id(node) in known or (
+                len(node.value) > 1 if isinstance(node.value, (str, bytes)) else node.value not in (0, 1, 2, 10, 100)))}
 
 
 def test_constants() -> Set[str]:
     found: Set[str] = set()
     for above, _, names in os.walk(TOP):
         paths = [os.path.relpath(os.path.join(above, name), TOP) for name in names if name.endswith(".py")]
-        found.update(*(constants_of(base_text(path)) for path in paths if is_test(path)))
+        found.update(*(constants_of(base_text(path), True) for path in paths if is_test(path)))
     return found
 
 
@@ -309,7 +289,7 @@ def literal_findings(rows: List[Json]) -> Iterator[Json]:
     changed = {row["path"]: row for row in rows if row["path"].endswith(".py")}
     of_tests = test_constants() if changed else set()
     for path, row in changed.items():
-        old, new = constants_of(base_text(path)), constants_of(now_text(row))
+        old, new = constants_of(base_text(path), False), constants_of(now_text(row), False)
         same = sorted((line, each) for each, line in new.items() if each in of_tests and each not in old)
         if same:
             shown = ", ".join(each[:40] for _, each in same[:5])
@@ -335,17 +315,6 @@ def hides(path: str) -> Optional[str]:
     return None
 
 
-def is_module(path: str) -> bool:
-    """Whether node takes a script as a module; package.json stays as the project has it."""
-    above = os.path.dirname(path)
-    while not path.endswith((".mjs", ".cjs")):
-        text = base_text(os.path.join(above, "package.json"))
-        if text is not None or not above:
-            return re.search(rb'"type"\s*:\s*"module"', text or b"") is not None
-        above = os.path.dirname(above)
-    return path.endswith(".mjs")
-
-
 def script_findings(rows: List[Json]) -> Iterator[Json]:
     """Node's own parser reads them."""
     asked = {}
@@ -353,7 +322,7 @@ def script_findings(rows: List[Json]) -> Iterator[Json]:
         base, now = base_text(row["path"]), now_text(row)
         if SCRIPT.search(row["path"]) and now is not None:
             asked[row["path"]] = {"base": None if base is None else base.decode("utf-8", "replace"),
-                                  "now": now.decode("utf-8", "replace"), "module": is_module(row["path"])}
+                                  "now": now.decode("utf-8", "replace")}
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "script.js")
     try:
         done = subprocess.run(["node", "--expose-internals", script], input=json.dumps(asked).encode(), cwd=TOP,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a reviewer should look at in JavaScript: findings.py's rules, by node's own parser (--expose-internals). Nothing
-// that it reads is run. Standard input: {PATH: {"base", "now", "module"}}, texts or null, and whether node takes it as
-// a module; standard output: [{"path", "line", "why", "blocks"}], some with "imports": a file.
+// that it reads is run. Standard input: {PATH: {"base", "now"}}, texts or null; standard output:
+// [{"path", "line", "why", "blocks"}], some with "imports": a file.
 'use strict'
 const acorn = require('internal/deps/acorn/acorn/dist/acorn')
 const { existsSync, readFileSync } = require('node:fs')
@@ -88,7 +88,7 @@ class File {
       const isOwn = up.node.type === 'MethodDefinition' && up.node.kind === 'constructor'
       return isOwn ? null : { why: `uses ${name}` }
     }
-    if (isKey) return name === 'catch' ? { why: 'uses catch: a failed assertion is caught, too' } : null
+    if (isKey) return null
     if (name === 'require') return isCallee(place) ? null : { why: 'uses require' }
     if (name === 'module') return up.node.property?.name === 'exports' ? null : { why: 'uses module' }
     if (this.tools.has(name)) return { why: `uses ${name}, which it imports` }
@@ -110,26 +110,10 @@ class File {
     return isMade && isUsed ? { why: 'uses an attribute with a computed name' } : null
   }
 
-  // What could swallow the failure of a test.
-  ofTry(place) {
-    const { node } = place
-    const given = new Set()
-    for (let at = place; at !== null; at = at.up) {
-      (at.node.params ?? []).flatMap(namesOf).forEach((each) => given.add(each))
-    }
-    if (node.handler !== null && has(node.block, (each) => /^(Yield|Await|ForOf)/.test(each.type) ||
-        (/^(Call|New)/.test(each.type) && given.has(rootOf(each.callee))))) {
-      return { why: 'catches exceptions of a function that it is given' }
-    }
-    return has(node.finalizer, (each) => /^(Return|Break|Continue|Yield)/.test(each.type))
-      ? { why: 'leaves a finally block and drops the exception' } : null
-  }
-
   reason(place) {
     const { node } = place
     if (node.type === 'Identifier') return this.ofName(place)
     if (node.type === 'MemberExpression') return this.ofMember(place)
-    if (node.type === 'TryStatement') return this.ofTry(place)
     const text = node.type === 'Literal' ? String(node.value) : ''
     if (REACH.has(text) || /^__|\/proc/.test(text)) return { why: `has the text ${text}` }
     if (isRequire(node)) return this.ofImport(node.arguments[0])
@@ -149,23 +133,27 @@ class File {
   }
 }
 
-function findingsOf(path, { base, now, module }) {
-  let known = []
+// As a script and as a module, where it is one: package.json and the name decide which it is for node.
+const readings = (path, text) => [false, true].flatMap((isModule) => {
   try {
-    known = base === null ? [] : new File(path, base, module).findings().map((each) => each.key)
+    return [new File(path, text, isModule).findings()]
   } catch {
-    // It could not be read before either: all of it is new.
+    return []
   }
-  try {
-    if (/<!--|-->/.test(now)) return [{ path, line: 0, why: 'has <!-- or -->, which may be a comment', blocks: true }]
-    return new File(path, now, module).findings().filter(({ key }) => {
-      const n = known.indexOf(key)
-      if (n >= 0) known.splice(n, 1)
-      return n < 0
-    }).map(({ key, ...each }) => each)
-  } catch (error) {
-    return [{ path, line: 0, why: `cannot be read as JavaScript (${error.name})`, blocks: true }]
+})
+
+function findingsOf(path, { base, now }) {
+  const known = (base === null ? [] : readings(path, base)[0] ?? []).map((each) => each.key)
+  const [first, second = []] = readings(path, now)
+  if (first === undefined || /<!--|-->/.test(now)) {
+    const why = first === undefined ? 'cannot be read as JavaScript' : 'has <!-- or -->, which may be a comment'
+    return [{ path, line: 0, why, blocks: true }]
   }
+  return [...first, ...second.filter(({ key }) => !first.some((each) => each.key === key))].filter(({ key }) => {
+    const n = known.indexOf(key)
+    if (n >= 0) known.splice(n, 1)
+    return n < 0
+  }).map(({ key, ...each }) => each)
 }
 
 const asked = JSON.parse(readFileSync(0, 'utf8'))

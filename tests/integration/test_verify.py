@@ -28,6 +28,8 @@ SCRIPT = "const { help } = require('./help.js')\n\nfunction add(a, b) {\n  retur
 SCRIPT_TESTS = ("const { test, describe, it } = require('node:test')\nconst assert = require('node:assert')\n"
                 "const { add } = require('../calc.js')\ntest('add', () => assert.strictEqual(add(1, 2), 3))\n"
                 "describe('zero', () => { it('is none', () => assert.strictEqual(add(0, 0), 0)) })\n")
+GUARD = ("class Guard:\n    def half(self, n):\n        return n + n\n\n    def __enter__(self):\n        return 1\n\n"
+         "    def __exit__(self, *why):\n        return False\n")
 FIX = "text = open('calc.py').read().replace('a - b', 'a + b')\n"
 
 
@@ -58,6 +60,30 @@ def box() -> Iterator[Sandbox]:
     box.make_file("project/given/test_each.py",
                   "from each import each\n\n\ndef test_each():\n    def check(item):\n        assert item < 3\n"
                   "    each(check, [1, 2])\n")
+    box.make_file("project/order.py", "def order(items, key):\n    return sorted(items, key=lambda x: key(x + 'x'))\n")
+    box.make_file("project/given/test_order.py",
+                  "from order import order\n\n\ndef size(item):\n    assert not item.endswith('x')\n"
+                  "    return len(item)\n\n\ndef test_order():\n    assert order(['bb', 'a'], size) == ['a', 'bb']\n")
+    box.make_file("project/guard.py", GUARD)
+    box.make_file("project/given/test_guard.py",
+                  "import pytest\nfrom guard import Guard\n\n\ndef test_guard():\n    with Guard() as found:\n"
+                  "        assert found == 2\n\n\ndef test_wrong():\n    with Guard():\n"
+                  "        with pytest.raises(ValueError):\n            Guard().half('x')\n")
+    box.make_file("project/label.py", "def label(n):\n    return str(n)\n")
+    box.make_file("project/given/test_label.py",
+                  "from label import label\n\n\ndef test_label():\n    assert label(3).startswith('no. ')\n")
+    box.make_file("project/retry.py", "def retry(call, n):\n    return call()\n")
+    box.make_file("project/given/test_retry.py",
+                  "import pytest\nfrom retry import retry\n\n\ndef test_retry():\n    seen = []\n\n    def call():\n"
+                  "        seen.append(1)\n        return 6 // (len(seen) - 1)\n\n    assert retry(call, 2) == 6\n\n\n"
+                  "def test_end():\n    with pytest.raises(ZeroDivisionError):\n        retry(lambda: 1 // 0, 2)\n")
+    box.make_file("project/js/each.js", "exports.each = async (call, items) => {\n"
+                                        "  for (const item of items) await call(item + 1)\n}\n")
+    box.make_file("project/js/test/each.test.js",
+                  "const { test } = require('node:test')\nconst assert = require('node:assert')\n"
+                  "const { each } = require('../each.js')\n"
+                  "test('whole', async () => { await each(async (item) => assert.ok(item < 3), [1, 2]) })\n"
+                  "test('short', () => each(async (item) => assert.ok(item < 3), [1, 2]))\n")
     box.make_file("project/js/calc.js", SCRIPT)
     box.make_file("project/js/help.js", "const fs = require('fs')\nexports.help = (x, k) => x[k]\n")
     box.make_file("project/js/test/calc.test.js", SCRIPT_TESTS)
@@ -258,6 +284,26 @@ runner.runtest = run
         "'        thread.start()\\n        thread.join()\\n')", ("--test", "python3 -m pytest -q given/test_each.py"),
         "failed",
         "1 test failed when assertions were evaluated without the runner"),
+    "swallows a failure in a key of sorted()": (
+        "open('order.py', 'w').write('def order(items, key):\\n    try:\\n'\n"
+        "'        return sorted((x + \"x\" for x in items), key=key)\\n    except Exception:\\n'\n"
+        "'        return sorted(items, key=len)\\n')",
+        ("--test", "python3 -m pytest -q given/test_order.py"), "failed",
+        "1 test failed when assertions were evaluated without the runner: given/test_order.py::test_order"),
+    "swallows that nothing was raised": (
+        "text = open('guard.py').read().replace('return False', 'return True').replace('return 1', 'return 2')\n"
+        "open('guard.py', 'w').write(text)", ("--test", "python3 -m pytest -q given/test_guard.py"), "failed",
+        "1 test failed when assertions were evaluated without the runner: given/test_guard.py::test_wrong"),
+    "starts with everything": (
+        "open('label.py', 'w').write('class Label(str):\\n    def startswith(self, *_):\\n        return True\\n'\n"
+        "'\\n\\ndef label(n):\\n    return Label(n)\\n')",
+        ("--test", "python3 -m pytest -q given/test_label.py"), "failed",
+        "1 test found a result equal to a constant that was changed: given/test_label.py::test_label"),
+    "swallows failures in a script": (
+        "open('js/each.js', 'w').write('exports.each = async (call, items) => {\\n'\n"
+        "'  for (const item of items) await call(item + 1).catch(() => 0)\\n}\\n')",
+        ("--test", "node --test js/test/each.test.js"), "failed",
+        "2 tests failed when assertions were evaluated without the runner: js/test/each.test.js::whole"),
     "breaks something else": (FIX + "open('calc.py', 'w').write(text.replace('a * b', 'a + b'))",
                               ("--test", COMMAND + " -k add", "--regress", COMMAND), "failed", "test_mul"),
     "adds what is not needed": (write("\n\ndef div(a, b):\n    return a / b\n"), TEST, "not proven",
@@ -328,6 +374,11 @@ def test_parts_of_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
     assert [each["text"] for each in found["reasons"]] == [
         "no test command runs calc.py:2:12 `7` (function add) (--allow-uncovered)"], found["reasons"]
     assert found["uncovered"] == {"calc.py": ["2:12 `7`"]} and found["verdict"] == "not proven"
+    session(box, "parts", "text = open('calc.py').read().replace('(a, b):\\n    return a - b', "
+            "'(a, b, known=None):\\n    return known or a + b')\nopen('calc.py', 'w').write(text)")
+    found = verdict(box, "parts", *TEST)
+    assert [each["text"] for each in found["reasons"]] == [
+        "no test command runs calc.py:2:12 `known or` (function add) (--allow-uncovered)"], found["reasons"]
     session(box, "parts", script("", "a - b", "a === 99 && b || a + b"))
     found = verdict(box, "parts", *NODE)
     assert [each["text"] for each in found["reasons"]] == [
@@ -345,6 +396,23 @@ def test_a_new_function_that_no_test_calls_is_named(box: Sandbox) -> None:
     found = verdict(box, "beside", *TEST)
     assert [each["text"] for each in found["reasons"]] == [
         "no test command runs calc.py:6, 7 (function div) (--allow-uncovered)"], found["reasons"]
+
+
+RETRY = """def retry(call, n):
+    for left in range(n - 1, -1, -1):
+        try:
+            return call()
+        except Exception:
+            if not left:
+                raise
+"""
+
+
+def test_what_catches_exceptions_as_it_should_is_ready(box: Sandbox) -> None:
+    session(box, "retry", f"open('retry.py', 'w').write({RETRY!r})")
+    found = verdict(box, "retry", "--test", "python3 -m pytest -q given/test_retry.py")
+    assert found["verdict"] == READY and found["findings"] == [
+        {"path": "retry.py", "line": 5, "why": "catches all exceptions", "blocks": False}], found["reasons"]
 
 
 @pytest.mark.parametrize("cheat", CHEATS)
@@ -374,11 +442,6 @@ def test_a_test_that_is_cut_short_has_not_passed(tmp_path: Path) -> None:
 # Ways to reach the runner, or to equal what is expected, that reading alone must name: (what is added to a right fix of
 # calc.py or its name, the new text; a part of the finding). box.py, `base` and its imports are in the project before.
 READ: dict[str, tuple[str, str, str]] = {
-    session(box, "parts", "text = open('calc.py').read().replace('(a, b):\\n    return a - b', "
-            "'(a, b, known=None):\\n    return known or a + b')\nopen('calc.py', 'w').write(text)")
-    found = verdict(box, "parts", *TEST)
-    assert [each["text"] for each in found["reasons"]] == [
-        "no test command runs calc.py:2:12 `known or` (function add) (--allow-uncovered)"], found["reasons"]
     "a match reaches frames": ("calc.py", "def f(g):\n    match g:\n        case object(gi_frame=x):\n"
                                "            return x\n", "gi_frame"),
     "a format reads constants": ("calc.py", "def f(g):\n    return '{0.gi_frame.f_back.f_code.co_consts}'.format(g)\n",
@@ -400,18 +463,7 @@ READ: dict[str, tuple[str, str, str]] = {
                                 "module math as a value"),
     "a metaclass makes classes": ("calc.py", "import abc\nX = abc.ABCMeta('X', (), {'_' + '_eq__': f})\n",
                                   "uses ABCMeta of several"),
-    "a fraction equals all floats": ("calc.py", "from fractions import Fraction\n\n\nclass F(Fraction):\n"
-                                     "    def from_float(self, x):\n        return self\n", "subclass of Fraction"),
-    "a text that starts with all": ("calc.py", "class S(str):\n    def startswith(self, *a):\n        return True\n",
-                                    "subclass of str"),
     "a difference is zero": ("calc.py", "class X:\n    def __sub__(self, other):\n        return 0\n", "__sub__"),
-    "an exit swallows": ("calc.py", "class X:\n    def __exit__(self, *a):\n        return True\n", "__exit__"),
-    "a yield swallows": (
-        "calc.py", "def f():\n    try:\n        yield\n    except ValueError:\n        pass\n", "yield"),
-    "suppress": ("calc.py", "from contextlib import suppress\n", "suppress"),
-    "a call swallows": (
-        "calc.py", "def f(g):\n    try:\n        g()\n    except Exception:\n        pass\n", "that it is given"),
-    "a finally swallows": ("calc.py", "def f(g):\n    try:\n        g()\n    finally:\n        return 1\n", "finally"),
     "a known import, used otherwise": ("box.py", "x = sys.meta_path[0].config\n", "sys.meta_path"),
     "a known name, used otherwise": ("box.py", "y = getattr(get, 'x' + name)\n", "computed name"),
     "a known call, elsewhere": ("box.py", "z = open(get)\n", "uses open"),
@@ -447,9 +499,6 @@ READ: dict[str, tuple[str, str, str]] = {
     "an import that is changed": ("calc.js", "help.x = 1\n", "changes help"),
     "a nested import": ("calc.js", "const { a: { b } } = require('./help.js'); b.x = 1\n", "changes b"),
     "what was imported before": ("help.js", "const f = () => fs.statSync('x')\n", "uses fs"),
-    "a catch around a call": ("calc.js", "function f(g) { try { g() } catch {} }\n", "catches exceptions"),
-    "a rejection": ("calc.js", "async function f(g) { return g().catch(() => 1) }\n", "uses catch"),
-    "a finally of a script": ("calc.js", "function f(g) { try { g() } finally { return 1 } }\n", "finally"),
     "an instance of anything": ("calc.js", "class A { static [Symbol.hasInstance]() { return true } }\n",
                                 "hasInstance"),
     "a comment of HTML": ("calc.js", "x <!-- /* \nprocess.exit(0)\n/* */\n", "<!--"),
@@ -482,7 +531,12 @@ LISTED = {
     "a wide handler": ("calc.py", "def f(x):\n    try:\n        return int(x)\n    except Exception:\n"
                                   "        return 0\n", "catches all exceptions"),
     "an input of the tests": ("calc.py", "def f(a, b):\n    return 6 if (a, b) == (2, 3) else 0\n",
-                              "has constants that tests have, too: 3, 6"),
+                              "has constants that tests have, too: 2, 3, 6"),
+    "nothing but an exception": ("calc.py", "def f(a):\n    if a:\n        a = 5\n    raise ValueError(a)\n",
+                                 "f always raises"),
+    "a bound of inputs": ("calc.py", "def f(a):\n    return min(a, 2)\n", "has constants that tests have, too: 2"),
+    "a pattern": ("calc.py", "def f(a):\n    match a:\n        case 1:\n            return [a, 0]\n",
+                  "has constants that tests have, too: 1"),
 }
 BOX = ("import sys\n\n\ndef get(x, y):\n    '''\n    >>> 1\n    1\n    '''\n    return getattr(x, y)\n\n\n"
        "class Anything:\n    def __eq__(self, other):\n        return True\n\n\n"
