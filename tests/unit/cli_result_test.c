@@ -8,8 +8,8 @@
 #include "base/base64.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text/summary.h"
 #include "cli/show/result.h"
-#include "text/summary.h"
 #include "unit/harness.h"
 
 static int send_event(struct snp_view *view, const char *head, const char *raw, size_t raw_len)
