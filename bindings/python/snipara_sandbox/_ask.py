@@ -118,7 +118,7 @@ class Ask:
             self.on_text(piece)
 
     def take_call(self, number: int, name: str, arguments: str) -> None:
-        """The model calls a tool: a task of its own does it."""
+        """Handle a tool call of the model in a separate task."""
         task = asyncio.ensure_future(self._serve(number, name, arguments))
         self._busy.add(task)
         task.add_done_callback(self._served)
@@ -211,7 +211,7 @@ class Ask:
         return answer
 
     def wait(self) -> Dict[str, Any]:
-        """Run it, in an event loop of a thread of its own: where its tools are called none runs.
+        """Run it in an event loop of a separate thread, where its tools find no running loop.
 
         Ctrl-C stops the run and waits for its end; once more leaves at once.
         """
@@ -270,7 +270,7 @@ class Ask:
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
-    """End what is left in it."""
+    """Cancel the remaining tasks."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
@@ -293,7 +293,7 @@ def _next(jobs: SimpleQueue[Optional[Callable[[], None]]]) -> Optional[Callable[
 
 
 async def _called(tool: Tool, given: Dict[str, Any], doing: Coroutine[Any, Any, Any]) -> Tuple[bool, str]:
-    """Whether the tool did it, and what the model is told."""
+    """Whether the tool succeeded, and the text for the model."""
     try:
         value = await asyncio.wait_for(doing, tool.timeout)
         return True, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=_plain)

@@ -30,7 +30,7 @@ IN_DOCKER = (  # has effect in the docker tier
 NO_EFFECT = (
     *IN_DOCKER, "allowed_paths", "log_level", "memory_enabled", "snipara_api_key", "snipara_base_url",
     "snipara_project_slug", "trust_level")
-# What is so anyway: nobody needs to be told that it has no effect.
+# Defaults in any case: no warning that they have no effect is needed.
 AS_IT_IS = {"docker_mount_workspace": True, "docker_network_disabled": True, "docker_workspace_setup": "none",
             "memory_enabled": False, "trust_level": "sandboxed"}
 NO_KEYS = ("allow_degraded", "project")  # options of a run, which a run that is resumed keeps
@@ -102,7 +102,7 @@ def checked(of: str, settings: Dict[str, Any]) -> Dict[str, Any]:
 
 
 class Pending(Coroutine[Any, Any, T]):
-    """What is awaited in an event loop; asked for its members it says so."""
+    """An awaitable; access to its members reports that it must be awaited."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
@@ -266,7 +266,7 @@ class RLM:
 
     def resume(self, trajectory_id: object, options: Optional[CompletionOptions] = None, *,
                recover: Optional[str] = None) -> RLMResult:
-        """Go on with a run that was stopped, met a limit or was lost. It waits, or is awaited, as completion().
+        """Resume a run that was stopped, met a limit or was lost. It waits, or is awaited, as completion().
 
         trajectory_id: of its result, or its beginning. The run keeps its prompt, model and session; of its limits those
         change that this sandbox or options give: `SniparaSandbox(max_depth=8).resume(result.trajectory_id)`. Its tools
@@ -280,7 +280,7 @@ class RLM:
         return result_of(ask, lambda answer: RLMResult.of({**answer, "limits": ask.limits}))
 
     def _recorded(self, trajectory_id: object, kind: str) -> List[Dict[str, Any]]:
-        """The records of a run that is to go on."""
+        """The records of a run to resume."""
         check_needed(trajectory_id=None if trajectory_id is None else str(trajectory_id))
         records = self.trajectory_logger.load_records(trajectory_id)
         if not records or records[0].get("kind") != kind:

@@ -98,7 +98,7 @@ def check_kinds(**given: object) -> None:
 
 
 def check_needed(**given: object) -> None:
-    """Likewise, and None is none."""
+    """The same, and None means not given."""
     for name, value in given.items():
         if value is None:
             raise wrong_kind(name, _KINDS.get(name, (str, "text"))[1], value)

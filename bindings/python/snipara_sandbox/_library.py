@@ -249,7 +249,7 @@ class Call:
             self.let_go()
 
     def wait(self) -> None:
-        """Wait until it is done. Whatever a signal handler raises meanwhile, as Ctrl-C does, interrupts the cell."""
+        """Wait until it is done. An exception from a signal handler, such as Ctrl-C, interrupts the cell."""
         try:
             with Signals(self.box) as signals:
                 while not _lib.snipara_wait(self.handle, SLICE_MS):
@@ -306,7 +306,7 @@ def _on_done(key: Optional[int], handle: int) -> None:
 
 
 class Held:
-    """Holds Ctrl-C back in the main thread: it could leave a cell that nobody knows of.
+    """Delays Ctrl-C in the main thread: it could leave a cell without an owner.
 
     is_final: where Python drops what is raised, as in finalizers; it comes again soon after.
     """

@@ -204,7 +204,7 @@ class Result:
 
     @property
     def stderr(self) -> str:
-        """Standard error, likewise."""
+        """Standard error, as stdout."""
         return str(self.raw["stderr"])
 
     @property

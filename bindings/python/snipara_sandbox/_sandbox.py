@@ -40,7 +40,7 @@ STOOD_IN_FOR = ("docker", "wasm")  # as environment, where there is no such tier
 
 
 class Ask(Generic[T]):
-    """Something to ask for: how to begin it, how to read its answer, and what to do if nobody gets that."""
+    """A request: how to start it, how to read its answer, and how to undo it if the answer has no recipient."""
 
     def __init__(self, begin: Callable[[Connection], Call], read: Callable[[Call], T],
                  undo: Optional[Callable[[Call], object]] = None) -> None:
@@ -512,14 +512,14 @@ def _do(ask: Ask[T]) -> T:
 
 
 def _destroy_at_end(name: str, pid: int) -> None:
-    """The last of a session that nobody closed."""
+    """Destroy a session that was not closed."""
     if pid == os.getpid():
         from ._library import Held
         try:
             with Held(is_final=True):
                 _do(Ask(lambda box: box.ask("destroy", name.encode()), _nothing))
         except SandboxError:
-            pass  # it is gone, or nobody is there to be told
+            pass  # it is gone, or the daemon is
 
 
 # Waiting ------------------------------------------------------------------------------------
@@ -732,7 +732,7 @@ class Sandbox(Session[Result]):
             raise _with_names(error, self.snapshots())
 
     def fork(self, n: int = 1, *, name: Optional[str] = None) -> Tuple[Sandbox, ...]:
-        """Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then."""
+        """Make n (1 to 64) sessions that continue from this one. name: prefix of their names; named ones are kept."""
         return self._opened(self._ask_fork(n, name))
 
     def diff(self, a: Compared = None, b: Compared = None) -> Dict[str, Any]:
@@ -808,7 +808,7 @@ class Sandbox(Session[Result]):
         return _do(_ask_sessions())
 
     def close(self) -> None:
-        """Destroy the session, unless a name was given. This object is of no use for cells from now on."""
+        """Destroy the session, unless a name was given. This object cannot run cells afterwards."""
         self._is_open, self._is_closed = False, True
         if self._needs_destroy():
             try:
@@ -844,7 +844,7 @@ class Sandbox(Session[Result]):
 
 
 async def _do_async(ask: Ask[T]) -> T:
-    """Ask, and await the answer. Cancelled, it interrupts the cell, and the session goes on."""
+    """Send a request, and await the answer. Cancelling interrupts the cell; the session continues."""
     from asyncio import get_running_loop
     from ._library import hear_signals, loop_connection
     loop = get_running_loop()
@@ -1030,7 +1030,7 @@ class AsyncSandbox(Session[AsyncResult]):
             raise _with_names(error, await self.snapshots())
 
     async def fork(self, n: int = 1, *, name: Optional[str] = None) -> Tuple[AsyncSandbox, ...]:
-        """Make n sessions that go on from this one."""
+        """Make n sessions that continue from this one."""
         return await self._opened(self._ask_fork(n, name))
 
     async def diff(self, a: Compared = None, b: Compared = None) -> Dict[str, Any]:
@@ -1088,7 +1088,7 @@ class AsyncSandbox(Session[AsyncResult]):
         return await _do_async(_ask_sessions())
 
     async def close(self) -> None:
-        """Destroy the session, unless a name was given. This object is of no use for cells from now on."""
+        """Destroy the session, unless a name was given. This object cannot run cells afterwards."""
         self._is_open, self._is_closed = False, True
         if self._needs_destroy():
             try:

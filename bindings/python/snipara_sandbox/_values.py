@@ -270,7 +270,7 @@ class Exchange:
         """The value that the code sent. CellFailed: the code failed; SandboxError: what it sent is no value."""
         self.check(result)
         mime = PICKLE if self.trust else PACKED
-        for item in reversed(result.displays):  # the last is ours; what ran before may have displayed of its own
+        for item in reversed(result.displays):  # the last is ours; the code may have displayed others before
             if mime in item:
                 break
         else:

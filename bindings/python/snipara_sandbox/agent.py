@@ -122,7 +122,7 @@ class AgentRunner:
         return self._result(task, {**self._limits(), "context_budget": budget}, None, [])
 
     def resume(self, trajectory_id: object, *, recover: Optional[str] = None) -> AgentResult:
-        """Go on with an agent that was stopped, met a limit or was lost, as resume() of a sandbox.
+        """Resume an agent that was stopped, met a limit or was lost, as resume() of a sandbox.
 
         It keeps its limits, except those set by AgentConfig or the sandbox.
         """

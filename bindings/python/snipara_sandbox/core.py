@@ -101,7 +101,7 @@ class Message(Record):
     name: Optional[str] = None
 
     def to_dict(self) -> Dict[str, Any]:
-        """Make it what JSON has, without what is empty."""
+        """Convert to JSON values, without empty ones."""
         return {name: value for name, value in super().to_dict().items() if value or name in ("role", "content")}
 
 
@@ -304,7 +304,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 class SniparaSandboxConfig:
-    """The configuration in force: what is given here, else variables, .env, the file of the folder, the defaults.
+    """The effective configuration: arguments, else variables, .env, the file of the folder, the defaults.
 
     Its members are the keys of docs/reference/configuration.md: config.model, config.max_depth. They are read when
     the first of them is asked for; then ConfigValidationError says which value is wrong, and in which file.

@@ -80,7 +80,7 @@ class BaseREPL:
         self._run(_CLEAR)
 
     def reset(self) -> None:
-        """Begin anew: another session, without the files of this one."""
+        """Start over: another session, without the files of this one."""
         self.sandbox.destroy()
 
 

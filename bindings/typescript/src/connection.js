@@ -18,7 +18,7 @@ const HELLO_MS = 20_000;
 const CONNECT_MS = 40_000;
 const RETRY_MS = 20;
 /** @type {Set<string | undefined>} */
-const NOBODY = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "EAGAIN"]); // or somebody who is just ending
+const NOBODY = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "EAGAIN"]); // or one that is exiting
 /** @type {Set<string | undefined>} */
 const UNREAD = new Set(["ECONNRESET", "EPIPE"]); // the kernel: the peer closed before it read all that was sent
 const NOTHING = new Uint8Array(0);
@@ -296,7 +296,7 @@ export class Pending {
   /** Answer a call of the code, or of the model. @param {number} number @param {boolean} ok @param {string} text */
   answerCall(number, ok, text) {
     const { connection, id } = this.call;
-    connection?.ask("answer", { request: id, call: number, ok }, Buffer.from(text)).catch(() => {}); // nobody waits any more
+    connection?.ask("answer", { request: id, call: number, ok }, Buffer.from(text)).catch(() => {}); // no recipient
   }
 }
 

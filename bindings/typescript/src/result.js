@@ -92,7 +92,7 @@ export class Result {
     fillHints(raw);
     /** Standard output; of more than the limit `output` head and tail. */
     this.stdout = stdout;
-    /** Standard error, likewise. */
+    /** Standard error, as stdout. */
     this.stderr = stderr;
     /** What the cell displayed, in that order. */
     this.displays = displays;

@@ -96,7 +96,7 @@ process.on("exit", () => { // nothing can be waited for any more
     try {
       spawnSync(findProgram(), ["sessions", "destroy", name], { stdio: "ignore", cwd: "/" });
     } catch {
-      return; // nobody is there to be told
+      return; // the daemon is gone
     }
   }
 });

@@ -15,7 +15,7 @@ export declare class Result {
     raw: RawResult;
     /** Standard output; of more than the limit `output` head and tail. */
     stdout: string;
-    /** Standard error, likewise. */
+    /** Standard error, as stdout. */
     stderr: string;
     /** What the cell displayed, in that order. */
     displays: Display[];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sandbox of Inspect: each sample has a session of its own.
+"""A sandbox of Inspect: each sample has a separate session.
 
     from snipara_sandbox.adapters.inspect_ai import SniparaEnvironment
     SniparaEnvironment.options = {"memory": "1g"}

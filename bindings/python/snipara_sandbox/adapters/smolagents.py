@@ -26,7 +26,7 @@ class SandboxExecutor(PythonExecutor):  # type: ignore[misc]
     """Runs code in a session. The source of tools goes there, too: what they import must be in its template."""
 
     def __init__(self, sandbox: Optional[Sandbox] = None, **options: Any) -> None:
-        """sandbox: where code runs; else a session of its own with these options, as of Sandbox()."""
+        """sandbox: where code runs; else a new session with these options, as of Sandbox()."""
         self.sandbox = sandbox if sandbox is not None else Sandbox(**options)
 
     def send_tools(self, tools: Dict[str, Any]) -> None:
