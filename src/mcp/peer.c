@@ -181,7 +181,7 @@ static void call_cancel(struct snp_mcp_call *call)
     waiting_start(hub);
 }
 
-/* Only initialize and server/discover get the full server info. */
+/* Of these, only server/discover gets the full server info. */
 static bool says_all(const struct snp_mcp_call *call)
 {
     return strcmp(call->method->name, "server/discover") == 0;

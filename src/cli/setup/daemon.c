@@ -186,7 +186,7 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
     }
     r = r < 0 ? r : stats_get(cli, &stats, &err);
     snp_record_read(stats.head, &snp_stats_answer_form, &now);
-    /* A daemon without a journal has no such list. */
+    /* A daemon without a journal has no sessions, and cannot list them. */
     if (r == 0 && now.sessions > 0 && !is_forced) {
         r = unused_check(cli, &err);
     }
