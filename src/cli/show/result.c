@@ -352,6 +352,9 @@ json_t *snp_view_result(const struct snp_view *view, json_t *head)
     json_t *result = snp_need(json_object());
 
     snp_hints_fill(head, SNP_HINT_PERSON);
+    /* The name stands beside the id; the loop sets both. */
+    (void)json_object_set_new(result, "session", json_null());
+    (void)json_object_set_new(result, "name", json_null());
     for (size_t i = 0; i < SNP_ARRAY_LEN(forms); i++) {
         for (size_t j = 0; j < forms[i]->n_fields; j++) {
             const struct snp_field *field = &forms[i]->fields[j];
