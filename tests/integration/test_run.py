@@ -78,7 +78,8 @@ def test_the_model_gets_its_own_frames(runs: Runs) -> None:
 def test_commands_mcp_and_runs_say_the_same_of_a_session(runs: Runs, size: int, text: str) -> None:
     """A rollback leaves files of which the memory limit allows no copy."""
     part = min(size, 1 << 20)  # memory of the code itself counts, too
-    about = said_of(runs, f"n = 1\nwith open('f', 'wb') as f:\n    for _ in range({size // part}): f.write(bytes({part}))",
+    first = f"n = 1\nwith open('f', 'wb') as f:\n    for _ in range({size // part}): f.write(bytes({part}))"
+    about = said_of(runs, first,
                     "open('g', 'w').close()\nimport os; os.kill(os.getpid(), 9)", ("state: ", "not undone: "))
     assert about[0][0] == f"state: rolled back: {text}" and about[0] == about[1] == about[2], about
 
