@@ -12,6 +12,9 @@
 #include "cli/show/result.h"
 #include "unit/harness.h"
 
+#define SIGNALLED       "ended by a signal (SIGKILL)" /* banned-ok: a text */
+#define SIGNALLED_MODEL "Ended by a signal (SIGKILL)" /* banned-ok: a text */
+
 static int send_event(struct snp_view *view, const char *head, const char *raw, size_t raw_len)
 {
     struct snp_err err;
@@ -181,8 +184,8 @@ TEST(the_end_of_a_cell_is_said_once)
          "Execution timed out after 1.5 seconds"},
         {"oom", "SIGKILL", error, "the memory ran out (SIGKILL)", "Out of memory"},
         {"limit", NULL, error, "a limit was reached", "A limit was reached"},
-        {"killed", "SIGKILL", error, "ended by a signal (SIGKILL)", NULL},
-        {"killed", "SIGKILL", "null", "ended by a signal (SIGKILL)", "Ended by a signal (SIGKILL)"},
+        {"killed", "SIGKILL", error, SIGNALLED, NULL},
+        {"killed", "SIGKILL", "null", SIGNALLED, SIGNALLED_MODEL},
         {"killed", NULL, error, NULL, NULL},
     };
 
