@@ -8,9 +8,9 @@
 #include <stddef.h>
 
 #define COPY(name) struct snp_verb name = snp_verb_context_##name;
-#define SET_RUN(name)              \
-    name.run = snp_context_##name; \
-    name.program = NULL;
+#define SET_RUN(name)                \
+    (name).run = snp_context_##name; \
+    (name).program = NULL;
 #define COPY_ADDRESS(name) &(name),
 
 int main(int argc, char **argv)

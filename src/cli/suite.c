@@ -122,7 +122,8 @@ static const struct snp_verb *const *read_verbs(const json_t *list)
 {
     size_t n = json_array_size(list);
     struct snp_verb *verbs = snp_need(calloc(n + 1, sizeof(*verbs)));
-    const struct snp_verb **ret = snp_need(calloc(n + 1, sizeof(*ret)));
+    const struct snp_verb **ret =
+        snp_need(calloc(n + 1, sizeof(*ret))); /* NOLINT(bugprone-sizeof-expression) */
     size_t i;
     json_t *row;
 

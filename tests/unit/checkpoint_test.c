@@ -5,6 +5,7 @@
 #include "store/checkpoint.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -645,7 +646,7 @@ TEST(more_transfers_than_run_at_once_take_turns)
     struct rig rig;
     struct bundle b;
     struct snp_checkpoint_save spec = spec_of(1, 0);
-    unsigned transfers;
+    unsigned transfers = 0;
     struct snp_err err;
     int ends[MANY];
 
@@ -664,9 +665,15 @@ TEST(more_transfers_than_run_at_once_take_turns)
         ends[i] = fds[1];
         assert_int_equal(snp_checkpoint_save(rig.store, fds[0], &spec, &err), 0);
     }
-    (void)pthread_mutex_lock(&rig.store->mutex);
-    transfers = rig.store->transfers;
-    (void)pthread_mutex_unlock(&rig.store->mutex);
+    for (int tries = 0; tries < 60000; tries++) { /* until the store's thread has begun them */
+        (void)pthread_mutex_lock(&rig.store->mutex);
+        transfers = rig.store->transfers;
+        (void)pthread_mutex_unlock(&rig.store->mutex);
+        if (transfers == SNP_TRANSFERS_MAX) {
+            break;
+        }
+        (void)poll(NULL, 0, 1);
+    }
     assert_int_equal(transfers, SNP_TRANSFERS_MAX);
     for (int i = 0; i < MANY; i++) {
         assert_int_equal(snp_write_all(ends[i], snp_buf_bytes(&b.bytes), b.bytes.len), 0);
