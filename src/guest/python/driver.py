@@ -517,7 +517,7 @@ class Session:
             end_child(pid)
 
     def _load(self, order: Order) -> None:
-        """Before the first cell: read variables; restore them at the second order."""
+        """Before the first cell: read the saved variables; the next order restores them."""
         failed: List[Any] = []
         members, error = self._guarded(order.members)
         step = members.get("step") if error is None else None
