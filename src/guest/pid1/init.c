@@ -85,7 +85,9 @@ static void look_whose_session(pid_t pid, void *data)
     uint64_t ids[2]; /* group, session */
 
     company->n++;
-    if (snp_process_stat(pid, 5, ids, 2) && ids[1] == (uint64_t)company->copy) {
+    /* Under gVisor the intermediate process of a fork may still be a zombie in the session. */
+    if (snp_process_stat(pid, 5, ids, 2) && ids[1] == (uint64_t)company->copy &&
+        !snp_process_is_dead(pid)) {
         company->is_shared = true;
     }
 }

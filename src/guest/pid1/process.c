@@ -72,6 +72,16 @@ bool snp_process_stat(pid_t pid, unsigned first, uint64_t *ret, unsigned n)
     return at != NULL;
 }
 
+bool snp_process_is_dead(pid_t pid)
+{
+    char text[1024];
+    const char *at = snp_proc_text(pid, "stat", text, sizeof(text)) ? strrchr(text, ')') : NULL;
+    uint64_t threads = 0;
+
+    return at == NULL ||
+           (strncmp(at, ") Z", 3) == 0 && snp_process_stat(pid, 20, &threads, 1) && threads <= 1);
+}
+
 /* CPU time of reaped children of a process, in microseconds. */
 static uint64_t waited_cpu(pid_t pid)
 {

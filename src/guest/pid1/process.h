@@ -26,4 +26,7 @@ bool snp_proc_text(pid_t pid, const char *name, char *text, size_t text_len);
 /* Numbers of a process's stat, starting with field first (3 is its state); false if it is gone. */
 bool snp_process_stat(pid_t pid, unsigned first, uint64_t *ret, unsigned n);
 
+/* Have all threads of a process ended? Its parent may not have waited for it yet. */
+bool snp_process_is_dead(pid_t pid);
+
 #endif
