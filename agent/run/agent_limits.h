@@ -10,7 +10,6 @@ enum {
     SNP_AGENT_DEPTH = 3,
     SNP_AGENT_DEPTH_MAX = 5,
     SNP_AGENT_TOKENS = 400000,
-    SNP_AGENT_TOKENS_MAX = 10000000, /* for runs started by a client; people may set more */
     SNP_AGENT_TOOLS = 50,
     SNP_AGENT_TOOLS_MAX = 1000,
 };

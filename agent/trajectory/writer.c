@@ -100,7 +100,7 @@ static bool has_lock(int64_t pid, const char *path)
     return has;
 }
 
-int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err *err)
+int snp_trajectory_stop(const char *path, const json_t *process, int number, struct snp_err *err)
 {
     int64_t pid = snp_json_int(process, "pid", 0);
     int64_t start = snp_json_int(process, "start", 0);
@@ -120,7 +120,7 @@ int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err 
                         "cannot confirm that the process on record (pid %lld) writes this file",
                         (long long)pid);
     }
-    if (syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0) < 0) {
+    if (syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0) < 0) {
         return errno == ESRCH ? snp_fail(err, SNP_E_NOT_FOUND, "the run has just ended")
                               : snp_fail_sys(err, errno, "signal process %lld", (long long)pid);
     }

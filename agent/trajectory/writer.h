@@ -80,9 +80,10 @@ json_t *snp_trajectory_process(void);
 bool snp_trajectory_is_written(const char *path);
 
 /*
- * Ask the process in a file's last head to stop (SIGTERM), if it holds the file's lock.
+ * Send a signal to the process in a file's last head, if it holds the file's lock.
  * SNP_E_NOT_FOUND: no writer; SNP_E_UNSUPPORTED: it is in another namespace, or another process.
  */
-int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err *err) SNP_NODISCARD;
+int snp_trajectory_stop(const char *path, const json_t *process, int number, struct snp_err *err)
+    SNP_NODISCARD;
 
 #endif

@@ -291,6 +291,20 @@ def test_runs_end_with_their_server_and_go_on_later(box: lib.Sandbox, script: Ca
     os.unlink(os.path.join(folder, "go"))
 
 
+def test_an_agent_that_does_not_stop_is_killed_by_its_server_only(box: lib.Sandbox,
+                                                                  script: Callable[..., dict[str, str]]) -> None:
+    env = script(turn(SLEEP, repeat=True))
+    with stdio(box, env) as server, stdio(box, env) as other:
+        run = start(server)
+        running(box, server, run)
+        writer = records(server, run)[0]["process"]["pid"]
+        os.kill(writer, signal.SIGSTOP)
+        assert "another server started it" in error(other, "snipara_agent_cancel", run_id=run)
+        assert lib.is_alive(writer) and status(other, run)["status"] == "running"
+        assert error(server, "snipara_agent_cancel", run_id=run).endswith("was killed: its status is interrupted")
+        assert status(server, run)["status"] == "interrupted"
+
+
 def test_a_cancelled_start_leaves_no_run(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     """Nobody learns its id, so nobody could end it."""
     folder = os.path.join(box.make_folder("project"), "logs")

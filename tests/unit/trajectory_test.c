@@ -4,6 +4,7 @@
  */
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -344,10 +345,10 @@ TEST(only_the_process_on_record_is_told_to_stop)
     struct snp_err err;
 
     world_make(&world);
-    assert_int_equal(snp_trajectory_stop(world.path, ours, &err), SNP_E_NOT_FOUND);
+    assert_int_equal(snp_trajectory_stop(world.path, ours, SIGTERM, &err), SNP_E_NOT_FOUND);
     assert_int_equal(snp_trajectory_resume(world.path, false, key, &t, &torn, &err), 0);
     assert_int_equal(json_object_set_new(other, "start", json_integer(1)), 0);
-    assert_int_equal(snp_trajectory_stop(world.path, other, &err), SNP_E_UNSUPPORTED);
+    assert_int_equal(snp_trajectory_stop(world.path, other, SIGTERM, &err), SNP_E_UNSUPPORTED);
     world_drop(&world);
 }
 

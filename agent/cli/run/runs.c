@@ -2,6 +2,7 @@
 /* `runs`: list runs with their state, and stop one. Only their records are read. */
 #include "cli/run/runs.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,7 +255,7 @@ static int cancel_run(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
-    r = snp_trajectory_stop(info.path, json_object_get(info.head, "process"), &err);
+    r = snp_trajectory_stop(info.path, json_object_get(info.head, "process"), SIGTERM, &err);
     if (r < 0) {
         (void)snp_err_wrap(&err, "run %.8s (%s)", info.id, snp_trajectory_state_name(info.state));
         return snp_cli_fail(cli, &err);
@@ -275,7 +276,27 @@ static const struct snp_verb verb_cancel = {
     .run = cancel_run,
 };
 
-static const struct snp_verb *const verbs[] = {&verb_list, &verb_show, &verb_cancel, NULL};
+static const struct snp_opt call_options[] = {
+    {"wait", 0, SNP_OPT_INT, "SECONDS", "wait for its end at most so long", 0},
+    {"cancel", 0, SNP_OPT_FLAG, NULL, "stop it", 0},
+    {"kill", 0, SNP_OPT_FLAG, NULL, "with --cancel: kill it if it does not stop within 5 s", 0},
+};
+static const struct snp_opt_arg call_args[] = {
+    {"DIR", "folder of the records", 1, 1},
+    {"RUN", "id of the run, or its beginning", 1, 1},
+};
+static const struct snp_verb verb_call = {
+    .name = "call",
+    .summary = "answer a tool call about a run",
+    .description = "Answer a call of snipara_agent_status or snipara_agent_cancel, as mcp-serve "
+                   "does. Text of models and sandboxes is bounded and cleaned.",
+    .spec = SNP_SPEC(call_options, call_args),
+    .examples = "runs call logs 1a2b3c4d --wait 30",
+    .run = snp_runs_call,
+};
+
+static const struct snp_verb *const verbs[] = {&verb_list, &verb_show, &verb_cancel, &verb_call,
+                                               NULL};
 
 const struct snp_verb snp_verb_runs = {
     .name = "runs",

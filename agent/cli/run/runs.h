@@ -31,6 +31,8 @@ int snp_runs_tell(struct snp_cli *cli,
                   const struct snp_opts *opts,
                   bool resumable,
                   const char *next);
+/* `runs call`, for the MCP server's tools about agents. */
+int snp_runs_call(struct snp_cli *cli, const struct snp_opts *opts);
 /* For snp_trajectory_read: append each record to the array ctx. */
 int snp_runs_collect(void *ctx, json_t *record, struct snp_err *err) SNP_NODISCARD;
 

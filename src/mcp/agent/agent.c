@@ -23,7 +23,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/text/text.h"
-#include "mcp/agent/record.h"
 #include "mcp/caps.h"
 #include "mcp/lines.h"
 
@@ -32,7 +31,7 @@ enum {
     LOOKED_AT = 256 << 10, /* bytes of a record; a longer one is not reported */
     NUMBER_MAX = 32,
     ARGS_MAX = 32,
-    OF_BUDGET = 4, /* words of the client's limits */
+    OF_BUDGET = 6, /* words of the client's limits */
 };
 
 struct snp_agent {
@@ -50,6 +49,7 @@ struct snp_agent {
     struct snp_err said; /* its message if it did not begin; code 0 = none yet */
     char id[SNP_AGENT_ID_LEN + 1];
     char doing[SNP_AGENT_DOING_MAX];
+    bool is_over; /* its record has ended, though the process may still exist */
     struct snp_agent *next;
 };
 
@@ -133,6 +133,7 @@ static void line_take(struct snp_agent *agent, const char *text, size_t n)
         return;
     }
     if (agent->started == NULL) {
+        agent->is_over = agent->is_over || json_object_get(record, "end") != NULL;
         doing_set(agent, record);
         return;
     }
@@ -231,7 +232,7 @@ static int spawn(const struct snp_mcp_options *options,
     char iterations[NUMBER_MAX];
     char tokens[NUMBER_MAX];
     char cost[NUMBER_MAX] = "unpriced"; /* the agent knows the model and its price */
-    const char *const more[] = {"--events", "--attached", "--max-iterations", iterations, "-"};
+    const char *const more[] = {"--events", "--attached", "-"};
     const char *argv[ARGS_MAX + 1] = {NULL};
     const struct snp_child child = {.has_only_env = true,
                                     .argv = argv,
@@ -248,14 +249,18 @@ static int spawn(const struct snp_mcp_options *options,
         argv[n++] = "--budget";
         argv[n++] = tokens;
     }
+    if (spec->iterations > 0) {
+        (void)snprintf(iterations, sizeof(iterations), "%lld", (long long)spec->iterations);
+        argv[n++] = "--max-iterations";
+        argv[n++] = iterations;
+    }
     if (spec->has_cost) {
         if (spec->cost_usd >= 0) {
-            (void)snprintf(cost, sizeof(cost), "%.9f", spec->cost_usd);
+            (void)snprintf(cost, sizeof(cost), "%.17g", spec->cost_usd);
         }
         argv[n++] = "--cost-limit";
         argv[n++] = cost;
     }
-    (void)snprintf(iterations, sizeof(iterations), "%lld", (long long)spec->iterations);
     memcpy(argv + n, more, sizeof(more));
     return snp_child_start(&child, ret, err);
 }
@@ -322,18 +327,6 @@ static int process_start(struct snp_agent *agent,
     return r;
 }
 
-/* Whether its record is closed: it reads as ended, though the process may still exist. */
-static bool is_over(const struct snp_agent *agent)
-{
-    const char *dir = agent->service->options.log_dir;
-    snp_autofree char *path = NULL;
-    struct snp_err ignored;
-
-    return agent->id[0] != '\0' && dir != NULL &&
-           snp_agent_record_find(dir, agent->id, &path, &ignored) == 0 &&
-           !snp_agent_record_is_open(path);
-}
-
 static bool is_full(const struct snp_mcp_sandboxes *service)
 {
     size_t n = 0;
@@ -342,7 +335,7 @@ static bool is_full(const struct snp_mcp_sandboxes *service)
         return false;
     }
     for (const struct snp_agent *agent = service->agents; agent != NULL; agent = agent->next) {
-        n += is_over(agent) ? 0 : 1;
+        n += agent->is_over ? 0 : 1;
     }
     return n >= SNP_MCP_AGENTS_MAX || service->n_agents >= (size_t)2 * SNP_MCP_AGENTS_MAX;
 }
@@ -388,8 +381,9 @@ int snp_agent_start(struct snp_mcp_sandboxes *service,
 static const struct snp_agent *find(const struct snp_mcp_sandboxes *service, const char *id)
 {
     const struct snp_agent *agent = service->agents;
+    size_t n = strlen(id);
 
-    while (agent != NULL && strcmp(agent->id, id) != 0) {
+    while (agent != NULL && (n < SNP_AGENT_ID_MIN || strncmp(agent->id, id, n) != 0)) {
         agent = agent->next;
     }
     return agent;
@@ -400,6 +394,11 @@ const char *snp_agent_doing(const struct snp_mcp_sandboxes *service, const char 
     const struct snp_agent *agent = find(service, id);
 
     return agent == NULL ? NULL : agent->doing;
+}
+
+bool snp_agent_is_ours(const struct snp_mcp_sandboxes *service, const char *id)
+{
+    return find(service, id) != NULL;
 }
 
 bool snp_agent_signal(const struct snp_mcp_sandboxes *service, const char *id, int number)

@@ -4,7 +4,7 @@
 
 /*
  * Runs of agents: each is a separate `snipara-sandbox agent`, started with this server's settings
- * and keys, with its task on standard input. Its work is read from its record by any process; only
+ * and keys, with its task on standard input. Its work is read from its record by `runs call`; only
  * data that lives as long as the process is here.
  */
 
@@ -12,14 +12,16 @@
 
 enum {
     SNP_AGENT_DOING_MAX = 80,
+    SNP_AGENT_ID_LEN = 36, /* of a trajectory */
+    SNP_AGENT_ID_MIN = 8,  /* of the beginning that names one */
 };
 
 struct snp_agent_spec {
-    const char *task; /* UTF-8 */
-    int64_t iterations;
-    int64_t tokens;  /* 0 = as configured */
-    bool has_cost;   /* false = as configured */
-    double cost_usd; /* below 0 = no limit */
+    const char *task;   /* UTF-8 */
+    int64_t iterations; /* 0 = the agent's default */
+    int64_t tokens;     /* 0 = as configured */
+    bool has_cost;      /* false = as configured */
+    double cost_usd;    /* below 0 = no limit */
 };
 
 /* The record of an agent has begun, or err: it could not start. head: borrowed. */
@@ -37,13 +39,13 @@ int snp_agent_start(struct snp_mcp_sandboxes *service,
                     void *ctx,
                     struct snp_err *err) SNP_NODISCARD;
 
-/*
- * Current activity of one of our agents, a clean line; NULL: not ours, or ended. id: of its
- * trajectory. Borrowed.
- */
+/* id, here and below: of its trajectory, or the first 8 characters or more. */
+bool snp_agent_is_ours(const struct snp_mcp_sandboxes *service, const char *id);
+
+/* Current activity of one of our agents, a clean line; NULL: not ours, or ended. Borrowed. */
 const char *snp_agent_doing(const struct snp_mcp_sandboxes *service, const char *id);
 
-/* Send a signal to one of ours. False: not ours, or ended. id: of its trajectory. */
+/* Send a signal to one of ours. False: not ours, or ended. */
 bool snp_agent_signal(const struct snp_mcp_sandboxes *service, const char *id, int number);
 
 /* The server exits: detach all; they end as interrupted. */

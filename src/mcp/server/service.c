@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "mcp/agent/agent.h"
+#include "mcp/agent/lookup.h"
 #include "mcp/server/catalog.h"
 #include "mcp/server/job.h"
 #include "mcp/server/prompt.h"

@@ -100,8 +100,5 @@ void snp_tool_agent_cancel(struct snp_task *task);
 void snp_tool_lookup(struct snp_task *task);
 /* snipara://standards: the team's standards, as contents of a resource. */
 void snp_resource_standards(struct snp_task *task);
-struct snp_mcp_sandboxes;
-/* Kill running processes; tasks are not notified. */
-void snp_lookups_drop(struct snp_mcp_sandboxes *service);
 
 #endif

@@ -10,19 +10,17 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/text/text.h"
-#include "mcp/agent/record.h"
+#include "mcp/agent/lookup.h"
 #include "mcp/caps.h"
 #include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
-#include "mcp/server/task.h"
-#include "mcp/server/wait.h"
-#include "run/agent_limits.h"
 
 enum {
     TASK_SHOWN = 200, /* characters */
+    TASK_BYTES = 8 * TASK_SHOWN,
     ERROR_SHOWN = 1000,
     ID_SHOWN = 60,
-    TEXT_INDENT = 2,
+    NUMBER_MAX = 24,
     REAL_DIGITS = 10,
 };
 
@@ -48,10 +46,9 @@ static void say_not_found(struct snp_task *task)
 }
 
 /* A JSON object as text; consumed, NULL = out of memory. */
-static void say_object(struct snp_task *task, json_t *object, size_t indent)
+static void say_object(struct snp_task *task, json_t *object)
 {
-    snp_autofree char *text =
-        json_dumps(object, JSON_INDENT(indent) | JSON_REAL_PRECISION(REAL_DIGITS));
+    snp_autofree char *text = json_dumps(object, JSON_REAL_PRECISION(REAL_DIGITS));
 
     snp_task_end(task, text == NULL ? NULL
                                     : json_pack("{s:[{s:s, s:s}]}", "content", "type", "text",
@@ -59,42 +56,24 @@ static void say_object(struct snp_task *task, json_t *object, size_t indent)
     json_decref(object);
 }
 
-static void say_state(struct snp_task *task, const char *path)
-{
-    json_t *shown = NULL;
-    struct snp_err err;
-
-    if (snp_agent_record_show(path, &shown, &err) < 0) {
-        say_error(task, "Error: ", err.msg);
-    } else {
-        say_object(task, shown, TEXT_INDENT);
-    }
-}
-
 /* The start --------------------------------------------------------------------------------- */
 
-/* Take the limits, capped at their maximum. False: one is invalid, and the task has ended. */
+/* Take the limits; the agent caps them. False: one is invalid, and the task has ended. */
 static bool limits_take(struct snp_task *task, struct snp_agent_spec *spec)
 {
     const json_t *cost = json_object_get(task->args, "cost_limit");
     char text[ID_SHOWN];
 
-    spec->iterations = snp_json_int(task->args, "max_iterations", SNP_AGENT_ITERATIONS);
+    spec->iterations = snp_json_int(task->args, "max_iterations", 0);
     spec->tokens = snp_json_int(task->args, "token_budget", 0);
     spec->has_cost = json_is_number(cost);
     spec->cost_usd = json_number_value(cost);
-    if (spec->iterations > SNP_AGENT_ITERATIONS_MAX) {
-        spec->iterations = SNP_AGENT_ITERATIONS_MAX;
-    }
-    if (spec->cost_usd > SNP_AGENT_COST_USD_MAX) {
-        spec->cost_usd = SNP_AGENT_COST_USD_MAX;
-    }
-    if (spec->tokens > SNP_AGENT_TOKENS_MAX) {
-        (void)snprintf(text, sizeof(text), "token_budget is at most %d", SNP_AGENT_TOKENS_MAX);
+    if (spec->tokens > SNP_MCP_AGENT_TOKENS) {
+        (void)snprintf(text, sizeof(text), "token_budget is at most %d", SNP_MCP_AGENT_TOKENS);
         say_error(task, "Error starting agent: ", text);
         return false;
     }
-    if (spec->iterations < 1 ||
+    if ((spec->iterations < 1 && json_object_get(task->args, "max_iterations") != NULL) ||
         (spec->tokens < 1 && json_object_get(task->args, "token_budget") != NULL)) {
         say_error(task, "Error starting agent: ", "max_iterations and token_budget are at least 1");
         return false;
@@ -115,16 +94,24 @@ static void say_failed(struct snp_task *task, const struct snp_err *err)
     snp_task_say(task, true, &text);
 }
 
+/* The task on one line. New reference, NULL when out of memory. */
+static json_t *task_line(const struct snp_task *task)
+{
+    snp_autobuf struct snp_buf line = SNP_BUF(TASK_BYTES);
+    const char *text = snp_task_arg(task, "task", "");
+
+    return snp_text_line(&line, text, strlen(text), TASK_SHOWN) < 0 ? NULL : snp_text_json(&line);
+}
+
 static json_t *started_json(const struct snp_task *task, const json_t *head)
 {
     const json_t *budget = json_object_get(head, "budget");
     double cost = json_number_value(json_object_get(budget, "cost_limit"));
 
     return json_pack("{s:O, s:s, s:o, s:{s:O, s:O, s:o}, s:O}", "run_id",
-                     json_object_get(head, "run_id"), "status", "running", "task",
-                     snp_agent_line(snp_task_arg(task, "task", ""), TASK_SHOWN), "config",
-                     "max_iterations", json_object_get(budget, "max_iterations"), "token_budget",
-                     json_object_get(budget, "token_budget"), "cost_limit",
+                     json_object_get(head, "run_id"), "status", "running", "task", task_line(task),
+                     "config", "max_iterations", json_object_get(budget, "max_iterations"),
+                     "token_budget", json_object_get(budget, "token_budget"), "cost_limit",
                      cost < 0 ? json_null() : json_real(cost), "trajectory_id",
                      json_object_get(head, "trajectory_id"));
 }
@@ -140,7 +127,7 @@ static void on_started(void *ctx, const json_t *head, const struct snp_err *err)
     if (task->call == NULL) { /* cancelled: the run's id was not reported, so it ends */
         snp_agent_signal(task->service, snp_json_str(head, "trajectory_id", ""), SIGTERM);
     }
-    say_object(task, started_json(task, head), 0);
+    say_object(task, started_json(task, head));
 }
 
 void snp_tool_agent_run(struct snp_task *task)
@@ -163,136 +150,83 @@ void snp_tool_agent_run(struct snp_task *task)
 
 /* Questions --------------------------------------------------------------------------------- */
 
-/* The record of the requested run; the caller frees. False: none, and the task has ended. */
-static bool record_of(struct snp_task *task, char **ret_path)
+/* The id of the requested run. NULL: none can have it, and the task has ended. */
+static const char *id_of(struct snp_task *task)
 {
     const char *id = snp_task_arg(task, "run_id", "");
-    const char *dir = task->service->options.log_dir;
-    struct snp_err err;
-    int r;
+    size_t n = strlen(id);
 
-    if (id[0] == '\0') {
+    if (n == 0) {
         say_error(task, "Error: ", "No run_id provided");
-        return false;
+        return NULL;
     }
-    r = dir == NULL ? SNP_E_NOT_FOUND : snp_agent_record_find(dir, id, ret_path, &err);
-    if (r == SNP_E_NOT_FOUND) {
+    if (n < SNP_AGENT_ID_MIN || n > SNP_AGENT_ID_LEN || strspn(id, "0123456789abcdef-") != n ||
+        task->service->options.log_dir == NULL) {
         say_not_found(task);
-    } else if (r < 0) {
-        say_error(task, "Error: ", err.msg);
+        return NULL;
     }
-    return r == 0;
+    return id;
 }
 
-/* The id of the trajectory in a path. */
-static void id_of(const char *path, char out[SNP_AGENT_ID_LEN + 1])
+/* Clean and bounded (agent/cli/run/runs_call.c). */
+static void on_answer(struct snp_task *task, const char *bytes, size_t n, bool ok)
 {
-    const char *name = strrchr(path, '/');
+    snp_autosay struct snp_say text = SNP_SAY(n + 1);
 
-    (void)snprintf(out, SNP_AGENT_ID_LEN + 1, "%s", name == NULL ? path : name + 1);
+    snp_say(&text, "%.*s", (int)n, bytes);
+    snp_task_say(task, !ok, &text);
+}
+
+/* `runs call DIR RUN`, followed by words. */
+static void ask(struct snp_task *task, const char *id, const char *option, const char *value)
+{
+    const char *dir = task->service->options.log_dir;
+    const char *const words[] = {"runs", "call", dir, id, option, value, NULL};
+    const struct snp_lookup_spec spec = {.words = words,
+                                         .late = "no answer from the run's record within 120 s",
+                                         .answer = on_answer,
+                                         .prints_errors = true};
+
+    snp_lookup_start(task, &spec);
 }
 
 /* "running for 4 s; iteration 2: asking the model" */
 static void on_describe(struct snp_mcp_call *call, struct snp_buf *out)
 {
-    struct snp_task *task = call->state;
-    const char *doing = snp_agent_doing(task->service, snp_buf_cstr(&task->work));
+    const struct snp_task *task = call->state;
+    const char *doing = snp_agent_doing(task->service, snp_task_arg(task, "run_id", ""));
 
     (void)!snp_buf_addf(out, "running for %llu s%s%s",
                         (unsigned long long)((snp_now_us() - task->started_us) / 1000000),
                         doing == NULL ? "" : "; ", doing == NULL ? "" : doing);
 }
 
-static bool is_over(const struct snp_task *task, const char *path)
-{
-    (void)task;
-    return !snp_agent_record_is_open(path);
-}
-
-static void on_waited(struct snp_task *task, const char *path, bool has_ended)
-{
-    (void)has_ended;
-    say_state(task, path);
-}
-
 void snp_tool_agent_status(struct snp_task *task)
 {
-    snp_autofree char *path = NULL;
+    const char *id = id_of(task);
     int64_t wait_s = snp_json_int(task->args, "wait", 0);
-    struct snp_wait_spec spec = {.is_over = is_over, .done = on_waited};
-    char id[SNP_AGENT_ID_LEN + 1];
-    struct snp_err err;
+    char seconds[NUMBER_MAX];
 
-    if (!record_of(task, &path)) {
+    if (id == NULL) {
         return;
     }
-    if (wait_s <= 0 || !snp_agent_record_is_open(path)) {
-        say_state(task, path);
+    if (wait_s <= 0) {
+        ask(task, id, NULL, NULL);
         return;
     }
-    id_of(path, id);
-    (void)!snp_buf_adds(&task->work, id);
     if (task->call != NULL) {
         task->call->describe = on_describe;
     }
-    spec.ms = 1000 * (uint64_t)(wait_s < SNP_MCP_WAIT_S ? wait_s : SNP_MCP_WAIT_S);
-    spec.what = SNP_TAKE_PTR(path);
-    if (snp_wait(task, &spec, &err) < 0) {
-        say_error(task, "Error: ", err.msg);
-    }
-}
-
-/* Cancelling -------------------------------------------------------------------------------- */
-
-static void on_stopped(struct snp_task *task, const char *path, bool has_ended)
-{
-    snp_autojson json_t *shown = NULL;
-    const char *id = snp_task_arg(task, "run_id", "");
-    const char *status;
-    struct snp_err err;
-
-    if (!has_ended) {
-        char whole_id[SNP_AGENT_ID_LEN + 1];
-
-        id_of(path, whole_id);
-        say_error(task, "Error: ",
-                  snp_agent_signal(task->service, whole_id, SIGKILL)
-                      ? "the agent did not stop and was killed: its status is interrupted"
-                      : "the agent is still running; another server started it, so this one "
-                        "does not kill it");
-        return;
-    }
-    if (snp_agent_record_show(path, &shown, &err) < 0) {
-        say_error(task, "Error: ", err.msg);
-        return;
-    }
-    status = snp_json_str(shown, "status", "");
-    if (strcmp(status, "cancelled") == 0) {
-        snp_task_sayf(task, false, "Agent run '%s' cancelled", id);
-    } else {
-        snp_task_sayf(task, false, "Agent run '%s' had already ended: %s", id, status);
-    }
+    (void)snprintf(seconds, sizeof(seconds), "%lld",
+                   (long long)(wait_s < SNP_MCP_WAIT_S ? wait_s : SNP_MCP_WAIT_S));
+    ask(task, id, "--wait", seconds);
 }
 
 void snp_tool_agent_cancel(struct snp_task *task)
 {
-    struct snp_wait_spec spec = {
-        .ms = SNP_MCP_AGENT_CANCEL_MS, .is_over = is_over, .done = on_stopped};
-    snp_autofree char *path = NULL;
-    struct snp_err err;
-    int r = 0;
+    const char *id = id_of(task);
 
-    if (!record_of(task, &path)) {
-        return;
-    }
-    if (snp_agent_record_is_open(path)) {
-        r = snp_agent_record_stop(path, &err);
-    }
-    if (r == 0 || r == SNP_E_NOT_FOUND) { /* it may have ended already */
-        spec.what = SNP_TAKE_PTR(path);
-        r = snp_wait(task, &spec, &err);
-    }
-    if (r < 0) {
-        say_error(task, "Error: ", err.msg);
+    if (id != NULL) {
+        ask(task, id, "--cancel", snp_agent_is_ours(task->service, id) ? "--kill" : NULL);
     }
 }

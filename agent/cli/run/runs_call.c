@@ -1,46 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read records of runs. The state of a run follows from its record alone (run/state.h), so it
- * survives a restart of the server.
+ * `runs call`: answer the MCP server's tools about a run, for the model that calls them. The state
+ * of a run follows from its record alone (run/state.h), so it survives a restart of the server.
  */
-#include "mcp/agent/record.h"
-
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/cli/need.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/text/text.h"
-#include "mcp/caps.h"
+#include "cli/run/runs.h"
 #include "run/outcome.h"
 #include "trajectory/reader.h"
 #include "trajectory/writer.h"
 
 enum {
-    ID_MIN = 8,            /* minimum characters of an id */
+    RECORD_MAX_MIB = 32, /* of a record that is read */
+    LOOK_MS = 50,        /* between two looks whether a run has ended */
+    END_MS = 5000,       /* for the end of a cancelled run to be recorded */
+    KILLED_MS = 5000,    /* for the kernel to end a killed one */
+    TEXT_INDENT = 2,
+    REAL_DIGITS = 10,
+    ID_MIN = 8,            /* characters of a run's id */
     TASK_SHOWN = 200,      /* characters */
     ITERATIONS_SHOWN = 15, /* summaries, the last ones */
     FILES_SHOWN = 15,      /* names of each kind */
     SHOWN_MAX = 8000,      /* characters of the whole, unindented */
     CLEAN_GROWTH = 8,      /* bytes that one may become */
 };
-
-int snp_agent_record_find(const char *log_dir, const char *id, char **ret_path, struct snp_err *err)
-{
-    size_t n = strlen(id);
-
-    if (n < ID_MIN || n > SNP_AGENT_ID_LEN || strspn(id, "0123456789abcdef-") != n) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "not a valid id of a run");
-    }
-    return snp_trajectory_find(log_dir, id, ret_path, err);
-}
-
-bool snp_agent_record_is_open(const char *path)
-{
-    return snp_trajectory_is_written(path);
-}
 
 /* Reading ----------------------------------------------------------------------------------- */
 
@@ -81,11 +74,11 @@ static int record_read(const char *path,
     if (stat(path, &st) < 0) {
         return snp_fail_sys(err, errno, "%s", path);
     }
-    if (st.st_size > SNP_MCP_RECORD_MAX) {
+    if (st.st_size > (off_t)RECORD_MAX_MIB << 20) {
         return snp_fail(err, SNP_E_LIMIT,
                         "the record %s has %lld MiB (limit %d MiB); snipara-sandbox runs show "
                         "reads larger ones",
-                        path, (long long)(st.st_size >> 20), SNP_MCP_RECORD_MAX >> 20);
+                        path, (long long)(st.st_size >> 20), RECORD_MAX_MIB);
     }
     changed = (uint64_t)st.st_mtim.tv_sec * 1000 + (uint64_t)st.st_mtim.tv_nsec / 1000000;
     *ret_age_ms = now > changed ? now - changed : 0;
@@ -101,18 +94,10 @@ static int record_read(const char *path,
     return r;
 }
 
-int snp_agent_record_stop(const char *path, struct snp_err *err)
-{
-    snp_cleanup(reading_done) struct record_reader reading = {0};
-    uint64_t age_ms;
-    int r = record_read(path, &reading, &age_ms, err);
-
-    return r < 0 ? r : snp_trajectory_stop(path, reading.process, err);
-}
-
 /* Showing ----------------------------------------------------------------------------------- */
 
-json_t *snp_agent_line(const char *text, size_t max)
+/* A text of at most max characters on one line. New reference, NULL when out of memory. */
+static json_t *line_json(const char *text, size_t max)
 {
     snp_autobuf struct snp_buf line = {0};
 
@@ -226,8 +211,8 @@ static json_t *brief_json(const struct snp_run_state *state, const char *status,
     return json_pack(
         "{s:O, s:s, s:o, s:f, s:O, s:s*, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "run_id",
         json_object_get(state->head, "run_id"), "status", status, "task",
-        snp_agent_line(snp_json_str(state->head, "prompt", ""), TASK_SHOWN), "elapsed_seconds",
-        elapsed, "trajectory_id", json_object_get(state->head, "trajectory_id"), "session",
+        line_json(snp_json_str(state->head, "prompt", ""), TASK_SHOWN), "elapsed_seconds", elapsed,
+        "trajectory_id", json_object_get(state->head, "trajectory_id"), "session",
         session_of(state), "iteration", (json_int_t)state->iteration, "max_iterations",
         (json_int_t)state->budget.iterations, "tool_calls", (json_int_t)state->tool_calls,
         "total_tokens", (json_int_t)snp_run_state_tokens(state), "token_budget",
@@ -256,13 +241,16 @@ static int more_add(const struct snp_run_state *state, const char *status, json_
     return r;
 }
 
-int snp_agent_record_show(const char *path, json_t **ret, struct snp_err *err)
+/*
+ * The answer about a run: {"run_id", "status", ...}; bounded, and text of models and sandboxes is
+ * cleaned. *ret: new reference.
+ */
+static int state_json(const char *path, json_t **ret, struct snp_err *err)
 {
     snp_cleanup(reading_done) struct record_reader reading = {0};
     snp_autojson json_t *shown = NULL;
     const struct snp_run_state *state = &reading.state;
-    bool is_open = snp_agent_record_is_open(path); /* checked before reading: an end is not
-                                                    * missed */
+    bool is_open = snp_trajectory_is_written(path); /* before reading: an end is not missed */
     uint64_t age_ms = 0;
     const char *status;
     int r = record_read(path, &reading, &age_ms, err);
@@ -284,4 +272,94 @@ int snp_agent_record_show(const char *path, json_t **ret, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return 0;
+}
+
+/* The verb ---------------------------------------------------------------------------------- */
+
+static void wait_for_end(const char *path, uint64_t ms)
+{
+    uint64_t until = snp_now_us() + ms * 1000;
+
+    while (snp_trajectory_is_written(path) && snp_now_us() < until) {
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+}
+
+/* Stop a run; may_kill: kill it if it does not end. SNP_E_NOT_FOUND: it had ended. */
+static int stop(const char *path, bool may_kill, struct snp_err *err)
+{
+    snp_cleanup(reading_done) struct record_reader reading = {0};
+    uint64_t age_ms;
+
+    SNP_TRY(record_read(path, &reading, &age_ms, err));
+    SNP_TRY(snp_trajectory_stop(path, reading.process, SIGTERM, err));
+    wait_for_end(path, END_MS);
+    if (!snp_trajectory_is_written(path)) {
+        return 0;
+    }
+    if (!may_kill) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "the agent is still running; another server started it, so this one does "
+                        "not kill it");
+    }
+    SNP_TRY(snp_trajectory_stop(path, reading.process, SIGKILL, err));
+    wait_for_end(path, KILLED_MS);
+    return snp_fail(err, SNP_E_LIMIT,
+                    "the agent did not stop and was killed: its status is interrupted");
+}
+
+static int answer_cancel(const char *path, const char *id, bool may_kill, struct snp_err *err)
+{
+    snp_autojson json_t *shown = NULL;
+    const char *status;
+    int r = snp_trajectory_is_written(path) ? stop(path, may_kill, err) : 0;
+
+    if (r < 0 && r != SNP_E_NOT_FOUND) {
+        return r;
+    }
+    SNP_TRY(state_json(path, &shown, err));
+    status = snp_json_str(shown, "status", "");
+    if (snp_streq(status, "cancelled")) {
+        (void)printf("Agent run '%s' cancelled", id);
+    } else {
+        (void)printf("Agent run '%s' had already ended: %s", id, status);
+    }
+    return 0;
+}
+
+static int answer_status(const char *path, uint64_t wait_ms, struct snp_err *err)
+{
+    snp_autojson json_t *shown = NULL;
+
+    wait_for_end(path, wait_ms);
+    SNP_TRY(state_json(path, &shown, err));
+    return json_dumpf(shown, stdout, JSON_INDENT(TEXT_INDENT) | JSON_REAL_PRECISION(REAL_DIGITS)) <
+                   0
+               ? snp_fail(err, SNP_E_SYS, "standard output cannot be written")
+               : 0;
+}
+
+/* Errors are the answer's text, with exit status 1. */
+int snp_runs_call(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    const char *id = snp_opts_arg(opts, 1);
+    int64_t wait_s = snp_opts_int(opts, "wait", 0);
+    snp_autofree char *path = NULL;
+    struct snp_err err;
+    int r = snp_trajectory_find(snp_opts_arg(opts, 0), id, &path, &err);
+
+    (void)cli;
+    if (r == SNP_E_NOT_FOUND) {
+        (void)printf("Error: Run '%s' not found", id);
+        return SNP_EXIT_FAILED;
+    }
+    if (r == 0) {
+        r = snp_opts_flag(opts, "cancel", false)
+                ? answer_cancel(path, id, snp_opts_flag(opts, "kill", false), &err)
+                : answer_status(path, wait_s < 0 ? 0 : (uint64_t)wait_s * 1000, &err);
+    }
+    if (r < 0) {
+        (void)printf("Error: %s", err.msg);
+    }
+    return r < 0 ? SNP_EXIT_FAILED : SNP_EXIT_OK;
 }
