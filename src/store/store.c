@@ -43,6 +43,7 @@ enum {
     LOCK_STEP_MS = 20,
     RETRY_US = 1000 * 1000, /* between attempts to open */
     IDLE_MS = 200,          /* before the log is moved into the database */
+    TRIM_MS = 5000,         /* and memory that the loop freed later is returned */
     LOG_MIN = 64,           /* pages of the log that are worth moving */
     LOG_MAX = 1000,         /* pages at which it is moved between commits */
     CHECK_BYTES = 32 << 20, /* a database up to this size is checked at each start */
@@ -864,14 +865,14 @@ static struct job_node *batch_take(struct snp_store *store)
     return first;
 }
 
-/* Wait a while for a job. Under the mutex. True: none came in time. */
-static bool idle_wait(struct snp_store *store)
+/* Wait for a job. Under the mutex. True: none came in time. */
+static bool idle_wait(struct snp_store *store, long ms)
 {
     struct timespec until;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += IDLE_MS * 1000L * 1000;
-    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec += ms % 1000 * 1000 * 1000;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     return pthread_cond_timedwait(&store->wake, &store->mutex, &until) == ETIMEDOUT;
 }
@@ -903,10 +904,11 @@ static struct job_node *batch_wait(struct snp_store *store)
             has_more = snp_gc_slice(store);
             log_move(store, LOG_MAX); /* a long collection would make it long, too */
             (void)pthread_mutex_lock(&store->mutex);
-        } else if (store->db.wal_pages < LOG_MIN || store->is_closing) {
+        } else if ((store->db.wal_pages < LOG_MIN && !store->is_trim_due) || store->is_closing) {
             (void)pthread_cond_wait(&store->wake, &store->mutex);
-        } else if (idle_wait(store)) {
+        } else if (idle_wait(store, store->db.wal_pages < LOG_MIN ? TRIM_MS : IDLE_MS)) {
             (void)pthread_mutex_unlock(&store->mutex);
+            store->is_trim_due = store->db.wal_pages >= LOG_MIN;
             log_move(store, LOG_MIN);
             memory_return(store);
             (void)pthread_mutex_lock(&store->mutex);
