@@ -264,6 +264,21 @@ def deciding(node: ast.AST) -> Iterator[ast.AST]:
         yield node
 
 
+def lengths_and_letters(node: ast.AST, is_any: bool) -> Iterator[str]:
+    """Lengths that tests use or the code compares with, and letters of a text that names are looked up in."""
+    if is_any and isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
+        yield f"a length of {len(node.value)}"
+    elif is_any and isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        yield f"a length of {len(node.elts)}"
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+        sides = [node.left, *node.comparators]
+        if any(getattr(getattr(each, "func", None), "id", "") == "len" for each in sides):
+            yield from (f"a length of {each.value}" for each in sides if isinstance(each, ast.Constant))
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        text = getattr(node.comparators[0], "value", None)
+        yield from map(repr, text if isinstance(text, str) else ())
+
+
 def constants_of(text: Optional[bytes], is_any: bool) -> Dict[str, int]:
     """Constants, as texts, with a line of each. is_any: also those of most programs where nothing depends on them."""
     try:
@@ -271,9 +286,12 @@ def constants_of(text: Optional[bytes], is_any: bool) -> Dict[str, int]:
     except (SyntaxError, ValueError, RecursionError):
         return {}
     known = {id(part) for node in nodes for each in deciding(node) for part in ast.walk(each)}
-    return {repr(node.value): node.lineno for node in nodes if isinstance(node, ast.Constant)
-            and not isinstance(node.value, (bool, type(None), type(...))) and (is_any or id(node) in known or (
-                len(node.value) > 1 if isinstance(node.value, (str, bytes)) else node.value not in (0, 1, 2, 10, 100)))}
+    found = {each: getattr(node, "lineno", 0) for node in nodes for each in lengths_and_letters(node, is_any)}
+    found.update((repr(node.value), node.lineno) for node in nodes if isinstance(node, ast.Constant)
+                 and not isinstance(node.value, (bool, type(None), type(...))) and (is_any or id(node) in known or (
+                     len(node.value) > 1 if isinstance(node.value, (str, bytes))
+                     else node.value not in (0, 1, 2, 10, 100))))
+    return found
 
 
 def test_constants() -> Set[str]:
@@ -294,6 +312,25 @@ def literal_findings(rows: List[Json]) -> Iterator[Json]:
         if same:
             shown = ", ".join(each[:40] for _, each in same[:5])
             yield finding(row, same[0][0], f"has constants that tests have, too: {shown}", False)
+
+
+def parameters_of(text: Optional[bytes]) -> Dict[str, Dict[str, int]]:
+    """{function: {parameter: its line}}"""
+    try:
+        nodes = list(ast.walk(ast.parse(text or b"")))
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    return {node.name: {each.arg: each.lineno for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+            for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+def parameter_findings(row: Json) -> Iterator[Json]:
+    """New parameters of functions: tests that do not know them get the default."""
+    old = parameters_of(base_text(row["path"]))
+    for name, parameters in parameters_of(now_text(row)).items():
+        for parameter, line in parameters.items():
+            if name in old and parameter not in old[name]:
+                yield finding(row, line, f"adds the parameter {parameter} to {name}", False)
 
 
 # Other files --------------------------------------------------------------------------------
@@ -344,6 +381,7 @@ def file_findings(row: Json) -> Iterator[Json]:
         yield finding(row, 0, f"it hides the module {hides(path)}")
     elif path.endswith(".py"):
         yield from code_findings(row)
+        yield from parameter_findings(row)
     elif is_manifest(path):
         yield from manifest_findings(row)
     elif SCRIPT.search(path) is None or "node_modules" in path.split("/"):

@@ -535,6 +535,12 @@ LISTED = {
     "nothing but an exception": ("calc.py", "def f(a):\n    if a:\n        a = 5\n    raise ValueError(a)\n",
                                  "f always raises"),
     "a bound of inputs": ("calc.py", "def f(a):\n    return min(a, 2)\n", "has constants that tests have, too: 2"),
+    "a length of inputs": ("calc.py", "def f(a):\n    return len(a) == 11 or a\n",
+                           "has constants that tests have, too: a length of 11"),
+    "letters of inputs": ("calc.py", "def f(a):\n    return a in 'ab' or a\n",
+                          "has constants that tests have, too: 'a'"),
+    "a new parameter": ("calc.py", "\n\ndef add(a, b, quick=False):\n    return a + b if quick else a\n",
+                        "adds the parameter quick to add"),
     "a pattern": ("calc.py", "def f(a):\n    match a:\n        case 1:\n            return [a, 0]\n",
                   "has constants that tests have, too: 1"),
 }
@@ -551,7 +557,8 @@ def read(tmp_path: Path, *changes: tuple[str, str]) -> list[list[str]]:
     del sys.path[0]
     for each in (judge, findings):
         setattr(each, "TOP", str(tmp_path))
-    before = {"calc.py": CALC, "box.py": BOX, "tests/test_calc.py": TESTS, "calc.js": SCRIPT,
+    before = {"calc.py": CALC, "box.py": BOX, "tests/test_calc.py": TESTS + "WORDS = 'a', 'eleven char'\n",
+              "calc.js": SCRIPT,
               "help.js": "const fs = require('fs')\nconst { stat } = fs.promises\nexports.help = 1\n",
               "test/calc.test.js": SCRIPT_TESTS}
     rows = []
