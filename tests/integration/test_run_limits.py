@@ -303,6 +303,11 @@ def test_circles_end_with_what_was_tried(runs: Runs) -> None:
     assert "3 times in a row" in result["error"] and "apply_patch" in result["error"]
     assert "Nothing was changed" in result["error"]
 
+    code = "import os, time\ntime.sleep(os.urandom(1)[0] / 5000)\nprint(1)"  # it takes another time each time
+    result = runs.run(turn(call("execute_code", code=code), repeat=True), options=["--max-depth", 9], code=1)
+    assert (result["stopped_by"], result["total_calls"]) == ("repeated_failure", 3)
+    assert "The same call with the same result came 3 times in a row" in result["error"]
+
     errors = [turn(call("execute_code", code="\n" * n + f"int('x{n}')"), text=f"try {n}") for n in range(1, 6)]
     result = runs.run(*errors, options=["--max-depth", 9], code=1)
     assert (result["stopped_by"], result["total_calls"], result["response"]) == ("repeated_failure", 3, "try 3")
