@@ -9,10 +9,10 @@
 #include "base/str.h"
 
 enum {
-    SECTION_LINES = 40,     /* then it ends at the next empty line */
-    SECTION_LINES_MAX = 80, /* and here in any case */
+    SECTION_LINES = 40,     /* then the section ends at the next empty line */
+    SECTION_LINES_MAX = 80, /* and here even without one */
     NAME_MAX_BYTES = 200,
-    DEPTH_MAX = 20, /* names of a qualified name */
+    DEPTH_MAX = 20, /* parts of a qualified name */
 };
 
 static const char *const kind_names[SNP_CHUNK_KINDS] = {
@@ -43,7 +43,7 @@ void snp_chunks_done(struct snp_chunks *chunks)
     *chunks = (struct snp_chunks){0};
 }
 
-/* Lines are counted forwards: chunks come in the order in which they begin, their ends do not. */
+/* Lines are counted forwards only: chunks are sorted by their start, not by their end. */
 struct line_counter {
     const char *text;
     uint32_t at;
@@ -73,7 +73,7 @@ static void lines_set(struct line_counter *lines, const char *text, struct snp_c
     chunk->lines[0] = line_of(lines, chunk->all.start);
     inside = (struct line_counter){text, lines->at, lines->line};
     while (end > chunk->all.start && (text[end - 1] == '\n' || text[end - 1] == '\r')) {
-        end--; /* its last line is the last one with its text */
+        end--; /* a chunk ends with its last line of text */
     }
     chunk->lines[1] = line_of(&inside, end);
 }
@@ -110,8 +110,7 @@ static void section_begin(struct snp_chunks *chunks, uint32_t at, size_t len)
 }
 
 /*
- * A section begins with a heading of Markdown, or with the first line behind an empty one when the
- * last is long.
+ * A section begins at a Markdown heading, or after an empty line once the previous section is long.
  */
 static int sections(const char *text, size_t n, struct snp_chunks *chunks)
 {
@@ -179,7 +178,7 @@ static void definition(struct snp_chunks *chunks, const struct snp_parse_item *i
     }
     chunk.parent = innermost(chunks, last, item->all.start + 1);
     if (chunks->items[chunk.parent].all.end < chunk.all.end) {
-        return; /* neither in nor beside it: no grammar says so */
+        return; /* overlaps its parent without lying in it: no grammar does that */
     }
     if (chunk.kind == SNP_CHUNK_FUNCTION && is_class(chunks->items[chunk.parent].kind)) {
         chunk.kind = SNP_CHUNK_METHOD;

@@ -3,8 +3,8 @@
 #define SNP_CONTEXT_CHUNK_H
 
 /*
- * A file as chunks: the file itself, then its definitions, or sections of plain text, in the order
- * in which they begin. A chunk is never cut; what lies in another has that one as its parent.
+ * A file as chunks: the file itself, then its definitions, or the sections of plain text, sorted by
+ * start. A chunk is never cut. If a chunk lies in another, that one is its parent.
  */
 
 #include <stddef.h>
@@ -29,7 +29,7 @@ enum snp_chunk_kind {
 
 struct snp_chunk {
     enum snp_chunk_kind kind;
-    uint32_t parent;   /* its place among the chunks; of the file: 0 */
+    uint32_t parent;   /* index in the chunks; 0 for the file itself */
     uint32_t lines[2]; /* first and last, from 1 */
     struct snp_parse_range all;
     struct snp_parse_range name; /* empty for the file */
@@ -54,7 +54,7 @@ struct snp_chunks {
 
 void snp_chunks_done(struct snp_chunks *chunks);
 
-/* items as snp_parse_items gives them; NULL: plain text. The text is UTF-8. SNP_E_NOMEM. */
+/* items as returned by snp_parse_items; NULL: plain text. The text is UTF-8. SNP_E_NOMEM. */
 int snp_chunks_make(const char *text,
                     size_t n,
                     const struct snp_parse_item *items,
@@ -63,15 +63,15 @@ int snp_chunks_make(const char *text,
 
 /* "function". */
 const char *snp_chunk_kind_name(enum snp_chunk_kind kind);
-enum snp_chunk_kind snp_chunk_kind_from_name(const char *name); /* a file if there is none such */
+enum snp_chunk_kind snp_chunk_kind_from_name(const char *name); /* unknown: SNP_CHUNK_FILE */
 
-/* The name with those it lies in: "Session.close"; of the file nothing. */
+/* Append the name with those of its parents: "Session.close"; for the file, nothing. */
 int snp_chunk_qualified(const struct snp_chunks *chunks,
                         size_t i,
                         const char *text,
                         struct snp_buf *out) SNP_NODISCARD;
 
-/* Its text without that of the chunks in it, and without its documentation. */
+/* Append the text of a chunk without its documentation and without the chunks in it. */
 int snp_chunk_body(const struct snp_chunks *chunks, size_t i, const char *text, struct snp_buf *out)
     SNP_NODISCARD;
 

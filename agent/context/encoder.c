@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A unigram tokenizer and a transformer of two layers, for inference alone. The pieces of several
- * texts go through the matrices together, so that 19 MB of weights are read once for all of them;
- * attention is within a text. A matrix lies in the file as panels of PANEL columns, in the order in
- * which it is read.
+ * A unigram tokenizer and a transformer of two layers, for inference only. The pieces of several
+ * texts are multiplied with the matrices together, so that 19 MB of weights are read once for all
+ * of them; attention stays within a text. The file stores a matrix as panels of PANEL columns, in
+ * the order in which they are read.
  */
 #include "context/encoder.h"
 
@@ -22,23 +22,23 @@
 enum {
     PIECES = 8002, /* rows of the table of pieces; 8000 have a text */
     TEXTS = 8000,
-    RESERVED = 6, /* pieces at the start that no text has */
+    RESERVED = 6, /* first pieces, which have no text */
     UNKNOWN = 0,
     EMBED = 256,
     WIDE = 512,
     HIDDEN = 1536,
     HEADS = 4,
     LAYERS = 2,
-    ROWS_MAX = 512, /* pieces of all texts that go through the matrices together */
+    ROWS_MAX = 512, /* pieces of one batch, over all of its texts */
     PANEL = 16,
     STEP = 6, /* rows that are multiplied at a time */
     PIECE_BYTES = 32,
-    SLOTS = 32768, /* of the table of texts; a power of two */
+    SLOTS = 32768, /* of the hash table of texts; a power of two */
 };
 
 static const char mark[16] = "snipara-use-1";
 
-/* One word's beginning, as the vocabulary writes it. */
+/* The mark of a word's beginning in the vocabulary. */
 #define BLANK   "\xe2\x96\x81"
 #define BLANK_N 3
 
@@ -49,7 +49,7 @@ struct vocabulary_piece {
 };
 
 struct layer {
-    size_t width; /* of what goes in */
+    size_t width; /* of the input */
     const float *scale, *bias, *qkv, *qkv_bias, *out, *out_bias;
     const float *scale2, *bias2, *up, *up_bias, *down, *down_bias;
 };
@@ -144,7 +144,7 @@ static bool pieces_place(struct snp_encoder *e)
     return true;
 }
 
-/* Beside our own programs; the caller frees. */
+/* The path of the file beside the program; the caller frees. */
 static int file_find(char **ret, struct snp_err *err)
 {
     snp_autofree char *program = NULL;
@@ -236,9 +236,9 @@ struct spelling {
     char text[SNP_ENCODE_BYTES_MAX * BLANK_N + BLANK_N + 4];
     size_t n;
     struct {
-        float score; /* of the best way from the start to here; NAN: there is none */
+        float score; /* of the best way from the start to here; NAN: no way */
         uint16_t piece;
-        uint16_t n; /* of its last piece */
+        uint16_t n; /* of the last piece of that way */
     } best[SNP_ENCODE_BYTES_MAX * BLANK_N + BLANK_N + 5];
 };
 
@@ -271,7 +271,7 @@ static void reach(struct spelling *s, size_t from, size_t n, float score, int pi
     }
 }
 
-/* The best split of a text into pieces; the number of them, at most SNP_ENCODE_PIECES_MAX. */
+/* Find the best split of a text into pieces; return their number, at most SNP_ENCODE_PIECES_MAX. */
 static size_t split(const struct snp_encoder *e, const char *text, uint16_t *ret)
 {
     struct spelling s;
@@ -423,10 +423,7 @@ static float dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/*
- * What one piece of a text of n takes from the others; qkv are rows of 3 × width numbers, of
- * one head.
- */
+/* Attention of one piece of a text of n pieces, for one head; qkv are rows of 3 × width numbers. */
 static void attend(const float *qkv, size_t at, size_t n, size_t width, float *ret)
 {
     size_t size = width / HEADS;
@@ -454,7 +451,7 @@ static void attend(const float *qkv, size_t at, size_t n, size_t width, float *r
     }
 }
 
-/* Texts that go through together: text i has the pieces from starts[i] to starts[i + 1]. */
+/* A batch of texts: text i has the pieces from starts[i] to starts[i + 1]. */
 struct text_batch {
     size_t n;
     size_t starts[SNP_ENCODE_TEXTS_MAX + 1];
@@ -500,7 +497,7 @@ static void layer(struct snp_encoder *e, const struct layer *l, const struct tex
     }
 }
 
-/* The pieces of the table, with their places in the text as waves. */
+/* Embeddings of the pieces, with their positions added as waves. */
 static void embed(struct snp_encoder *e, const struct text_batch *batch)
 {
     for (size_t text = 0; text < batch->n; text++) {

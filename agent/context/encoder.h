@@ -3,9 +3,9 @@
 #define SNP_CONTEXT_ENCODER_H
 
 /*
- * Sentences as vectors: similar meanings lie near each other. The network is Universal Sentence
- * Encoder lite, which tools/semantic gets for the build; its file lies beside the program and
- * is mapped.
+ * Sentences as vectors: similar meanings have near vectors. The network is Universal Sentence
+ * Encoder lite, which tools/semantic fetches for the build; its file lies beside the program and is
+ * mapped.
  */
 
 #include <stdbool.h>
@@ -16,9 +16,9 @@
 
 enum {
     SNP_VECTOR_LEN = 512,
-    SNP_ENCODE_PIECES_MAX = 128, /* of one text; the rest is not looked at */
-    SNP_ENCODE_TEXTS_MAX = 64,   /* at a time */
-    SNP_ENCODE_BYTES_MAX = 2000, /* of one text that are looked at */
+    SNP_ENCODE_PIECES_MAX = 128, /* of one text; the rest is ignored */
+    SNP_ENCODE_TEXTS_MAX = 64,   /* in one batch */
+    SNP_ENCODE_BYTES_MAX = 2000, /* of one text; the rest is ignored */
 };
 
 struct snp_encoder;

@@ -19,10 +19,10 @@
 
 enum {
     VERSION = 5,
-    BUSY_MS = 10000, /* for another process that commits */
+    BUSY_MS = 10000, /* wait for another process to commit */
     AGAIN_MS = 5,
     PATH_LEN = 4096,
-    NAMED_MAX = 20000, /* paths that a misspelt one is compared with */
+    NAMED_MAX = 20000, /* paths to compare with a misspelt one */
 };
 
 static const char schema[] =
@@ -50,7 +50,7 @@ static const char schema[] =
     "CREATE TABLE known(hash BLOB PRIMARY KEY, bytes BLOB) WITHOUT ROWID;"
     "PRAGMA user_version = 5;";
 
-/* All of an older version: the files still have it. */
+/* Drop the content of an older version: the files still have it. */
 static const char forget[] =
     "DROP TABLE file; DROP TABLE content; DROP TABLE chunk; DROP TABLE reference;"
     "DROP TABLE import; DROP TABLE fts; DROP TABLE IF EXISTS vector;"
@@ -69,7 +69,7 @@ const char *snp_index_state_name(enum snp_index_state state)
 
 /* Opening ------------------------------------------------------------------------------ */
 
-/* STATE/context/HASH, to which endings are added; the caller frees. */
+/* STATE/context/HASH, the path without its suffix; the caller frees. */
 static int place(const char *root, char **ret, struct snp_err *err)
 {
     unsigned char hash[SHA256_DIGEST_LENGTH];
@@ -99,9 +99,8 @@ static void files_remove(const char *base)
 }
 
 /*
- * Of two processes that make a file a WAL database, both hold a read lock: SQLite tells one of them
- * at once that it
- *   is busy, and does not wait.
+ * Two processes that convert a file to WAL both hold a read lock. SQLite reports SQLITE_BUSY to one
+ * of them at once, without waiting.
  */
 static int wal_begin(struct snp_db *db, struct snp_err *err)
 {

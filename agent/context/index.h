@@ -3,9 +3,9 @@
 #define SNP_CONTEXT_INDEX_H
 
 /*
- * The index of a project: one database in STATE/context, named by the hash of the project's real
- * path. It holds the text of the files, so answers are consistent; it is rebuilt from the files
- * when it is removed.
+ * The index of a project: a database in STATE/context, named by the hash of the project's real
+ * path. It holds the text of the files, so answers are consistent. If it is removed, it is rebuilt
+ * from the files.
  */
 
 #include <stdbool.h>
@@ -17,17 +17,17 @@
 #include "store/db.h"
 
 enum {
-    SNP_INDEX_FILE_MAX = 1 << 20, /* bytes; of a larger file only the name is known */
+    SNP_INDEX_FILE_MAX = 1 << 20, /* bytes; of a larger file the index has only the name */
 };
 
-/* What was done with a file. */
+/* How a file was indexed. */
 enum snp_index_state {
-    SNP_INDEX_TEXT = 0, /* plain text: no such language, or its parser is missing */
+    SNP_INDEX_TEXT = 0, /* plain text: an unknown language, or its parser is missing */
     SNP_INDEX_CODE,
-    SNP_INDEX_UNPARSED, /* plain text, because the parser failed or took too long */
-    SNP_INDEX_BINARY,   /* and from here on: only the name is known */
+    SNP_INDEX_UNPARSED, /* plain text: the parser failed or took too long */
+    SNP_INDEX_BINARY,   /* from here on the index has only the name */
     SNP_INDEX_LARGE,
-    SNP_INDEX_SECRET, /* holds a private key */
+    SNP_INDEX_SECRET, /* contains a private key */
     SNP_INDEX_UNREADABLE,
     SNP_INDEX_STATES,
 };
@@ -36,25 +36,25 @@ struct snp_index {
     struct snp_db db;
     char *root;  /* owned: the project's real path */
     int root_fd; /* owned */
-    int lock_fd; /* owned: who holds the lock changes the index */
+    int lock_fd; /* owned: the holder of its lock may change the index */
 };
 
 struct snp_index_report {
     uint64_t files;
-    uint64_t changed; /* read and written again */
+    uint64_t changed; /* read and indexed again */
     uint64_t removed;
-    uint64_t bytes; /* of what was read */
-    bool is_busy;   /* another process is changing the index: nothing was done */
-    bool is_plain;  /* code was taken as plain text, because this build has no parser */
+    uint64_t bytes; /* of the files read */
+    bool is_busy;   /* another process is changing the index, so nothing was done */
+    bool is_plain;  /* code was indexed as plain text: this build has no parser */
     struct snp_walk_left left;
 };
 
-/* Called now and then, with the number of files that were looked at. */
+/* Called from time to time with the number of files walked so far. */
 typedef void (*snp_index_progress_fn)(void *arg, uint64_t files);
 
 /*
- * dir: any path of the folder. anew: discard the old content. SNP_E_NOT_FOUND, SNP_E_DENIED as the
- * state folder.
+ * dir: any path of the folder. anew: discard the old content. SNP_E_NOT_FOUND; SNP_E_DENIED from
+ * the state folder.
  */
 int snp_index_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
     SNP_NODISCARD;
@@ -65,9 +65,9 @@ void snp_index_close(struct snp_index *index);
     }
 
 /*
- * Bring it up to date. What was done is kept when this is interrupted. waits: until no other
- * process changes it; else *ret_report says so, except while the index is made for the first time.
- * progress may be NULL.
+ * Bring the index up to date. An interrupted refresh keeps its finished batches. If another process
+ * is changing the index: waits for it with `waits`, and while the index is built for the first
+ * time; else *ret_report says that the index is busy. progress may be NULL.
  */
 int snp_index_refresh(struct snp_index *index,
                       bool waits,
@@ -77,8 +77,8 @@ int snp_index_refresh(struct snp_index *index,
                       struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The text of a file, and its chunks; both the caller's. SNP_E_NOT_FOUND: its text is not in
- * the index.
+ * The text of a file, and its chunks; the caller owns both. SNP_E_NOT_FOUND: the index does not
+ * have the text.
  */
 int snp_index_text(struct snp_index *index,
                    int64_t file,
@@ -90,7 +90,7 @@ int snp_index_chunks(struct snp_index *index,
                      struct snp_chunks *ret,
                      struct snp_err *err) SNP_NODISCARD;
 
-/* The number of the file at a path from the project. SNP_E_NOT_FOUND, with the nearest name. */
+/* The id of a file by its path from the project. SNP_E_NOT_FOUND names the nearest path. */
 int snp_index_file(struct snp_index *index, const char *path, int64_t *ret, struct snp_err *err)
     SNP_NODISCARD;
 

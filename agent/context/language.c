@@ -12,7 +12,7 @@
 static const char *const names[SNP_LANGUAGE_N] = {"text", SNP_LANGUAGES(NAME)};
 static const char *const all_ends[SNP_LANGUAGE_N] = {"", SNP_LANGUAGES(ENDS)};
 
-/* Whether text is one of the words of a list with blanks between them, whatever its case. */
+/* Whether text is one of the blank-separated words of a list, ignoring case. */
 static bool is_listed(const char *list, const char *text)
 {
     size_t n = strlen(text);

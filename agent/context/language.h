@@ -3,13 +3,13 @@
 #define SNP_CONTEXT_LANGUAGE_H
 
 /*
- * Languages whose definitions are found. A further one is a row here, its grammar in tools/grammars
- * and meson.build, and its query in agent/context/parser/queries.
+ * Languages with a parser for definitions. To add one, add a row here, its grammar in
+ * tools/grammars and meson.build, and its query in agent/context/parser/queries.
  */
 
 #include <stddef.h>
 
-/* name, symbol of its grammar, its query, ends of names of files */
+/* name, symbol of its grammar, its query, suffixes of file names */
 /* clang-format off */
 #define SNP_LANGUAGES(F) \
     F(python, python, python, ".py .pyi .pyw") \
@@ -33,7 +33,7 @@ enum snp_language {
     SNP_LANGUAGE_N,
 };
 
-/* By the end of a file's name. */
+/* The language by the suffix of a file's name. */
 enum snp_language snp_language_of(const char *path);
 /* "python"; "text" for none. */
 const char *snp_language_name(enum snp_language language);

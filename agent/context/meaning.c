@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is encoded of a definition is short: the words of its names, what its documentation says
- * first, and the words of its parameters. A vector is kept as numbers of 8 bits, which changes
- * likeness by less than 0.01. What an endpoint made of a text is kept by the text's hash: a file
- * that changes sends what is new in it.
+ * The encoded text of a definition is short: the words of its names, the start of its
+ * documentation, and the words of its parameters. A vector is stored as 8-bit numbers, which
+ * changes likeness by less than 0.01. An endpoint's vectors are kept by the hash of their text, so
+ * a changed file sends only its new texts.
  */
 #include "context/meaning.h"
 
@@ -33,10 +33,10 @@ enum {
     HASH_LEN = 16,
     BLOCK = 64,        /* numbers */
     AHEAD_MAX = 64,    /* files */
-    KNOWN_MORE = 1000, /* texts that are kept beside twice those of the index */
+    KNOWN_MORE = 1000, /* texts kept in addition to twice as many as the index has */
 };
 
-/* As it lies in the index, of this machine; behind it its numbers, a byte each. */
+/* As stored in the index, in this machine's format; its numbers follow, a byte each. */
 struct vector {
     int64_t chunk;
     float scale;
@@ -181,7 +181,7 @@ static int text_make(const struct snp_chunks *chunks,
 
 /* Making ------------------------------------------------------------------------------- */
 
-/* A vector behind what out has. */
+/* Append a vector to out. */
 static int pack(const float *numbers, size_t len, int64_t chunk, struct snp_buf *out)
 {
     struct vector vector = {.chunk = chunk};
@@ -201,7 +201,7 @@ static int pack(const float *numbers, size_t len, int64_t chunk, struct snp_buf 
     return 0;
 }
 
-/* One file's chunks on their way into its row. */
+/* The chunks of one file until their vectors are written to its row. */
 struct file_vectors {
     struct snp_encoding *encoding;
     struct snp_buf texts[SNP_ENCODE_TEXTS_MAX];
@@ -209,9 +209,9 @@ struct file_vectors {
     size_t n;
     struct snp_buf vectors;
     size_t n_vectors;
-    bool is_ahead;   /* for known texts, not for a file */
-    bool is_flushed; /* since it began */
-    size_t n_ahead;  /* files whose texts an endpoint has seen */
+    bool is_ahead;   /* fills `known` for several files, not the row of one file */
+    bool is_flushed; /* since this file was begun */
+    size_t n_ahead;  /* files whose texts have been sent ahead */
     uint64_t committed_us;
 };
 
@@ -232,7 +232,7 @@ static void hash_of(const char *text, unsigned char ret[SHA256_DIGEST_LENGTH])
     (void)SHA256((const unsigned char *)text, strlen(text), ret);
 }
 
-/* A vector that was made of the text that comes next before. 1: there is none. */
+/* Reuse the vector that was made earlier of the same text. 1: there is none. */
 static int known_find(struct snp_index *index,
                       struct file_vectors *m,
                       int64_t chunk,
@@ -247,7 +247,7 @@ static int known_find(struct snp_index *index,
     int r;
 
     if (m->encoding->encoder != NULL) {
-        return 1; /* on this machine it is made as quickly as it is found */
+        return 1; /* the local encoder makes a vector as quickly as the index finds it */
     }
     SNP_TRY_MEMORY(text, err);
     hash_of(text, hash);
@@ -283,7 +283,7 @@ static int known_add(struct snp_index *index,
                       (size_t)HASH_LEN, snp_buf_bytes(&m->vectors) + (m->vectors.len - n), n);
 }
 
-/* How many numbers vectors have is what the first had. */
+/* All vectors have as many numbers as the first one. */
 static int len_settle(struct snp_index *index,
                       const struct snp_encoding *encoding,
                       size_t len,
@@ -329,7 +329,7 @@ static int flush(struct snp_index *index, struct file_vectors *m, struct snp_err
     return 0;
 }
 
-/* Of two equal texts an endpoint needs but one. */
+/* Send equal texts to an endpoint only once. */
 static bool is_asked(const struct file_vectors *m)
 {
     const struct snp_buf *next = &m->texts[m->n];
@@ -398,7 +398,7 @@ static int transaction(struct snp_index *index, const char *word, struct snp_err
     return is_open == snp_streq(word, "COMMIT") ? snp_db_exec(&index->db, word, err) : 0;
 }
 
-/* Vectors of another encoding mean something else. */
+/* Drop the vectors of another encoding: they cannot be compared. */
 static int encoding_settle(struct snp_index *index,
                            const struct snp_encoding *encoding,
                            struct snp_err *err)
@@ -417,7 +417,7 @@ static int encoding_settle(struct snp_index *index,
                       encoding->name);
 }
 
-/* Texts that are in no file any more are not kept for ever. */
+/* Limit the kept vectors of texts that no file has any more. */
 static int known_forget(struct snp_index *index, struct snp_err *err)
 {
     int64_t n = 0;
@@ -430,7 +430,7 @@ static int known_forget(struct snp_index *index, struct snp_err *err)
     return n < 2 * chunks + KNOWN_MORE ? 0 : snp_db_exec(&index->db, "DELETE FROM known", err);
 }
 
-/* One request for the texts of many small files: their vectors are then known. */
+/* Send the texts of many small files in one request; their vectors are then known. */
 static int look_ahead(struct snp_index *index, struct file_vectors *m, struct snp_err *err)
 {
     int64_t files[AHEAD_MAX];
@@ -454,7 +454,7 @@ static int look_ahead(struct snp_index *index, struct file_vectors *m, struct sn
     m->is_flushed = false;
     for (size_t i = 0; i < n && !m->is_flushed; i++) {
         SNP_TRY(file_add(index, m, files[i], err));
-        m->n_ahead += !m->is_flushed; /* else the rest of its texts is for the next request */
+        m->n_ahead += !m->is_flushed; /* else the next request has the rest of its texts */
     }
     return m->is_flushed ? 0 : flush(index, m, err);
 }
@@ -529,7 +529,7 @@ int snp_meaning_update(struct snp_index *index,
         return ret->is_busy ? 0 : snp_fail_sys(err, errno, "lock the index");
     }
     r = update(index, m, limit_us, progress, ret, err);
-    /* what an endpoint has made may have cost money */
+    /* an endpoint's vectors may have cost money */
     for (size_t i = 0; i < 2 && sqlite3_get_autocommit(index->db.sqlite) == 0; i++) {
         (void)sqlite3_exec(index->db.sqlite, i == 0 ? "COMMIT" : "ROLLBACK", NULL, NULL, NULL);
     }
@@ -546,7 +546,7 @@ static int32_t product(const char *a, const char *b, size_t len)
     int32_t sum = 0;
     size_t i = 0;
 
-    for (; i + BLOCK <= len; i += BLOCK) { /* a fixed count is what compilers make vectors of */
+    for (; i + BLOCK <= len; i += BLOCK) { /* compilers vectorize a loop with a fixed count */
         for (size_t k = 0; k < BLOCK; k++) {
             sum += (int16_t)x[i + k] * (int16_t)y[i + k];
         }
@@ -557,7 +557,7 @@ static int32_t product(const char *a, const char *b, size_t len)
     return sum;
 }
 
-/* Into its place among the best so far. */
+/* Insert it into its place among the best so far. */
 static void keep(struct snp_meants *best, struct snp_meant found)
 {
     size_t at = best->n;

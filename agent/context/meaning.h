@@ -3,8 +3,8 @@
 #define SNP_CONTEXT_MEANING_H
 
 /*
- * Definitions and sections as vectors in the index: one row for each file, with the vectors of its
- * text. They take longer than the rest of an index, so an interrupted build is continued.
+ * Vectors of definitions and sections in the index: one row for each file. Making them takes longer
+ * than the rest of an index, so an interrupted build is continued.
  */
 
 #include "context/encoder.h"
@@ -14,7 +14,7 @@ enum {
     SNP_MEANT_MAX = 1000,
 };
 
-/* Who makes vectors of texts: the encoder on this machine, or a model at an endpoint. */
+/* The maker of vectors: the encoder on this machine, or a model at an endpoint. */
 
 struct snp_config;
 struct snp_embedder;
@@ -50,17 +50,17 @@ int snp_encoding_make(struct snp_encoding *encoding,
                       struct snp_err *err) SNP_NODISCARD;
 
 struct snp_meaning_report {
-    uint64_t files;   /* that vectors were made for */
-    uint64_t pending; /* files whose definitions have none yet */
+    uint64_t files;   /* whose vectors were made */
+    uint64_t pending; /* files without vectors so far */
     bool is_busy;     /* another process is changing the index */
 };
 
-/* Called now and then: files done, of all that had none. */
+/* Called from time to time: files done, of all files that had no vectors. */
 typedef void (*snp_meaning_progress_fn)(uint64_t done, uint64_t all);
 
 /*
- * Make the vectors that are missing, for at most limit_us (0 = until all are made). progress may be
- * NULL. Vectors of another encoding are forgotten first. What was made is kept when this fails.
+ * Make the missing vectors for at most limit_us (0 = until all are made). progress may be NULL.
+ * Vectors of another encoding are deleted first. Finished vectors are kept if this fails.
  */
 int snp_meaning_update(struct snp_index *index,
                        struct snp_encoding *encoding,
@@ -81,7 +81,7 @@ struct snp_meants {
     size_t n;
 };
 
-/* The nearest to a text; none while the vectors are of another encoding. */
+/* The chunks nearest to a text; none while the vectors are of another encoding. */
 int snp_meaning_search(struct snp_index *index,
                        struct snp_encoding *encoding,
                        const char *text,

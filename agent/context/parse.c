@@ -16,8 +16,8 @@
 #include "base/rundir.h"
 
 enum {
-    ANSWER_MS = 30000, /* it gives up after a second of a processor by itself */
-    FAILED_MAX = 5,    /* then this language is left alone */
+    ANSWER_MS = 30000, /* the parser itself gives up after a second of processor time */
+    FAILED_MAX = 5,    /* then files of this language are plain text */
 };
 
 static void stop(struct snp_parse *parse)
@@ -83,7 +83,7 @@ static void failed(struct snp_parse *parse, enum snp_language language)
     stop(parse);
 }
 
-/* All n bytes, in or out, before the deadline. */
+/* Transfer all n bytes, in or out, before the deadline. */
 static bool move(int fd, void *bytes, size_t n, bool is_out, uint64_t deadline)
 {
     char *at = bytes;

@@ -17,11 +17,11 @@
 #include "context/parsed.h"
 
 struct snp_parse {
-    pid_t pid; /* 0 = does not run */
+    pid_t pid; /* 0 = not running */
     int fd;
     char *program;                   /* owned */
-    bool is_missing;                 /* this build has none */
-    unsigned failed[SNP_LANGUAGE_N]; /* files of a language that it did not survive */
+    bool is_missing;                 /* not part of this build */
+    unsigned failed[SNP_LANGUAGE_N]; /* files of a language on which it failed */
     struct snp_parse_item *items;    /* owned */
 };
 
@@ -31,18 +31,18 @@ struct snp_parse {
     }
 void snp_parse_done(struct snp_parse *parse);
 
-/* Look whether this build has it; it is started when it is needed. */
+/* Look up the program; it is started at the first request. */
 void snp_parse_find(struct snp_parse *parse);
 
 /*
- * Request the items of a text; snp_parse_items waits for the answer, and the text may be freed
- * before. False: there will be none, so the file is plain text.
+ * Request the items of a text; snp_parse_items waits for the answer. The text may be freed before
+ * that. False: there will be no answer, so the file is plain text.
  */
 bool snp_parse_ask(struct snp_parse *parse, enum snp_language language, const char *text, size_t n);
 
 /*
- * What was asked for last, of a text of n bytes; every range lies in it. *ret stays parse's until
- * the next call. False: the program failed or took too long.
+ * The answer to the last request, for a text of n bytes; every range lies in the text. *ret belongs
+ * to parse and is valid until the next call. False: the program failed or took too long.
  */
 bool snp_parse_items(struct snp_parse *parse,
                      enum snp_language language,
@@ -51,8 +51,8 @@ bool snp_parse_items(struct snp_parse *parse,
                      size_t *ret_n);
 
 /*
- * The tree of a text, behind what out has (context/parsed.h says how). False: none, for the
- * same reasons.
+ * Append the tree of a text to out, in the format of context/parsed.h. False: the program failed or
+ * took too long.
  */
 bool snp_parse_tree(struct snp_parse *parse,
                     enum snp_language language,

@@ -3,13 +3,13 @@
 #define SNP_CONTEXT_PARSED_H
 
 /*
- * What goes between the index and its parser, a program of its own that a hostile file may take
- * over: a question is a head and the text, an answer a head and items, or the whole tree. All
- * numbers are of this machine. Items are nothing but ranges of the text that was sent, so whoever
- * reads them has only to look whether they lie in it. A tree is read inside a sandbox
- * (agent/ground/script_tree.py): the sizes of the names of kinds and of fields, the number of
- * nodes, the names, each with a zero behind it, padding to four bytes, and each node before its
- * children (snp_parse_node).
+ * The protocol between the index and its parser, a separate program that a hostile file may take
+ * over. A question is a head and the text; an answer is a head and items, or the whole tree.
+ * Numbers are in the byte order of this machine. Items consist only of ranges of the text that was
+ * sent, so a reader only has to check that they lie in it.
+ * A tree is read inside a sandbox (agent/ground/script_tree.py): the sizes of the names of kinds
+ * and of fields, the number of nodes, the names, each followed by a NUL, padding to four bytes, and
+ * the nodes, each before its children (snp_parse_node).
  */
 
 #include <stdint.h>
@@ -29,13 +29,13 @@ struct snp_parse_question {
 };
 
 struct snp_parse_answer {
-    uint32_t is_whole; /* 0: it took too long or is too large, and there are no items */
+    uint32_t is_whole; /* 0: parsing took too long or the text is too large; no items follow */
     uint32_t n_items;  /* of a tree: bytes */
 };
 
 enum {
-    SNP_PARSE_NAMED = 1 << 30,   /* no mere token */
-    SNP_PARSE_MISSING = 1 << 29, /* not in the text */
+    SNP_PARSE_NAMED = 1 << 30,   /* not an anonymous token */
+    SNP_PARSE_MISSING = 1 << 29, /* inserted by the parser, not in the text */
 };
 
 struct snp_parse_node {
@@ -43,7 +43,7 @@ struct snp_parse_node {
     uint16_t field; /* 0 = none */
     uint32_t start;
     uint32_t end;
-    uint32_t depth; /* with SNP_PARSE_NAMED, SNP_PARSE_MISSING */
+    uint32_t depth; /* combined with SNP_PARSE_NAMED, SNP_PARSE_MISSING */
 };
 
 enum snp_parse_kind {
@@ -64,13 +64,13 @@ struct snp_parse_range {
     uint32_t end;
 };
 
-/* In the order in which they begin in the text. */
+/* Sorted by where they begin in the text. */
 struct snp_parse_item {
     uint32_t kind;
     struct snp_parse_range name;
     struct snp_parse_range all;       /* with decorators, and the comment above it */
     struct snp_parse_range signature; /* up to its body */
-    struct snp_parse_range doc;       /* empty = has none */
+    struct snp_parse_range doc;       /* empty = none */
 };
 
 #endif

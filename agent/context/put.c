@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The full text search has no copy of the texts: to forget a row it must be told again what the row
- * was made of. So the four texts of a row are made by one function, of nothing but the file's text,
- * its path and its chunks.
+ * The full-text search keeps no copy of the texts: to delete a row, SQLite needs the values that it
+ * was made of. So one function makes the four texts of a row, from the file's text, its path and
+ * its chunks alone.
  */
 #include "context/put.h"
 
@@ -15,7 +15,7 @@ enum {
     TEXT_MAX = 16 << 20, /* bytes of one of them */
 };
 
-/* One way to search a chunk. */
+/* The texts by which a chunk is found. */
 struct search_row {
     struct snp_buf name;
     struct snp_buf head;
@@ -158,7 +158,7 @@ int snp_put_file(struct snp_index *index,
                       (int64_t)put->state, id);
 }
 
-/* What chunks are of. */
+/* The file that chunks come from. */
 struct chunk_source {
     int64_t file;
     const char *path;

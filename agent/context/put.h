@@ -2,7 +2,7 @@
 #ifndef SNP_CONTEXT_PUT_H
 #define SNP_CONTEXT_PUT_H
 
-/* Files into the index, and out of it. */
+/* Add files to the index, and remove them. */
 
 #include "context/index.h"
 #include "context/language.h"
@@ -15,24 +15,24 @@ struct snp_put {
     int64_t mtime_ns;
     int64_t ctime_ns;
     int64_t inode;
-    int64_t read_ns; /* when it was read, before its first byte */
+    int64_t read_ns; /* when reading it began */
     unsigned char hash[32];
     enum snp_language language;
     enum snp_index_state state;
 };
 
-/* Forget the chunks and the text of a file. */
+/* Delete the chunks and the text of a file. */
 int snp_put_clear(struct snp_index *index, int64_t file, const char *path, struct snp_err *err)
     SNP_NODISCARD;
-/* Forget all of it. */
+/* Delete all of a file. */
 int snp_put_remove(struct snp_index *index, int64_t file, const char *path, struct snp_err *err)
     SNP_NODISCARD;
-/* Its row alone; *ret (may be NULL) is its number. */
+/* Write the row alone; *ret (may be NULL) is its id. */
 int snp_put_file(struct snp_index *index,
                  const struct snp_put *put,
                  int64_t *ret,
                  struct snp_err *err) SNP_NODISCARD;
-/* Its row, text and chunks, instead of those that it had. */
+/* Write the row, text and chunks, replacing the previous ones. */
 int snp_put(struct snp_index *index,
             const struct snp_put *put,
             const char *text,

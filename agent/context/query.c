@@ -12,7 +12,7 @@
 
 enum {
     WHOLE_MAX = 12,    /* hits shown in full, if they fit */
-    SKELETON_MAX = 40, /* and up to here as skeletons, then as names */
+    SKELETON_MAX = 40, /* up to this rank as skeletons, the others as names */
     NAMED_MAX = 80,
     SKELETON_BYTES_MAX = 1 << 20,
     WHY_MAX = 1000, /* bytes */
@@ -189,7 +189,7 @@ static bool is_covered(const struct pack *pack, int64_t file, const struct snp_c
     return false;
 }
 
-/* Whether a part of it is shown already: then it is not shown in full. */
+/* Whether a part of it is already shown, so that it is not shown in full. */
 static bool is_begun(const struct pack *pack, int64_t file, const struct snp_chunk *chunk)
 {
     for (size_t i = 0; i < pack->n_whole; i++) {
@@ -201,7 +201,7 @@ static bool is_begun(const struct pack *pack, int64_t file, const struct snp_chu
     return false;
 }
 
-/* The largest form that may be and fits: 1; none does: 0. */
+/* Choose the largest form that is allowed and fits: 1; none fits: 0. */
 static int form_choose(struct pack *pack,
                        struct snp_section *section,
                        const struct quoted_file *file,
@@ -258,7 +258,7 @@ static int section_add(struct pack *pack,
     if (is_covered(pack, hit->file, chunk)) {
         return 0;
     }
-    answer->n++; /* so that it is freed */
+    answer->n++; /* so that it is freed on failure */
     *section = (struct snp_section){
         .kind = chunk->kind,
         .lines = {chunk->lines[0], chunk->lines[1]},

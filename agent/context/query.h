@@ -33,7 +33,7 @@ struct snp_encoding;
 
 struct snp_query {
     const char *text;
-    const char *current; /* path of the file that is being worked on; NULL = none */
+    const char *current; /* path of the file being edited; NULL = none */
     uint64_t max_tokens;
     enum snp_query_mode mode;
     struct snp_encoding *encoding; /* NULL = by words alone, whatever the mode */
@@ -49,20 +49,20 @@ enum snp_section_form {
 struct snp_section {
     bool is_standard; /* of the team, not of the index */
     char *path;       /* owned */
-    char *title;      /* owned: qualified name; of a file its path */
+    char *title;      /* owned: qualified name; for a file its path */
     char *why;        /* owned: exact match: "name" */
-    char *content;    /* owned; "" = only its name */
+    char *content;    /* owned; "" = shown by name only */
     enum snp_chunk_kind kind;
     enum snp_section_form form;
     uint32_t lines[2];
-    double score;    /* 0 to 1; of the best 1 */
+    double score;    /* 0 to 1; the best hit has 1 */
     uint64_t tokens; /* of its heading and content */
 };
 
 struct snp_answer {
     struct snp_section *items; /* owned, best first */
     size_t n;
-    size_t left_out; /* found, but beyond the budget */
+    size_t left_out; /* found, but left out by the budget */
     uint64_t tokens;
 };
 
@@ -75,8 +75,8 @@ int snp_query(struct snp_index *index,
               struct snp_err *err) SNP_NODISCARD;
 
 /*
- * "PATH:FIRST-LAST  # WHY", as a section is headed and its tokens are counted. The caller frees;
- * NULL: no memory.
+ * "PATH:FIRST-LAST  # WHY", the heading of a section, which is part of its tokens. The caller
+ * frees; NULL: no memory.
  */
 char *snp_section_heading(const struct snp_section *section);
 

@@ -13,40 +13,41 @@
 enum {
     TERMS_MAX = 32,
     MATCH_MAX = 8192,
-    LIST_MAX = 60,     /* of one list */
-    MATCHED_MAX = 150, /* with words of the question, before they are put in order */
-    FUSE = 60,         /* of reciprocal rank: how little the first places differ */
+    LIST_MAX = 60,     /* hits of one list */
+    MATCHED_MAX = 150, /* hits with words of the query, before they are ranked */
+    FUSE = 60,         /* constant of reciprocal rank fusion: how little the first places differ */
     IMPORTS_MAX = 200,
-    USERS_MAX = 20,  /* of a name: tests, and others */
-    CALLS_MAX = 200, /* of a name: one that more use says little of each */
+    USERS_MAX = 20,  /* of a name: tests, and other code */
+    CALLS_MAX = 200, /* of a name: one with more callers tells little about each */
     RECENT_MAX = 32, /* files */
 };
 
 /*
- * BM25 of the best is some 20. Chosen by the tuning half of tools/bench --only retrieval.
+ * The best hit has a BM25 of about 20. The weights were chosen with the tuning half of tools/bench
+ * --only retrieval.
  */
 #define COVER_WEIGHT   3.0
 #define BESIDE_WEIGHT  0.25 /* of the best BM25 in the same class or, outside of classes, file */
-#define CALLER_WEIGHT  0.1  /* of the best BM25 of what uses its name */
+#define CALLER_WEIGHT  0.1  /* of the best BM25 of its callers */
 #define MEANING_WEIGHT 15.0
-#define OTHERS_SHARE   0.9 /* of the least BM25, for what has no word of the question */
+#define OTHERS_SHARE   0.9 /* of the least BM25, for hits without a word of the query */
 
 #define USER_WEIGHT 0.5
 /*
- * Some three places at the top, among equals; of the file before the last half of that, then a
- * third, ...
+ * For the last changed file about three places at the top, among equals; half of that for the file
+ * before it, then a third, ...
  */
 #define RECENT_WEIGHT 0.05
 
 /* A checkout gives all files the same time; files this much newer than most were edited since. */
 #define RECENT_NS INT64_C(3600000000000)
 
-/* The weight of what the question names as code is written: before all others. */
+/* The weight of names written as code in the query: before all others. */
 #define FIRST 3.0
 
 /* The question ------------------------------------------------------------------------- */
 
-/* For the full text search: "a" OR "b". Common words only if there are no others. */
+/* A query of the full-text search: "a" OR "b". Common words only if there are no others. */
 struct terms {
     struct snp_buf match;
     char seen[TERMS_MAX][SNP_WORD_MAX + 1];
@@ -94,7 +95,7 @@ static struct snp_hit *hit_of(struct snp_hits *hits, int64_t chunk, int64_t file
     return &hits->items[hits->n++];
 }
 
-/* One more list has it at this place, from 0. */
+/* Add a list's score for a chunk; rank: its place in that list, from 0. */
 static struct snp_hit *fuse(
     struct snp_hits *hits, int64_t chunk, int64_t file, unsigned why, size_t rank, double weight)
 {
@@ -107,7 +108,7 @@ static struct snp_hit *fuse(
     return hit;
 }
 
-/* Rows of (chunk, file) as a list; with a weight of FIRST (chunk, file, level). */
+/* Fuse rows of (chunk, file) as a list; with a weight of FIRST (chunk, file, level). */
 static int list(struct snp_hits *hits,
                 struct snp_rows *rows,
                 unsigned why,
@@ -135,13 +136,13 @@ static int list(struct snp_hits *hits,
 
 /* Words and meaning ---------------------------------------------------------------------- */
 
-/* What has words of the question, or means something alike, with a sum of how well. */
+/* A chunk with words of the query or a similar meaning; the score is a sum of both. */
 struct candidate {
     int64_t chunk;
     int64_t file;
-    uint64_t parent; /* of its file's chunks, from 1; 0 = none */
+    uint64_t parent; /* number among its file's chunks, from 1; 0 = none */
     unsigned why;
-    double words; /* BM25; 0 = none of its words */
+    double words; /* BM25; 0 = no words of the query */
     double score;
 };
 
@@ -164,10 +165,10 @@ static double kind_weight(uint64_t kind)
     return kind < SNP_CHUNK_KINDS ? weights[kind] : 1;
 }
 
-/* How much of a name the question says. */
+/* How many words of a name the query has. */
 struct cover {
     const struct terms *terms;
-    size_t last; /* where the word before began: its parts are counted instead of it */
+    size_t last; /* start of the previous word, which is not counted if it has parts */
     size_t n, n_said;
     bool was_said;
 };
@@ -183,7 +184,7 @@ static int cover_word(
 
         is_said = strlen(term) == n && memcmp(term, word, n) == 0;
     }
-    if (is_part && start == cover->last) { /* the first part: not the whole */
+    if (is_part && start == cover->last) { /* the first part replaces the whole */
         cover->n--;
         cover->n_said -= cover->was_said;
     }
@@ -252,7 +253,7 @@ static int by_words(struct snp_index *index,
     return r;
 }
 
-/* What stands beside code with words of the question gains by the best of that. */
+/* Raise a chunk's score by the best score of words among its siblings. */
 static void by_place(struct candidates *c)
 {
     for (size_t i = 0; i < c->n; i++) {
@@ -308,8 +309,8 @@ static int by_callers(struct snp_index *index, struct candidates *c, struct snp_
 }
 
 /*
- * What has words of the question gains by its meaning, whatever its place; others if they are among
- * the first.
+ * Hits with words of the query gain by likeness at any rank; other chunks are added if they are
+ * among the first.
  */
 static int by_meaning(struct snp_index *index,
                       const struct snp_query *query,
@@ -404,8 +405,8 @@ static bool is_name_char(char c)
 }
 
 /*
- * Written as names of code are, so it is meant: a.b, a_b, aB, a/b. Capitals alone may be
- * for emphasis.
+ * Whether a word is written like a name of code: a.b, a_b, aB, a/b. Capitals alone may be for
+ * emphasis.
  */
 static bool is_code(const char *word)
 {
@@ -436,7 +437,7 @@ static int by_path(struct snp_index *index,
     return list(hits, &rows, SNP_WHY_PATH, FIRST, ret_n, err);
 }
 
-/* The last name of a.b or a::b; the whole where there is but one. */
+/* The last part of a.b or a::b, or the whole name. */
 static const char *last_name(const char *word)
 {
     const char *last = word;
@@ -458,7 +459,7 @@ static int by_name(struct snp_index *index,
     snp_autorows struct snp_rows rows = {0};
     const char *name = last_name(word);
 
-    /* one in the class or module that was named, spelt alike, with a body, before the others */
+    /* sorted: those in the named class or module, in the same case, with a body, then the others */
     SNP_TRY(snp_db_ask(
         &index->db, &rows, err,
         "SELECT c.id, c.file, 1 + (c.name = ?1) FROM chunk c"
@@ -469,7 +470,7 @@ static int by_name(struct snp_index *index,
     return list(hits, &rows, SNP_WHY_EXACT, FIRST, ret_n, err);
 }
 
-/* By its path: tests/x.py, x_test.go, x.spec.ts, XTest.java. */
+/* Whether a path is one of a test: tests/x.py, x_test.go, x.spec.ts, XTest.java. */
 static bool is_test(const char *path)
 {
     static const char *const folders[] = {"test", "tests", "__tests__", "spec", "testing"};
@@ -496,7 +497,7 @@ static bool is_test(const char *path)
     return snp_has_prefix(name, "test_");
 }
 
-/* What uses a name: tests, those first that are named after it, and other code. */
+/* Users of a name: tests, first those named after it, and other code. */
 static int users(struct snp_index *index,
                  const char *name,
                  struct snp_hits *hits,
@@ -533,7 +534,7 @@ static int one_word(struct snp_index *index,
     size_t n_paths = 0;
 
     if (!is_alone && !is_code(word)) {
-        return 0; /* a word of a sentence: if it is a name as well, the words find it */
+        return 0; /* a word of a sentence: if it is also a name, the search by words finds it */
     }
     SNP_TRY(by_name(index, word, hits, &n_names, err));
     SNP_TRY(by_path(index, word, hits, &n_paths, err));
@@ -560,7 +561,7 @@ static int by_names(struct snp_index *index,
         }
         size_t end = n;
         while (end > 0 && strchr(".:/#-", at[end - 1]) != NULL) {
-            end--; /* of the sentence */
+            end--; /* punctuation of the sentence */
         }
         bool is_alone = at == text + strspn(text, " \"'`") &&
                         strcspn(at + n, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") ==
@@ -577,10 +578,7 @@ static int by_names(struct snp_index *index,
 
 /* The current file ---------------------------------------------------------------------- */
 
-/*
- * Whether an import may mean the file: its parts are the end of the path, without what the path
- * ends in.
- */
+/* Whether an import may mean the file: the import is a suffix of the path without its extension. */
 static bool imports(const char *import, const char *path)
 {
     char plain[SNP_WALK_PATH_MAX];
@@ -600,7 +598,7 @@ static bool imports(const char *import, const char *path)
     }
     plain[n] = '\0';
     if (n > n_path && n <= strlen(path)) {
-        n_path = strlen(path); /* written with its ending, as in C */
+        n_path = strlen(path); /* the import has the extension, as in C */
     }
     if (n == 0 || n > n_path || (n < n_path && path[n_path - n - 1] != '/')) {
         return false;
@@ -669,9 +667,8 @@ static int near_current(struct snp_index *index,
 /* Recent ------------------------------------------------------------------------------- */
 
 /*
- * Of what was found, what lies in files that were changed last: those an hour newer than half of
- * the files and not older than git's last commit, checkout or pull; then those of git's
- * last commits.
+ * Raise hits in recently changed files: first files an hour newer than half of all files and not
+ * older than git's last commit, checkout or pull; then files of git's last commits.
  */
 static int recent(struct snp_index *index, struct snp_hits *hits, struct snp_err *err)
 {

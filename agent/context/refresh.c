@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snp_index_refresh: the files are compared with what the index has of them. One that has the same
- * size, times and inode is not read, unless it changed so shortly before it was read last that a
- * change after that would not show. While one file is parsed, the one before it is written.
+ * snp_index_refresh compares the files with the index. A file with the same size, times and inode
+ * is not read, unless its change was so shortly before its last reading that a later change may not
+ * show in the times. While one file is parsed, the previous one is written.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,23 +22,23 @@
 #include "context/put.h"
 
 enum {
-    BATCH_FILES = 250, /* then what was done is kept */
+    BATCH_FILES = 250, /* in one transaction */
     BATCH_BYTES = 16 << 20,
     WALKED_SHOWN = 64, /* files between two reports of progress */
 };
 
-/* A file system may keep times no finer than this. */
+/* A file system's times may be this coarse. */
 #define RACY_NS INT64_C(2000000000)
 #define NS      INT64_C(1000000000)
 
-/* What the index has of a file. */
+/* The index's data of a file. */
 struct indexed_file {
     char *path; /* owned */
     struct snp_put put;
     bool is_seen;
 };
 
-/* A file that was read, and is being parsed. */
+/* A file that was read and is being parsed. */
 struct pending {
     struct snp_put put;
     char *path; /* owned; NULL = there is none */
@@ -108,7 +108,7 @@ static int by_path(const void *key, const void *item)
     return strcmp(key, ((const struct indexed_file *)item)->path);
 }
 
-/* Taken as plain text by a build without the parser, and now there is one. */
+/* Indexed as plain text by a build without the parser, which is now present. */
 static bool is_outdated(const struct refresh *f, const struct snp_put *known)
 {
     return known->state == SNP_INDEX_TEXT && known->language != SNP_LANGUAGE_NONE &&
@@ -150,7 +150,7 @@ static void pending_done(struct pending *pending)
     *pending = (struct pending){0};
 }
 
-/* Take the answer of the parser out of the way, and ask it of the next; then write this one. */
+/* Take the parser's answer, send it the next file, then write this one. */
 static int pending_write(struct refresh *f, struct pending *next, struct snp_err *err)
 {
     snp_cleanup(pending_done) struct pending now = f->pending;
@@ -165,7 +165,7 @@ static int pending_write(struct refresh *f, struct pending *next, struct snp_err
         now.put.state = has_items                                           ? SNP_INDEX_CODE
                         : now.is_asked || f->parse.failed[now.put.language] ? SNP_INDEX_UNPARSED
                                                                             : SNP_INDEX_TEXT;
-        /* The items stay the parser's until it is asked again, so they become chunks first. */
+        /* The items are valid until the next request, so they become chunks first. */
         if (snp_chunks_make(now.text, now.n, has_items ? items : NULL, n_items, &chunks) < 0) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
@@ -184,7 +184,7 @@ static int pending_write(struct refresh *f, struct pending *next, struct snp_err
 
 /* Reading -------------------------------------------------------------------------------- */
 
-/* A run's own record has each question that is asked here, and would be the best answer to it. */
+/* The record of a run contains each query made here and would be the best answer to it. */
 static bool is_record(const char *text, size_t n)
 {
     static const char head[] = "{\"_type\":\"trajectory_metadata\"";
@@ -198,7 +198,7 @@ static bool is_key(const char *text, size_t n)
     static const char begin[] = "-----BEGIN ";
     const char *at = memmem(text, n, mark, sizeof(mark) - 1);
 
-    /* as a key says it, not as a program that looks for one: at the beginning of a line */
+    /* as in a key, at the beginning of a line, not as in a program that looks for keys */
     while (at != NULL) {
         const char *line = memrchr(text, '\n', (size_t)(at - text));
 
@@ -212,7 +212,7 @@ static bool is_key(const char *text, size_t n)
     return false;
 }
 
-/* Fills state, hash and, where the index may have it, the text. */
+/* Set state, hash and, if the index may have it, the text. */
 static void file_read(int dir_fd, const char *name, struct pending *p)
 {
     snp_autoclose int fd =
@@ -241,7 +241,7 @@ static void file_read(int dir_fd, const char *name, struct pending *p)
     }
 }
 
-/* A file whose text the index does not have. */
+/* Index a file without its text. */
 static int nameless(struct refresh *f, const struct pending *p, struct snp_err *err)
 {
     SNP_TRY(batch_begin(f, 0, err));
@@ -261,7 +261,7 @@ static int changed(struct refresh *f,
                    memcmp(known->put.hash, p->put.hash, sizeof(p->put.hash)) == 0;
 
     if (is_same) {
-        /* only its times are others */
+        /* only its times have changed */
         p->put.state = known->put.state;
         SNP_TRY(batch_begin(f, 0, err));
         return snp_put_file(f->index, &p->put, NULL, err);
@@ -339,8 +339,8 @@ static void refresh_done(struct refresh *f)
 }
 
 /*
- * Whether a refresh has ever ended: until then the index lacks files. A header field of SQLite
- * holds it.
+ * Whether a refresh has ever finished: until then the index lacks files. A header field of SQLite
+ * stores this.
  */
 static int is_finished(struct snp_index *index, bool *ret, struct snp_err *err)
 {
@@ -368,7 +368,7 @@ int snp_index_refresh(struct snp_index *index,
 
     *ret_report = (struct snp_index_report){0};
     SNP_TRY(is_finished(index, &had_end, err));
-    /* A caller that does not wait would find nothing in an index that another process begins. */
+    /* An index that is being built for the first time finds nothing yet, so every caller waits. */
     if (SNP_RETRY(flock(index->lock_fd, waits || !had_end ? LOCK_EX : LOCK_EX | LOCK_NB)) < 0) {
         ret_report->is_busy = errno == EWOULDBLOCK;
         return ret_report->is_busy ? 0 : snp_fail_sys(err, errno, "lock the index");

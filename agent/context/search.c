@@ -9,12 +9,12 @@
 #include "schema/regex.h"
 
 enum {
-    STEPS = 50000000, /* of all searches together: about a second */
+    STEPS = 50000000, /* of all matches together: about a second */
 };
 
 struct text_search {
     struct snp_regex *regex;
-    char *literal; /* owned; a pattern without operators, which is found faster */
+    char *literal; /* owned; a pattern without operators, which is searched faster */
     uint64_t steps;
     uint64_t deadline;
     const struct snp_search *what;
@@ -35,7 +35,7 @@ static int prepare(struct text_search *s, const char *pattern, struct snp_err *e
     SNP_TRY_MEMORY(small, err);
     for (char *at = small; *at != '\0'; at++) {
         if (*at == '\\' && at[1] != '\0') {
-            at++; /* \S is not \s */
+            at++; /* \S differs from \s */
         } else {
             *at = lower(*at);
         }

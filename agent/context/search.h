@@ -2,7 +2,9 @@
 #ifndef SNP_CONTEXT_SEARCH_H
 #define SNP_CONTEXT_SEARCH_H
 
-/* Lines that match a regular expression, whatever the case of ASCII letters, for a bounded time. */
+/*
+ * Lines that match a regular expression, ignoring the case of ASCII letters, within a time limit.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,10 +21,10 @@ enum {
 
 struct snp_search_result {
     uint64_t matches;
-    bool is_cut; /* time or results ran out: not all files were searched */
+    bool is_cut; /* the time or result limit was reached: not all files were searched */
 };
 
-/* line: n bytes without its end, cut at SNP_SEARCH_LINE_SHOWN. */
+/* line: n bytes without the newline, cut at SNP_SEARCH_LINE_SHOWN. */
 typedef void (*snp_search_fn)(
     void *arg, const char *path, uint32_t number, const char *line, size_t n);
 

@@ -16,7 +16,9 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* On one line, blanks as one, at most LINE_MAX_BYTES; characters are not cut. */
+/*
+ * Append on one line, with runs of blanks as one, at most LINE_MAX_BYTES; characters are not cut.
+ */
 static int flat(struct snp_buf *out, const char *text, size_t n)
 {
     bool is_cut = n > LINE_MAX_BYTES;
@@ -41,7 +43,7 @@ int snp_skeleton_line(const struct snp_chunk *chunk, const char *text, struct sn
     return flat(out, text + chunk->signature.start, chunk->signature.end - chunk->signature.start);
 }
 
-/* The first line that says something, without the marks of comments and strings. */
+/* The first line with text, without the marks of comments and strings. */
 static int doc_line(const struct snp_chunk *chunk, const char *text, struct snp_buf *out)
 {
     const char *at = text + chunk->doc.start;

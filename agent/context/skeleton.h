@@ -2,7 +2,7 @@
 #ifndef SNP_CONTEXT_SKELETON_H
 #define SNP_CONTEXT_SKELETON_H
 
-/* Code without its bodies. */
+/* Code without bodies. */
 
 #include <stdbool.h>
 
@@ -10,8 +10,8 @@
 
 /*
  * Append the signature of a chunk on one line with the first line of its documentation, and below
- * it those of the chunks in it, indented. Of a file, or where is_documented is false:
- * signatures alone.
+ * it those of the chunks in it, indented. For a file, or if is_documented is false: signatures
+ * alone.
  */
 int snp_skeleton(const struct snp_chunks *chunks,
                  size_t i,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By descriptors, each opened below the previous one and never through a link: a path that is
- * swapped during the walk leads nowhere.
+ * Files are opened relative to descriptors, each below the previous one and never through a link: a
+ * path that is swapped during the walk leads nowhere.
  */
 #include "context/walk.h"
 
@@ -23,16 +23,16 @@ enum {
     NAMES_MAX = 400000, /* of one folder */
 };
 
-/* One folder on the way down. */
+/* One folder of the current path. */
 struct level {
     const struct level *above;
-    struct snp_ignore *rules[2]; /* .gitignore; of the top folder .git/info/exclude, too */
-    size_t path_len;             /* of the path to it, with its slash */
+    struct snp_ignore *rules[2]; /* .gitignore; for the top folder also .git/info/exclude */
+    size_t path_len;             /* of its path, with the slash */
 };
 
 struct project_walk {
-    snp_walk_fn fn;                                               /* NULL: folders are asked for */
-    int (*of_folder)(void *arg, int dir_fd, struct snp_err *err); /* NULL: files are */
+    snp_walk_fn fn;                                               /* NULL: walk folders */
+    int (*of_folder)(void *arg, int dir_fd, struct snp_err *err); /* NULL: walk files */
     void *arg;
     struct snp_walk_left *left;
     struct snp_err *err;
@@ -56,7 +56,7 @@ static struct snp_ignore *rules_read(int dir_fd, const char *name)
     return snp_ignore_new(text, n, &rules) < 0 ? NULL : rules;
 }
 
-/* The nearest file that says anything decides. */
+/* The nearest file with a matching rule decides. */
 static bool is_ignored(const struct project_walk *w, const struct level *level, bool is_folder)
 {
     for (; level != NULL; level = level->above) {
@@ -143,7 +143,7 @@ static void names_done(struct name_list *names)
     free((void *)names->items);
 }
 
-/* 0, or SNP_E_NOMEM. A folder that cannot be read has none. */
+/* 0, or SNP_E_NOMEM. An unreadable folder gives no names. */
 static int names_read(struct project_walk *w, int dir_fd, struct name_list *ret)
 {
     int again = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

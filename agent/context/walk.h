@@ -3,8 +3,8 @@
 #define SNP_CONTEXT_WALK_H
 
 /*
- * The files of a project that an index may have: neither ignored by git nor secret by name; links
- * are not followed.
+ * The files of a project that an index may have: not ignored by git and without a secret's name.
+ * Links are not followed.
  */
 
 #include <stdint.h>
@@ -18,7 +18,10 @@ enum {
     SNP_WALK_PATH_MAX = 4096,
 };
 
-/* One regular file: path from the project, and its folder to open `name` in. < 0 ends the walk. */
+/*
+ * Called for a regular file: its path from the project, and the folder in which `name` opens. < 0
+ * ends the walk.
+ */
 typedef int (*snp_walk_fn)(void *arg,
                            const char *path,
                            int dir_fd,
@@ -26,7 +29,7 @@ typedef int (*snp_walk_fn)(void *arg,
                            const struct stat *st,
                            struct snp_err *err);
 
-/* What was met and not walked into or given. */
+/* Files and folders that were left out. */
 struct snp_walk_left {
     uint64_t ignored; /* files and folders: .gitignore */
     uint64_t secret;  /* by name */
@@ -34,16 +37,14 @@ struct snp_walk_left {
     uint64_t beyond;  /* too deep, too long a path, or could not be read */
 };
 
-/* In the order of names. SNP_E_LIMIT: more files than an index can have. */
+/* Walk the files in the order of their names. SNP_E_LIMIT: more files than an index can have. */
 int snp_walk(int dir_fd,
              snp_walk_fn fn,
              void *arg,
              struct snp_walk_left *ret_left,
              struct snp_err *err) SNP_NODISCARD;
 
-/*
- * Each folder that is walked into, also those without files; the order as above. < 0 ends the walk.
- */
+/* Walk the folders, including those without files, in the same order. < 0 ends the walk. */
 int snp_walk_folders(int dir_fd,
                      int (*fn)(void *arg, int dir_fd, struct snp_err *err),
                      void *arg,

@@ -28,7 +28,7 @@ static int folder_watch(void *arg, int dir_fd, struct snp_err *err)
     char path[PATH_LEN];
 
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", dir_fd);
-    if (inotify_add_watch(*fd, path, changes) >= 0 || errno == ENOENT) { /* it was removed by now */
+    if (inotify_add_watch(*fd, path, changes) >= 0 || errno == ENOENT) { /* removed since */
         return 0;
     }
     return errno == ENOSPC
@@ -69,7 +69,7 @@ int snp_watch_wait(int fd, struct snp_err *err)
         if (n == 0 || snp_now_us() > until_us) {
             return 0;
         }
-        /* Which file it was the index finds out; a full queue says no less. */
+        /* The index finds out which files changed; a full queue is enough for that. */
         if (SNP_RETRY(read(fd, events, sizeof(events))) < 0 && errno != EAGAIN) {
             return snp_fail_sys(err, errno, "inotify");
         }

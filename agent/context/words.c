@@ -7,10 +7,10 @@
 #include "base/macro.h"
 
 enum {
-    STEM_MIN = 3, /* letters that stay */
+    STEM_MIN = 3, /* letters that a stem keeps */
 };
 
-/* ASCII only, whatever the locale says; other letters are as they are. */
+/* ASCII only, independent of the locale; other letters stay as they are. */
 static bool is_upper(char c)
 {
     return c >= 'A' && c <= 'Z';
@@ -39,9 +39,8 @@ static bool ends_in(const char *word, size_t n, const char *end)
 }
 
 /*
- * What "parse", "parses", "parsed", "parsing" and "parser" have in common, "pars". Both what is
- * searched and what is looked for are cut alike, so a stem needs to be no word; exact names are
- * found in another way.
+ * The common stem of "parse", "parses", "parsed", "parsing" and "parser": "pars". Text and query
+ * are cut alike, so a stem need not be a word; exact names are found separately.
  */
 static size_t stem(char *word, size_t n)
 {
@@ -81,7 +80,7 @@ static int give(snp_word_fn fn, void *arg, const char *text, size_t start, size_
     return fn(arg, word, n, start, end, is_part);
 }
 
-/* Where the part ends that begins at i. */
+/* The end of the part that begins at i. */
 static size_t part_end(const char *text, size_t i, size_t end)
 {
     size_t at = i + 1;
@@ -93,7 +92,7 @@ static size_t part_end(const char *text, size_t i, size_t end)
         return at;
     }
     if (is_upper(text[i]) && at < end && is_upper(text[at])) {
-        /* an abbreviation: up to the letter that begins the next word */
+        /* an abbreviation: up to the initial of the next word */
         while (at < end && is_upper(text[at]) && !(at + 1 < end && is_lower(text[at + 1]))) {
             at++;
         }
@@ -134,7 +133,7 @@ int snp_words(const char *text, size_t n, snp_word_fn fn, void *arg)
             i++;
             continue;
         }
-        /* underscores around a name are not a part of it: _parse is found as parse */
+        /* underscores around a name are not part of it: _parse is found as parse */
         size_t start = i;
         size_t last = end;
         while (start < last && text[start] == '_') {

@@ -3,8 +3,8 @@
 #define SNP_CONTEXT_WORDS_H
 
 /*
- * Words of code: names whole, and their parts: parseHTTPHeader gives parsehttpheader, parse,
- * http, header.
+ * Words of code: each name, and its parts: parseHTTPHeader gives parsehttpheader, parse, http,
+ * header.
  */
 
 #include <sqlite3.h>
@@ -18,19 +18,19 @@ enum {
 };
 
 /*
- * A word, in lower case; start and end: where it is in the text. is_part: of the one before
- * it. != 0 ends it.
+ * Called for a word in lower case; start and end: its place in the text. is_part: part of the
+ * previous word. A return value other than 0 ends the walk.
  */
 typedef int (*snp_word_fn)(
     void *arg, const char *word, size_t n, size_t start, size_t end, bool is_part);
 
-/* Go through the words of a text; what fn returned last. */
+/* Walk the words of a text; return the last value of fn. */
 int snp_words(const char *text, size_t n, snp_word_fn fn, void *arg);
 
 /* A word without meaning for a search: "the", "how". */
 bool snp_word_is_common(const char *word, size_t n);
 
-/* Make them known to SQLite's full text search, as the tokenizer `code`. */
+/* Register the tokenizer `code` with SQLite's full-text search. */
 int snp_words_register(sqlite3 *sqlite, struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -18,14 +18,14 @@ enum {
     NAMES_MAX = 4 << 20, /* bytes of all names */
     LINK_MAX = 4096,     /* of a .git that is a file */
     MARK_MAX = 96,
-    FILES_MAX = 256,   /* the last ones */
-    TRIED_MAX = 20000, /* names, of which the index may have few */
+    FILES_MAX = 256,   /* the last changed files */
+    TRIED_MAX = 20000, /* names to look up; the index may have few of them */
 };
 #define NS INT64_C(1000000000)
 
 /*
- * The folder that git keeps, as a path from the project's; .git may be a file that names it. The
- * caller frees.
+ * The path of git's folder, relative to the project; .git may be a file with that path. The caller
+ * frees.
  */
 static char *git_folder(const struct snp_index *index)
 {
@@ -52,7 +52,7 @@ static char *git_folder(const struct snp_index *index)
 
 /*
  * A mark that changes with each commit, checkout and pull; *ret_since: time of the last one. False:
- * git keeps no log of these.
+ * git keeps no log of them.
  */
 static bool mark_of(const struct snp_index *index, char ret[MARK_MAX], int64_t *ret_since)
 {
@@ -69,7 +69,7 @@ static bool mark_of(const struct snp_index *index, char ret[MARK_MAX], int64_t *
     return true;
 }
 
-/* Names of files, the last changed first, each with a NUL behind it. */
+/* Names of files, the last changed first, each followed by a NUL. */
 static bool names_read(const struct snp_index *index, struct snp_buf *ret)
 {
     static const char *const variables[] = {"GIT_CONFIG_NOSYSTEM=1",
@@ -133,10 +133,10 @@ int snp_history_refresh(struct snp_index *index, struct snp_err *err)
         return 0;
     }
     snp_rows_done(&rows);
-    /* what cannot be read now is not tried again before there is another commit */
+    /* if git fails, it is not tried again before the next commit */
     if (has && !names_read(index, &names)) {
         has = false;
-        snp_buf_clear(&names); /* what git printed before it failed */
+        snp_buf_clear(&names); /* output of git before it failed */
     }
     SNP_TRY(snp_db_exec(&index->db, "BEGIN IMMEDIATE", err));
     r = put(index, &names, err);

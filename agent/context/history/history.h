@@ -2,14 +2,14 @@
 #ifndef SNP_CONTEXT_HISTORY_HISTORY_H
 #define SNP_CONTEXT_HISTORY_HISTORY_H
 
-/* Which files git's last commits changed, kept in the index. */
+/* The files that git's last commits changed, kept in the index. */
 
 #include "context/index.h"
 
 /*
- * Read them again if commits came or went since. Without git, a repository at the top of the
- * project, or a kernel that can contain git (context-history), there are none. For who holds the
- * index's lock; not within a transaction.
+ * Read the history again if its log has changed. It is empty without git, if the repository is not
+ * at the top of the project, and if the kernel cannot contain git (context-history). The caller
+ * holds the index's lock and is not within a transaction.
  */
 int snp_history_refresh(struct snp_index *index, struct snp_err *err) SNP_NODISCARD;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * context-history DIR: git's last commits there and the files of each, as git prints them. A
- * stranger's repository may name programs that git is to start (signatures, transports, pagers), so
- * before git runs, this process gives up writing, sockets, signals and new processes. Where the
- * kernel cannot take them away, git does not run.
+ * context-history DIR: prints the files of git's last commits. An untrusted repository may name
+ * programs that git starts (signatures, transports, pagers), so this process gives up writing,
+ * sockets, signals and new processes before git runs. If the kernel cannot take these away, git
+ * does not run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #ifndef LANDLOCK_ACCESS_FS_TRUNCATE
 #    define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14) /* ABI 3 */
 #endif
-/* All of the first ABI but reading. */
+/* All rights of the first ABI except reading. */
 #define FS_FIRST                                \
     (((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1) & \
      ~(uint64_t)(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR))
@@ -47,7 +47,7 @@ static int may(int ruleset, const char *path, uint64_t access)
                : (int)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
 }
 
-/* The program that loads ours, and git. */
+/* The dynamic loader of this program and of git. */
 static int find_loader(struct dl_phdr_info *info, size_t size, void *ret)
 {
     (void)size;
@@ -79,8 +79,8 @@ static int close_files(const char *program)
 }
 
 /*
- * Signals, other processes, files' attributes, objects that outlive it, what opens more than
- * it says.
+ * Signals, other processes, attributes of files, objects that outlive the process, and calls that
+ * open more than their arguments show.
  */
 static const int closed[] = {
     SCMP_SYS(socket), SCMP_SYS(socketpair), SCMP_SYS(io_uring_setup), SCMP_SYS(fork),
@@ -97,7 +97,7 @@ static const int closed[] = {
     SCMP_SYS(utimes), SCMP_SYS(futimesat), SCMP_SYS(utimensat), SCMP_SYS(setxattr),
     SCMP_SYS(fsetxattr), SCMP_SYS(lsetxattr), SCMP_SYS(removexattr), SCMP_SYS(fremovexattr),
     SCMP_SYS(lremovexattr),
-    /* later than the library's names, of the same number everywhere */
+    /* too new for names in the library; the numbers are the same on every architecture */
     452, /* fchmodat2 */
     463, /* setxattrat */
     466, /* removexattrat */
@@ -105,8 +105,8 @@ static const int closed[] = {
 };
 
 /*
- * What depends on an argument. clone: threads, no processes; clone3 says in memory what it makes,
- * and clone does for it.
+ * Calls that depend on an argument. clone may make threads, no processes. The flags of clone3 are
+ * in memory, where a filter cannot read them; with ENOSYS libraries use clone.
  */
 static const struct {
     int call;
@@ -145,7 +145,7 @@ static int confine(const char *program)
     const struct __user_cap_data_struct none[2] = {{0}};
     const struct rlimit memory = {GIT_MEMORY_MAX, GIT_MEMORY_MAX};
     const struct rlimit cpu = {CPU_S, CPU_S};
-    const struct rlimit core = {1, 1}; /* with 0 a program that takes dumps would be started */
+    const struct rlimit core = {1, 1}; /* 0 would still start a program that takes dumps */
 
     if (syscall(SYS_close_range, 3U, ~0U, 0U) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || close_files(program) < 0 ||
@@ -153,7 +153,7 @@ static int confine(const char *program)
         setrlimit(RLIMIT_CPU, &cpu) < 0 || close_calls() < 0) {
         return -1;
     }
-    return setrlimit(RLIMIT_AS, &memory); /* last: sanitizers have taken more */
+    return setrlimit(RLIMIT_AS, &memory); /* last: sanitizers have already mapped more */
 }
 
 int main(int argc, char **argv)
@@ -166,7 +166,7 @@ int main(int argc, char **argv)
     if (argc != 2 || program == NULL || confine(program) < 0) {
         return MISSING;
     }
-    (void)alarm(WALL_S); /* it may sleep in a file that is none */
+    (void)alarm(WALL_S); /* git may block in a file that is not a regular one */
     (void)execl(program, "git", "--no-pager", "-C", argv[1], "-c", "core.packedGitLimit=256m", "-c",
                 "core.packedGitWindowSize=32m", "-c", "safe.directory=*", "-c",
                 "log.showSignature=false", "-c", "log.showRoot=true", "log", "--no-mailmap", "-z",

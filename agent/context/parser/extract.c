@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queries capture @definition.KIND and in it @name, perhaps @body and @doc; @import and
- * @reference are names alone. Comments right above a definition are its documentation where there
- * is no @doc.
+ * The queries capture @definition.KIND and in it @name, and optionally @body and @doc; @import and
+ * @reference capture only a name. Without @doc, comments directly above a definition are its
+ * documentation.
  */
 #include "context/parser/extract.h"
 
@@ -15,7 +15,7 @@
 
 enum {
     SECONDS = 1,
-    MATCHES_MAX = 4096, /* begun at a time */
+    MATCHES_MAX = 4096, /* matches in progress */
     COMMENTS_MAX = 200, /* lines above a definition, each a comment */
 };
 
@@ -33,7 +33,7 @@ static const char *const kinds[SNP_PARSE_KINDS] = {
     [SNP_PARSE_REFERENCE] = "reference",
 };
 
-/* What a definition may be wrapped in, and then begins with. */
+/* Nodes that may wrap a definition, which then begins with the wrapper. */
 static const char *const wrappers[] = {
     "decorated_definition", "export_statement", "template_declaration", "lexical_declaration",
     "variable_declaration", "type_declaration", "const_declaration",    "var_declaration",
@@ -94,10 +94,10 @@ static struct snp_parse_range comments_above(TSNode node)
             break;
         }
         if (is_behind(before)) {
-            break; /* it is about the text before it on its line */
+            break; /* it is about the text before it on the same line */
         }
         end = ts_node_end_point(before);
-        end.row -= end.column == 0 && end.row > 0; /* some have the end of their line */
+        end.row -= end.column == 0 && end.row > 0; /* some comments include the newline */
         if (end.row + 1 < row) {
             break;
         }
@@ -173,7 +173,7 @@ static int by_start(const void *a, const void *b)
     if (one->all.start != other->all.start) {
         return one->all.start < other->all.start ? -1 : 1;
     }
-    /* What encloses comes first. */
+    /* Enclosing items come first. */
     return one->all.end == other->all.end ? 0 : one->all.end > other->all.end ? -1 : 1;
 }
 
@@ -186,7 +186,7 @@ static uint32_t collect(const struct snp_grammar *grammar, TSTree *tree, uint64_
 
     ts_query_cursor_set_match_limit(cursor, MATCHES_MAX);
     ts_query_cursor_exec_with_options(cursor, grammar->query, ts_tree_root_node(tree), &options);
-    /* context of a node takes time by its depth, which the cursor does not count */
+    /* finding a node's context takes time by its depth, which the cursor does not count */
     while (n < SNP_PARSE_ITEMS_MAX && !is_over(deadline) &&
            ts_query_cursor_next_match(cursor, &match)) {
         n += item_of(grammar->query, &match, &items[n]);

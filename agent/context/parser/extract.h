@@ -2,7 +2,7 @@
 #ifndef SNP_CONTEXT_PARSER_EXTRACT_H
 #define SNP_CONTEXT_PARSER_EXTRACT_H
 
-/* From a text to its items, and to its whole tree. */
+/* The items of a text, and its whole tree. */
 
 #include <stdbool.h>
 
@@ -10,8 +10,8 @@
 #include "context/parser/grammar.h"
 
 /*
- * Items of the text, sorted by where they begin. *ret stays this module's until the next call.
- * False: it took longer than it may, or there is no such grammar.
+ * The items of the text, sorted by where they begin. *ret belongs to this module and is valid until
+ * the next call. False: the time limit was reached, or there is no such grammar.
  */
 bool snp_extract(uint32_t language,
                  const char *text,
@@ -19,11 +19,14 @@ bool snp_extract(uint32_t language,
                  const struct snp_parse_item **ret,
                  uint32_t *ret_n);
 
-/* The same for the tree: bytes as context/parsed.h has them. False also: it has too many nodes. */
+/* The same for the tree, in the format of context/parsed.h. False also: it has too many nodes. */
 bool snp_tree_write(
     uint32_t language, const char *text, uint32_t n, const char **ret, uint32_t *ret_n);
 
-/* The caller's. NULL: none before the deadline, which this sets. grammar may be NULL. */
+/*
+ * Parse a text; the caller frees the tree. Sets the deadline. NULL: it was reached. grammar may be
+ * NULL.
+ */
 TSTree *snp_tree_parse(const struct snp_grammar *grammar,
                        const char *text,
                        uint32_t n,

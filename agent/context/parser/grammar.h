@@ -12,7 +12,7 @@ struct snp_grammar {
     TSQuery *query; /* made at first use, and never freed */
 };
 
-/* NULL: there is no such language, or its query does not fit its grammar. */
+/* NULL: no such language, or its query does not fit its grammar. */
 const struct snp_grammar *snp_grammar_of(uint32_t language);
 
 #endif

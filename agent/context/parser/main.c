@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * context-parser: reads questions from descriptor 0 and writes answers to descriptor 1
- * (context/parsed.h). Files of a stranger's repository are parsed by large tables and scanners in C
- * that others wrote, so before the first one this program gives up everything but reading, writing
- * and memory.
+ * (context/parsed.h). Generated tables and third-party scanners in C parse untrusted files, so
+ * before the first one this program gives up everything except reading, writing and memory.
  */
 #include <errno.h>
 #include <seccomp.h>

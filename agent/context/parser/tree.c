@@ -13,7 +13,7 @@ struct head {
 
 static char out[SNP_PARSE_TREE_MAX] __attribute__((aligned(8)));
 
-/* With a zero behind each; the size, or 0: no room. */
+/* Append names, each followed by a NUL; return the size, or 0 without room. */
 static uint32_t names_write(const TSLanguage *language, bool is_fields, char *to)
 {
     uint32_t n =
@@ -50,7 +50,8 @@ static struct snp_parse_node node_of(const TSTreeCursor *cursor)
 }
 
 /*
- * To the next node in the order of the text: a child, else a sibling of it or of what it lies in.
+ * Move to the next node in the order of the text: a child, else the next sibling of the node or of
+ * an ancestor.
  */
 static bool step(TSTreeCursor *cursor)
 {
