@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Anthropic's messages.
+ * Anthropic's Messages API.
  *
- * Content is a list of blocks, system texts are separate from the conversation, results of tools
- * are blocks of the user, and roles alternate: neighbours of one role become one message. Blocks of
- * thinking come back signed, and all blocks must be sent again in their order: it travels in
- * "opaque".
+ * Content is a list of blocks, system texts are separate from the conversation, and results of
+ * tools are blocks of the user. Roles alternate, so adjacent messages of one role are merged.
+ * Thinking blocks are signed, and all blocks must be sent back in order; "opaque" stores them.
  */
 #include <string.h>
 
@@ -25,7 +24,7 @@ static json_t *text_block(const char *text)
     return json_pack("{s:s, s:s}", "type", "text", "text", text);
 }
 
-/* All system messages, and what a schema asks for. NULL in *ret: there are none. */
+/* All system messages, and the instructions for a schema. NULL in *ret: there are none. */
 static int write_system(const struct snp_model_request *request, json_t **ret)
 {
     snp_autojson json_t *blocks = json_array();
@@ -62,7 +61,9 @@ static json_t *call_block(const json_t *call)
                      json_object_get(call, "arguments"));
 }
 
-/* A block as it came: a thought whole, texts and calls as places in the message. */
+/*
+ * A block as it was received: thinking is stored whole, texts and calls as ranges of the message.
+ */
 static json_t *block_again(const json_t *block, const json_t *message)
 {
     const json_t *calls = json_object_get(message, "tool_calls");
@@ -159,7 +160,9 @@ static json_t *write_messages(const json_t *messages)
     return SNP_TAKE_PTR(made);
 }
 
-/* Mark the end of the conversation, so that the next turn finds all before it in the cache. */
+/*
+ * Mark the end of the conversation, so that the next turn finds everything before it in the cache.
+ */
 static int mark_cache(const json_t *messages)
 {
     const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
@@ -229,7 +232,7 @@ static int anthropic_write(const struct snp_model_job *job,
 
 /* Reading --------------------------------------------------------------------------------- */
 
-/* Counts arrive at the beginning and, more exactly, at the end; missing ones keep their value. */
+/* Counts come at the start and, more exactly, at the end; a missing one keeps its value. */
 static void read_usage(struct snp_model_reply *reply, const json_t *usage)
 {
     struct snp_model_usage *into = &reply->usage;
@@ -254,7 +257,7 @@ static const struct snp_model_stop_word stops[] = {
     {"tool_use", SNP_MODEL_STOP_TOOLS},    {NULL, SNP_MODEL_STOP_END},
 };
 
-/* The list of blocks in the order they came in; made with the first. Borrowed. */
+/* The list of blocks in the order received, made at the first. Borrowed. */
 static json_t *kept_blocks(struct snp_model_reply *reply)
 {
     if (reply->opaque == NULL) {
@@ -270,7 +273,7 @@ static int keep(struct snp_model_reply *reply, json_t *block, struct snp_err *er
                : 0;
 }
 
-/* What has been read of a text or thought; the block is said to reach so far. */
+/* Extend the last block to this end of the text or thinking. */
 static int keep_reach(struct snp_model_reply *reply, size_t to, struct snp_err *err)
 {
     json_t *blocks = kept_blocks(reply);
@@ -331,7 +334,7 @@ static int read_call(struct snp_model_reply *reply,
                      json_pack("{s:s, s:I}", "type", "tool_use", "call",
                                (json_int_t)(call - reply->calls)),
                      err);
-    /* in a stream it begins as {} and comes in pieces */
+    /* in a stream it is {} first and arrives in pieces */
     return r < 0 || json_object_size(input) == 0 ? r : snp_model_reply_arguments(call, input, err);
 }
 

@@ -16,7 +16,7 @@ enum {
     SNP_MODEL_BODY_MAX = 64 << 20, /* bytes of a request */
 };
 
-/* Features that a server refused once, and that are left out from then on. */
+/* Features that a server refused once; later requests leave them out. */
 enum snp_model_quirk {
     SNP_MODEL_NO_TEMPERATURE = 1 << 0,
     SNP_MODEL_NO_STREAM_OPTIONS = 1 << 1,
@@ -25,14 +25,14 @@ enum snp_model_quirk {
     SNP_MODEL_NO_CACHE_CONTROL = 1 << 3,
 };
 
-/* How a provider wants to be asked. One row of the table of routes. */
+/* How a provider is called: a row of the table of routes. */
 struct snp_model_route;
 
-/* A request on its way out; everything borrowed. */
+/* A request to be written; everything is borrowed. */
 struct snp_model_job {
     const struct snp_model_request *request;
-    const char *model;       /* as the provider names it */
-    const char *base_url;    /* without a slash at its end */
+    const char *model;       /* the provider's name of it */
+    const char *base_url;    /* without a trailing slash */
     const char *key;         /* NULL = none */
     const char *key_header;  /* such as "Authorization: Bearer " */
     const char *api_version; /* Azure's; NULL = none */
@@ -49,14 +49,14 @@ struct snp_model_wire {
 
 struct snp_model_driver {
     const char *name;
-    /* Fill url, headers (but for Content-Type) and body. */
+    /* Fill url, headers (except Content-Type) and body. */
     int (*write)(const struct snp_model_job *job, struct snp_model_wire *wire, struct snp_err *err);
     /*
      * One event of the stream. SNP_E_PEER: it is invalid. An error the provider reports goes to
      * reply->error.
      */
     int (*event)(struct snp_model_reply *reply, const json_t *data, struct snp_err *err);
-    /* A reply that came in one piece, because the server does not stream. As event. */
+    /* The same for a reply in one piece, from a server that does not stream. */
     int (*whole)(struct snp_model_reply *reply, const json_t *body, struct snp_err *err);
 };
 
@@ -65,13 +65,13 @@ extern const struct snp_model_driver snp_model_anthropic;
 extern const struct snp_model_driver snp_model_gemini;
 
 /*
- * "NAME: value" into wire's headers, and what follows base_url into its URL. SNP_E_NOMEM,
+ * Add "NAME: value" to wire's headers, and the path after base_url to its URL. SNP_E_NOMEM,
  * SNP_E_LIMIT.
  */
 int snp_model_wire_header(struct snp_model_wire *wire,
                           const char *name,
                           const char *value) SNP_NODISCARD;
-/* The key, in the header that job says. Nothing without a key. */
+/* Add the key in the header that job names. Without a key, do nothing. */
 int snp_model_wire_key(const struct snp_model_job *job, struct snp_model_wire *wire) SNP_NODISCARD;
 void snp_model_wire_init(struct snp_model_wire *wire);
 void snp_model_wire_done(struct snp_model_wire *wire);
@@ -80,15 +80,15 @@ void snp_model_wire_done(struct snp_model_wire *wire);
 const char *snp_model_content(const json_t *message);
 
 /*
- * A list of what make (NULL: out of memory) makes of each of another. New reference, NULL when out
- * of memory.
+ * A list of the results of make for each item; NULL from make: out of memory. New reference, NULL
+ * when out of memory.
  */
 json_t *snp_model_list_of(const json_t *list, json_t *(*make)(const json_t *item));
 /* {name, description, SCHEMA: parameters}. New reference. */
 json_t *snp_model_tool(const char *schema, const json_t *tool);
 
 /*
- * The list MEMBER of the last of these turns if it is of this role, else of a new one; borrowed,
+ * The list MEMBER of the last of these turns if it has this role, else of a new turn; borrowed,
  * NULL when out of memory.
  */
 json_t *snp_model_parts(json_t *turns, const char *role, const char *member);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request at a time, one try: an interrupted index continues the next time. */
+/* One request at a time, without retries: an interrupted index continues the next time. */
 #include "model/embed.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ static void over(struct snp_embedder *e, const struct snp_err *err)
     }
 }
 
-/* Until over() is called. */
+/* Run the loop until over() is called. */
 static int wait_for(struct snp_embedder *e, struct snp_err *err)
 {
     while (!e->is_over && uv_run(&e->loop, UV_RUN_ONCE) != 0) {
@@ -202,7 +202,7 @@ static int refused(const struct snp_embedder *e, struct snp_err *err)
 
 /* Reading -------------------------------------------------------------------------------- */
 
-/* A vector to its place, with length 1. */
+/* Copy a vector to its place, scaled to length 1. */
 static int vector_read(struct snp_embedder *e, const json_t *row, size_t at, struct snp_err *err)
 {
     const json_t *from = json_object_get(row, "embedding");

@@ -4,7 +4,7 @@
 
 /*
  * Embed texts as vectors, with a model of a provider that supports OpenAI's /embeddings. Address
- * and key are found as for other models (model/route.h). It blocks, on a separate loop.
+ * and key are found as for other models (model/route.h). Calls block, on a separate loop.
  */
 
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct snp_config;
 struct snp_embedder;
 
 /*
- * model: "openai/text-embedding-3-small". config: borrowed. Opens no connection. Errors as of
+ * model: "openai/text-embedding-3-small". config: borrowed. Opens no connection. Errors: those of
  * snp_model_route.
  */
 int snp_embedder_open(const struct snp_config *config,
@@ -37,9 +37,9 @@ struct snp_embed_ask {
 };
 
 /*
- * A vector of *ret_len numbers and of length 1 for each text, one behind the other, borrowed until
- * the next call. All have as many as the first answer had. SNP_E_TIMEOUT, SNP_E_DENIED, SNP_E_PEER:
- * no such answer, and why.
+ * A vector of *ret_len numbers and of length 1 for each text, one after the other, borrowed until
+ * the next call. All have as many numbers as the first reply. SNP_E_TIMEOUT, SNP_E_DENIED,
+ * SNP_E_PEER: no valid reply; the message has the reason.
  */
 int snp_embed(struct snp_embedder *embedder,
               const struct snp_embed_ask *what,

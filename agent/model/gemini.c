@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Google's Gemini.
+ * Google's Gemini API.
  *
- * A conversation is made of parts; calls have no ids, so results are matched by the tool's name and
- * order; calls carry signatures of the reasoning, which must be sent back. Each event of the stream
- * is a complete reply, to be added to the previous one.
+ * A conversation consists of parts. Calls have no ids, so results are matched by the tool's name
+ * and by order. Calls carry signatures of the reasoning, which must be sent back. Each event of the
+ * stream is a complete reply, to be appended to the previous one.
  */
 #include <string.h>
 
@@ -66,7 +66,7 @@ static int write_parts(const json_t *message, const char *role, json_t *parts)
     return json_array_append_new(parts, text_part(snp_model_content(message)));
 }
 
-/* System messages go to one list, all others to the other. */
+/* System messages go to one list, the others to the other. */
 static int write_contents(const json_t *messages, json_t *system, json_t *contents)
 {
     size_t i = 0;

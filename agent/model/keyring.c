@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys.
+ * API keys.
  *
- * A command is split into words as a shell would split them, but no shell runs it: nothing in it is
- * expanded. Further requests for its key wait in a list. Memory of keys is wiped before it is
- * freed.
+ * A command is split into words like a shell would, but without a shell: nothing in it is expanded.
+ * Further requests for its key wait in a list. Memory with keys is wiped before it is freed.
  */
 #include "model/keyring.h"
 
@@ -31,17 +30,17 @@ struct snp_key_wait {
     struct snp_key_wait *next;
 };
 
-/* A key, by the name of the variable it comes from. */
+/* A key, named by the variable that it comes from. */
 struct keyring_entry {
     struct snp_keyring *keyring;
     char name[64];
     char *key;               /* owned; NULL = not known */
-    struct key_command *run; /* its command while it runs */
+    struct key_command *run; /* the running command that prints it */
     struct snp_key_wait *waits;
     struct keyring_entry *next;
 };
 
-/* A command. It outlives its entry until libuv has closed everything. */
+/* A command. It outlives its entry until libuv has closed its handles. */
 struct key_command {
     struct keyring_entry *entry; /* NULL: the key is not needed any more */
     uv_process_t process;
@@ -52,7 +51,7 @@ struct key_command {
     int signal;
     unsigned n_open;
     bool has_exited;
-    bool has_ended; /* its output */
+    bool has_ended; /* all of its output was read */
     char read[READ_BYTES];
 };
 
@@ -168,7 +167,7 @@ static void run_end(struct key_command *run, const struct snp_err *failure)
         return;
     }
     entry->run = NULL;
-    run->entry = entry; /* for its messages */
+    run->entry = entry; /* used in its messages */
     if (failure != NULL) {
         err = *failure;
     }
@@ -228,7 +227,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     }
 }
 
-/* Words of a command: blanks separate, quotes and backslashes keep them. text is overwritten. */
+/* Split a command into words at blanks outside quotes and backslashes. text is overwritten. */
 static int split(char *text, char *words[WORDS_MAX + 1])
 {
     size_t n = 0;
@@ -249,7 +248,7 @@ static int split(char *text, char *words[WORDS_MAX + 1])
             if (n == WORDS_MAX) {
                 return -1;
             }
-            to = text + (at - text); /* the output never overtakes the input */
+            to = text + (at - text); /* out never overtakes the input */
             words[n++] = to;
             in_word = true;
         }
@@ -320,7 +319,7 @@ static int run_start(struct keyring_entry *entry, const char *command, struct sn
     int r = spawn(run, loop, words, err);
     if (r < 0) {
         run->entry = NULL;
-        run_close(run); /* a process handle that did not start closes all the same */
+        run_close(run); /* a process handle that failed to start is closed like the others */
         return r;
     }
     entry->run = run;
@@ -375,7 +374,7 @@ static struct keyring_entry *entry_find(struct snp_keyring *keyring, const char 
         entry = calloc(1, sizeof(*entry));
         if (entry != NULL) {
             entry->keyring = keyring;
-            memcpy(entry->name, name, strlen(name) + 1); /* both have 64 bytes */
+            memcpy(entry->name, name, strlen(name) + 1); /* both buffers have 64 bytes */
             entry->next = keyring->entries;
             keyring->entries = entry;
         }

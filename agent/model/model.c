@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Call a model: key, try, and possibly retries.
+ * Call a model: get the key, try, retry.
  *
- * A call goes through its steps on timers and callbacks of the loop: choose (on creation), get the
- * key, send, read, judge; then it ends, or waits and sends again. Drivers handle the formats,
- * retry.c the meaning of failures.
+ * Timers and callbacks of the loop drive a call: choose a provider (on creation), get the key,
+ * send, read, judge; then the call ends, or waits and sends again. Drivers handle the formats,
+ * retry.c classifies failures.
  *
- * Invariants: a call is in the list of its models until it is over; no callback follows; it is
- * freed when libuv has closed both its timers, so that code below a callback which cancelled the
+ * Invariants: a call is in the list of its models until it ends; after that it makes no callback.
+ * It is freed when libuv has closed both of its timers, so code below a callback that cancelled the
  * call may still read it.
  */
 #include "model/model.h"
@@ -100,7 +100,7 @@ int snp_model_choose(struct snp_models *models,
                    target.base_url == NULL ? "" : target.base_url);
     (void)snprintf(ret->key_from, sizeof(ret->key_from), "%s", target.key_name);
     if (target.route != NULL && target.route->driver == NULL) {
-        ret->is_priced = true; /* no model is called */
+        ret->is_priced = true; /* no model will be called */
     }
     snp_model_target_done(&target);
     return r;
@@ -135,7 +135,7 @@ bool snp_model_price(struct snp_models *models,
 {
     struct snp_model_choice choice;
     struct snp_err ignored;
-    /* missing settings do not matter for the price */
+    /* the price does not depend on missing settings */
     int r = snp_model_choose(models, model, &choice, &ignored);
     struct snp_price price = {
         .input = choice.input_usd,
@@ -162,7 +162,7 @@ uint64_t snp_model_time_left_ms(const struct snp_model_call *call)
 
 /* The end --------------------------------------------------------------------------------- */
 
-/* With what it copied of its request. */
+/* Free the call and its copy of the request. */
 static void request_free(struct snp_model_call *call)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(call->texts); i++) {
@@ -189,7 +189,7 @@ static void on_timer_closed(uv_handle_t *handle)
     request_free(call);
 }
 
-/* The call is over: nothing runs for it any more. */
+/* End the call: nothing runs for it any more. */
 static void call_close(struct snp_model_call *call)
 {
     struct snp_model_call **at = &call->models->calls;
@@ -226,7 +226,7 @@ static void record(struct snp_model_call *call, struct snp_model_answer *answer)
         models->is_recording = r == 0;
     }
     r = r < 0 ? r : snp_replay_record(path, &call->request, answer, &err);
-    if (r < 0 && answer->is_ok) { /* a record with holes would be worse than no answer */
+    if (r < 0 && answer->is_ok) { /* a record with gaps would be worse than no answer */
         answer->is_ok = false;
         answer->failure = SNP_MODEL_FAILED_SETUP;
         answer->err = err;
@@ -242,7 +242,7 @@ static void finish(struct snp_model_call *call, struct snp_model_answer *answer)
     answer->provider = route == NULL ? "" : route->name;
     const char *asked = call->target.model;
     if (route != NULL && route->driver == NULL) {
-        asked = "replay"; /* whatever was configured: it was not asked */
+        asked = "replay"; /* no provider was called, so its name is not reported */
     }
     answer->model = call->reply.model[0] != '\0' ? call->reply.model : asked;
     answer->model = answer->model == NULL ? "" : answer->model;
@@ -262,7 +262,7 @@ static void finish(struct snp_model_call *call, struct snp_model_answer *answer)
     }
     record(call, answer);
     call_close(call);
-    call->request.on_done(call->request.ctx, answer); /* its memory stays until the loop turns */
+    call->request.on_done(call->request.ctx, answer); /* freed in a later iteration of the loop */
 }
 
 void snp_model_finish_failed(struct snp_model_call *call,
@@ -282,7 +282,7 @@ void snp_model_finish_failed(struct snp_model_call *call,
     finish(call, &answer);
 }
 
-/* The answer is there. */
+/* The call has its answer. */
 void snp_model_finish_ok(struct snp_model_call *call)
 {
     struct snp_model_reply *reply = &call->reply;
@@ -303,7 +303,7 @@ void snp_model_finish_ok(struct snp_model_call *call)
     if (answer.tool_calls == NULL) {
         answer.tool_calls = none;
     } else if (answer.stop == SNP_MODEL_STOP_END) {
-        answer.stop = SNP_MODEL_STOP_TOOLS; /* some servers say "stop" here too */
+        answer.stop = SNP_MODEL_STOP_TOOLS; /* some servers report "stop" here, too */
     }
     if (reply->n_calls == 0 && answer.stop == SNP_MODEL_STOP_TOOLS) {
         answer.stop = SNP_MODEL_STOP_END;
@@ -321,7 +321,7 @@ static void on_first_time(uv_timer_t *timer)
 {
     struct snp_model_call *call = timer->data;
 
-    if (call->try_err.code != SNP_OK) { /* of choosing */
+    if (call->try_err.code != SNP_OK) { /* from choosing the provider */
         snp_model_finish_failed(call, SNP_MODEL_FAILED_SETUP, &call->try_err);
     } else {
         snp_model_try_begin(call);
@@ -334,7 +334,7 @@ static void on_deadline(uv_timer_t *timer)
     struct snp_err err;
     uint64_t ms = (snp_now_us() - call->started_us) / US;
 
-    if (call->http != NULL || call->is_stream) { /* something was sent, and may be billed */
+    if (call->http != NULL || call->is_stream) { /* something was sent and may be billed */
         struct snp_model_usage used = snp_model_try_usage(call);
         snp_model_usage_add(&call->usage, &used);
     }
@@ -344,7 +344,7 @@ static void on_deadline(uv_timer_t *timer)
     snp_model_finish_failed(call, SNP_MODEL_FAILED_TIMEOUT, &err);
 }
 
-/* Whether a message has what its role needs; json_pack would fail later, and not say why. */
+/* Whether a message has the members of its role; json_pack would fail later without a reason. */
 static int check_message(const json_t *message, size_t i, struct snp_err *err)
 {
     const char *role = snp_json_str(message, "role", "");
@@ -401,7 +401,7 @@ static int check_request(const struct snp_model_request *request, struct snp_err
     return 0;
 }
 
-/* A message that can be sent: what NULs its text has are replaced. New reference. */
+/* A copy of a message with the NULs in its text replaced, so that it can be sent. New reference. */
 static json_t *sendable(json_t *message)
 {
     const json_t *content = json_object_get(message, "content");
@@ -435,7 +435,7 @@ static int copy_text(struct snp_model_call *call, size_t i, const char **text)
     return *text == NULL ? -1 : 0;
 }
 
-/* The request becomes ours. */
+/* Copy the request. */
 static int copy_request(struct snp_model_call *call, const struct snp_model_request *request)
 {
     size_t i = 0;
@@ -538,7 +538,7 @@ void snp_model_skip(struct snp_models *models, const struct snp_model_request *r
 
     if (r == 0 && target.route->driver == NULL &&
         snp_replay_open(&models->replays, target.replay_file, &replay, &ignored) == 0) {
-        /* a script without that turn says so when it is asked the next time */
+        /* a script without that turn fails at the next call */
         (void)(snp_replay_take(replay, request, &turn, &ignored) < 0);
     }
     snp_model_target_done(&target);

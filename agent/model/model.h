@@ -3,8 +3,8 @@
 #define SNP_MODEL_MODEL_H
 
 /*
- * Call models. One snp_models is the configuration: providers, keys, prices, retries. It lives in a
- * front end; the daemon has no part in it. Nothing blocks; all callbacks come from the loop.
+ * Call models. One struct snp_models is the configuration: providers, keys, prices, retries. It
+ * belongs to a front end, not to the daemon. Nothing blocks; all callbacks come from the loop.
  */
 
 #include <uv.h>
@@ -16,8 +16,8 @@ struct snp_models;
 struct snp_model_call;
 
 /*
- * *ret is the caller's: snp_models_free(). loop and config: borrowed, outlive it. Opens neither
- * connections nor keys. SNP_E_INVALID: a price file or replay script that cannot be read as such.
+ * *ret is the caller's: snp_models_free(). loop and config: borrowed, outlive it. Opens no
+ * connection and reads no key. SNP_E_INVALID: invalid price file or replay script.
  */
 int snp_models_new(uv_loop_t *loop,
                    const struct snp_config *config,
@@ -29,13 +29,13 @@ int snp_models_new(uv_loop_t *loop,
 void snp_models_free(struct snp_models *models);
 SNP_DEFINE_CLEANUP(struct snp_models *, snp_models_free)
 
-/* The provider of a model's name, and its settings. */
+/* The provider and the settings of a model. */
 struct snp_model_choice {
     char provider[32];  /* "openai", "mistral", ... */
-    char model[128];    /* as the provider will get it; cut */
+    char model[128];    /* the provider's name of it; cut */
     char base_url[256]; /* "" for replay; cut */
     char key_from[64];  /* "OPENAI_API_KEY", "OPENAI_API_KEY_FILE", ...; "" = no key is set */
-    bool is_ready;      /* it can be called; else err of snp_model_choose has the missing setting */
+    bool is_ready; /* ready to be called; else err of snp_model_choose has the missing setting */
     bool is_priced;
     double input_usd; /* per million tokens */
     double output_usd;
@@ -72,7 +72,7 @@ bool snp_model_price(struct snp_models *models,
 const char *snp_model_price_date(const struct snp_models *models);
 
 /*
- * Ask. Everything of the request is copied. Failures are answers; this itself fails only with
+ * Call a model. The request is copied. Failures are answers; this function itself fails only with
  * SNP_E_NOMEM or SNP_E_INVALID (messages or tools of a wrong shape), and then nothing is called.
  */
 int snp_model_ask(struct snp_models *models,

@@ -16,7 +16,7 @@ enum {
     SNP_MODEL_QUIRKS_MAX = 16
 };
 
-/* What a model of a provider did not take. */
+/* Features that a model of a provider refused. */
 struct snp_model_quirks {
     const struct snp_model_route *route;
     char model[SNP_MODEL_ID_MAX];
@@ -29,9 +29,9 @@ struct snp_models {
     struct snp_http *http;
     struct snp_keyring *keyring;
     struct snp_prices *prices;
-    struct snp_replay *replays; /* loaded when they are first asked; owned, linked */
+    struct snp_replay *replays; /* loaded on first use; owned, linked */
     const char *record_file;    /* borrowed; NULL = none */
-    bool is_recording;          /* it is there */
+    bool is_recording;          /* the record file exists */
     struct snp_model_quirks quirks[SNP_MODEL_QUIRKS_MAX];
     size_t n_quirks;
     struct snp_model_call *calls;
@@ -39,48 +39,48 @@ struct snp_models {
 
 struct snp_model_call {
     struct snp_models *models;
-    struct snp_model_request request; /* texts and JSON are ours */
+    struct snp_model_request request; /* texts and JSON are owned copies */
     char *texts[3];                   /* owned: model, tool_choice, label */
     json_t *messages;
     json_t *tools;
     json_t *schema;
     struct snp_model_target target;
 
-    uv_timer_t timer; /* of the step that comes next */
+    uv_timer_t timer; /* of the next step */
     uv_timer_t deadline;
     unsigned n_open; /* timers */
     bool is_over;
     uint64_t started_us;
     unsigned max_tries;
     unsigned n_tries;
-    bool has_new_key; /* asked for after the old one was refused */
+    bool has_new_key; /* requested after the previous one was refused */
 
     struct snp_key_wait *wait;
     const char *key; /* borrowed from the keyring */
 
-    /* the try that runs */
+    /* the running try */
     struct snp_http_call *http;
     struct snp_model_reply reply;
     struct snp_sse sse;
-    struct snp_buf body; /* of a reply that is no stream */
+    struct snp_buf body; /* of a reply that is not a stream */
     const json_t *turn;  /* of a replay */
     int status;
     bool is_stream;
     uint64_t retry_after_ms;
     struct snp_err try_err; /* of reading; code SNP_OK = none */
 
-    struct snp_model_usage usage; /* of the tries before */
+    struct snp_model_usage usage; /* of earlier tries */
     struct snp_model_call *next;
 };
 
-/* The first step of a call: its key, then a try. From the loop. */
+/* Begin a call: get its key, then try. From the loop. */
 void snp_model_try_begin(struct snp_model_call *call);
 
-/* What the running try has used: told, or estimated from what was sent and what came. */
+/* Usage of the running try: reported, or estimated from the data sent and received. */
 struct snp_model_usage snp_model_try_usage(const struct snp_model_call *call);
 void snp_model_usage_add(struct snp_model_usage *into, const struct snp_model_usage *more);
 
-/* The end of a call, told to its caller. */
+/* End a call and report it to the caller. */
 void snp_model_finish_ok(struct snp_model_call *call);
 void snp_model_finish_failed(struct snp_model_call *call,
                              enum snp_model_failure failure,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chat completions, of OpenAI's service and compatible servers.
+ * Chat completions of OpenAI and compatible servers.
  *
- * Compatible servers differ: some do not stream, leave out a call's index or id, send its arguments
- * in one piece, or end without [DONE]. All of this is accepted; a reply without a stop reason was
- * cut off.
+ * Compatible servers differ: some do not stream, omit a call's index or id, send its arguments in
+ * one piece, or end without [DONE]. All of this is accepted; a reply without a stop reason was cut
+ * off.
  */
 #include <string.h>
 
@@ -43,7 +43,7 @@ static json_t *write_message(const json_t *message)
         json_object_set_new(made, "tool_calls", snp_model_list_of(calls, write_call)) < 0) {
         return NULL;
     }
-    /* models that think between their calls want to read again what they thought */
+    /* models that reason between calls need their reasoning sent back */
     if (reasoning != NULL && json_array_size(calls) > 0 &&
         json_object_set(made, "reasoning_content", (json_t *)(uintptr_t)reasoning) < 0) {
         return NULL;
@@ -69,7 +69,7 @@ static json_t *write_choice(const char *choice)
     return json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name", choice);
 }
 
-/* Members that are only there when they are asked for. */
+/* Optional members. */
 static int write_options(const struct snp_model_job *job, json_t *body)
 {
     const struct snp_model_request *request = job->request;
@@ -142,7 +142,7 @@ static const struct snp_model_stop_word stops[] = {
     {NULL, SNP_MODEL_STOP_END},
 };
 
-/* The call of a piece: by its index, else the last one, unless it has a new id. */
+/* The call of a piece: by its index, else the last call, unless the piece has a new id. */
 static int64_t index_of(const struct snp_model_reply *reply, const json_t *piece)
 {
     const json_t *index = json_object_get(piece, "index");
@@ -182,7 +182,7 @@ static int read_calls(struct snp_model_reply *reply, const json_t *calls, struct
     return 0;
 }
 
-/* A message, or the piece of one: both have the same members. */
+/* A message, or a piece of one: both have the same members. */
 static int read_message(struct snp_model_reply *reply, const json_t *message, struct snp_err *err)
 {
     const json_t *reasoning = json_object_get(message, "reasoning_content");

@@ -24,7 +24,7 @@ extern const size_t snp_prices_builtin_len;
 
 struct snp_prices {
     json_t *own;   /* the user's; NULL = none */
-    json_t *built; /* ours */
+    json_t *built; /* the built-in file */
 };
 
 static double number(const json_t *row, const char *key, double fallback)
@@ -136,7 +136,7 @@ const char *snp_prices_date(const struct snp_prices *prices)
     return snp_json_str(prices->built, "date", "");
 }
 
-/* Whether what follows a model's name is only its version. */
+/* Whether the rest after a model's name is only a version. */
 static bool is_version(const char *rest)
 {
     size_t n_digits = 0;
@@ -230,6 +230,6 @@ double snp_price_of(const struct snp_price *price, const struct snp_model_usage 
         (in * (is_long ? price->input_factor : 1) + out * (is_long ? price->output_factor : 1)) /
         million;
 
-    /* Prices are read from a file: they may be so large that this is no number. */
+    /* prices come from a file: the product may overflow to infinity */
     return usd >= 0 && usd < SNP_MODEL_PRICE_MAX ? usd : SNP_MODEL_PRICE_MAX;
 }

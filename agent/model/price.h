@@ -23,7 +23,7 @@ struct snp_price {
     double output_factor;
 };
 
-/* path: the user's file; NULL = none. SNP_E_INVALID: it is no such file; SNP_E_NOT_FOUND. */
+/* path: the user's file; NULL = none. SNP_E_INVALID: it is not a price file; SNP_E_NOT_FOUND. */
 int snp_prices_load(const char *path, struct snp_prices **ret, struct snp_err *err) SNP_NODISCARD;
 void snp_prices_free(struct snp_prices *prices);
 
@@ -33,10 +33,10 @@ const json_t *snp_prices_defaults(const struct snp_prices *prices);
 const char *snp_prices_date(const struct snp_prices *prices);
 
 /*
- * The price of a model of a provider: of "provider/model", then of "model", then of what stands
- * behind its last slash; the user's file before ours. A name fits a row that is equal to it but for
- * a version at its end ("-2024-08-06", "-latest", "@20250514", "-001"), or begins as a row that
- * ends with "*"; the longest fits best. False: unknown.
+ * The price of a model of a provider: looked up by "provider/model", then "model", then the part
+ * after its last slash; in the user's file before the built-in one. A name matches a row that is
+ * equal to it except for a version at the end of the name ("-2024-08-06", "-latest", "@20250514",
+ * "-001"), or a row ending with "*" that is a prefix of it; the longest match wins. False: unknown.
  */
 bool snp_prices_find(const struct snp_prices *prices,
                      const char *provider,

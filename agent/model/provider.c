@@ -10,7 +10,7 @@
 
 enum {
     CHARS_PER_TOKEN = 3, /* English has about 4, code and JSON fewer */
-    MESSAGE_TOKENS = 4,  /* what frames each message */
+    MESSAGE_TOKENS = 4,  /* overhead of each message */
     TOOL_TOKENS = 12,
     REQUEST_TOKENS = 3,
 };

@@ -25,26 +25,26 @@
 #include "base/json.h"
 
 enum snp_model_stop {
-    SNP_MODEL_STOP_END = 0, /* it said what it had to say */
-    SNP_MODEL_STOP_TOOLS,   /* it waits for its tool calls */
-    /* cut off at max_tokens: text is not whole, the last call may be broken */
+    SNP_MODEL_STOP_END = 0, /* the model finished */
+    SNP_MODEL_STOP_TOOLS,   /* the model waits for its tool calls */
+    /* cut off at max_tokens: text is incomplete, the last call may be broken */
     SNP_MODEL_STOP_LENGTH,
     SNP_MODEL_STOP_FILTER, /* the provider withheld the rest, or the model refused */
     SNP_MODEL_STOP_N,
 };
 
-/* Why there is no answer. What a caller decides by; the text is in the snp_err beside it. */
+/* Why a call failed, for decisions of the caller; the text is in the snp_err beside it. */
 enum snp_model_failure {
-    SNP_MODEL_FAILED_REQUEST = 0, /* refused as wrong: repeating it is useless */
+    SNP_MODEL_FAILED_REQUEST = 0, /* refused as invalid: repeating it is useless */
     SNP_MODEL_FAILED_SETUP,       /* no key, no such provider, no base URL: nothing was sent */
-    SNP_MODEL_FAILED_AUTH,        /* the key is refused, or may not use this model */
-    SNP_MODEL_FAILED_MODEL,       /* there is no such model */
+    SNP_MODEL_FAILED_AUTH,        /* the key is refused, or has no access to this model */
+    SNP_MODEL_FAILED_MODEL,       /* no such model */
     SNP_MODEL_FAILED_QUOTA,       /* no money or quota left: waiting does not help */
-    SNP_MODEL_FAILED_CONTEXT,     /* more tokens than the model takes */
+    SNP_MODEL_FAILED_CONTEXT,     /* more tokens than the model accepts */
     SNP_MODEL_FAILED_RATE,        /* 429 after all retries */
     SNP_MODEL_FAILED_SERVER,      /* 5xx or overloaded after all retries */
     SNP_MODEL_FAILED_NETWORK,     /* no connection, or it broke, after all retries */
-    SNP_MODEL_FAILED_REPLY,       /* what came is no reply of this protocol, or is too large */
+    SNP_MODEL_FAILED_REPLY,       /* not a valid reply of this protocol, or too large */
     SNP_MODEL_FAILED_TIMEOUT,     /* the deadline */
     SNP_MODEL_FAILED_REPLAY,      /* the script has no turn for this */
     SNP_MODEL_FAILED_N,
@@ -53,17 +53,19 @@ enum snp_model_failure {
 enum {
     SNP_MODEL_PRICE_MAX = 1000000000, /* USD of one call: no sum of such overflows */
 };
-/* Of one call and kind. No model can use more: who says so has said nothing. */
+/* Of one call and kind. No model can use more, so larger counts are ignored. */
 static const uint64_t snp_model_tokens_max = UINT64_C(1) << 40;
 
-/* Tokens. Sums over all tries of one call; values the provider does not report are estimated. */
+/*
+ * Tokens. Sums over all tries of one call; counts that the provider does not report are estimated.
+ */
 struct snp_model_usage {
-    uint64_t input;       /* all of the prompt, cached parts included */
-    uint64_t output;      /* reasoning included */
+    uint64_t input;       /* the whole prompt, including cached parts */
+    uint64_t output;      /* including reasoning */
     uint64_t cache_read;  /* of input: read from the provider's cache, billed for less */
     uint64_t cache_write; /* of input: written to it, billed for more */
     uint64_t reasoning;   /* of output */
-    bool is_estimated;    /* at least a part was not told */
+    bool is_estimated;    /* at least one count is estimated */
 };
 
 struct snp_model_event;
@@ -71,7 +73,7 @@ struct snp_model_answer;
 
 struct snp_model_request {
     /*
-     * As a user writes it ("gpt-4o-mini", "anthropic/claude-...", "replay"); NULL = the
+     * Name as the user writes it ("gpt-4o-mini", "anthropic/claude-...", "replay"); NULL = the
      * configured one.
      */
     const char *model;
@@ -85,10 +87,10 @@ struct snp_model_request {
     unsigned max_tries;      /* 0 = the configured number */
     const char *label;       /* what a replay script can match: "main", "sub", ...; NULL = "main" */
 
-    /* Pieces as they come; may be NULL, may ask and cancel. */
+    /* Pieces in the order received; may be NULL, may start and cancel calls. */
     void (*on_event)(void *ctx, const struct snp_model_event *event);
     /*
-     * The end, exactly once, never before the call that asked has returned, never after its
+     * The end: called exactly once, never before the starting call has returned, never after a
      * cancellation.
      */
     void (*on_done)(void *ctx, const struct snp_model_answer *answer);
@@ -97,9 +99,9 @@ struct snp_model_request {
 
 enum snp_model_event_type {
     SNP_MODEL_EVENT_TEXT = 0,  /* a piece of the answer */
-    SNP_MODEL_EVENT_REASONING, /* a piece of what it thinks, where that is shown */
+    SNP_MODEL_EVENT_REASONING, /* a piece of its reasoning, if the provider shows it */
     SNP_MODEL_EVENT_CALL,      /* a tool call begins; text = its name */
-    /* this try failed (err), the next begins in wait_ms; what was streamed is void */
+    /* this try failed (err), the next begins in wait_ms; discard the streamed text */
     SNP_MODEL_EVENT_RETRY,
 };
 
@@ -114,23 +116,23 @@ struct snp_model_event {
 
 /* The end of a call. Everything is borrowed until the callback returns. */
 struct snp_model_answer {
-    bool is_ok; /* else failure and err say why, and message is what came before, or NULL */
+    bool is_ok; /* else see failure and err; message is NULL or the part received before */
     enum snp_model_failure failure;
     struct snp_err err;
     int http_status; /* of the last reply, 0 = none */
 
-    json_t *message;    /* to append to the conversation; json_incref to keep it */
+    json_t *message;    /* to be appended to the conversation; json_incref to keep it */
     const char *text;   /* its content, "" if it has none */
-    json_t *tool_calls; /* its calls: an array, maybe empty; never NULL when is_ok */
+    json_t *tool_calls; /* its calls: an array, possibly empty; never NULL when is_ok */
     json_t *parsed;     /* with a schema: the text as JSON; NULL = it was not JSON */
     enum snp_model_stop stop;
 
     struct snp_model_usage usage;
-    /* else the price of the model is unknown, and cost_usd is 0 and means nothing */
+    /* else the price of the model is unknown, and cost_usd is 0 without meaning */
     bool is_priced;
     double cost_usd;      /* of all tries */
     const char *provider; /* "openai", "anthropic", "gemini", "replay", "mistral", ... */
-    const char *model;    /* as the provider names it */
+    const char *model;    /* the provider's name of it */
     const char *reply_id; /* the provider's id of the reply, "" = none */
     unsigned tries;
     uint64_t duration_ms;
@@ -143,15 +145,15 @@ extern const char *const snp_model_failure_names[SNP_MODEL_FAILED_N]; /* "rate_l
 json_t *snp_model_usage_to_json(const struct snp_model_usage *usage, const char *estimated);
 
 /*
- * Everything of an answer but err's place as JSON (for trajectories), and back where it was stored
- * so. New reference, NULL when out of memory.
+ * All of an answer except err.place as JSON (for trajectories), and back from that form. New
+ * reference, NULL when out of memory.
  */
 json_t *snp_model_answer_to_json(const struct snp_model_answer *answer);
 
-/* Why the arguments of a tool call cannot be used, NULL if they can. Borrowed from call. */
+/* Why the arguments of a tool call are unusable; NULL if they are valid. Borrowed from call. */
 const char *snp_model_call_error(const json_t *call);
 
-/* Tokens of a text, estimated high rather than low. */
+/* Tokens of a text; the estimate is rather too high than too low. */
 uint64_t snp_model_estimate(const char *text, size_t n);
 /* Input tokens of a request: messages, tools and schema. */
 uint64_t snp_model_estimate_request(const struct snp_model_request *request);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replay.
+ * The replay provider.
  *
- * A turn is used once, in the order of the file, by the first request it fits; so the same
- * requests in the same order get the same answers. Nothing depends on time or chance.
+ * A request uses the first unused turn that matches it, in the order of the file. So the same
+ * requests in the same order get the same answers, independent of time and chance.
  */
 #include "model/replay.h"
 
@@ -93,7 +93,7 @@ static int check_calls(const json_t *calls, struct snp_err *err)
     return 0;
 }
 
-/* The place of a word among n names. */
+/* The index of a word among n names. */
 static int word_check(
     const char *word, const char *const *names, int n, const char *what, struct snp_err *err)
 {
@@ -320,7 +320,7 @@ int snp_replay_read(const json_t *turn, struct snp_model_reply *reply, struct sn
     reply->opaque = opaque == NULL ? NULL : json_deep_copy(opaque);
     reply->has_stop = true;
     reply->is_ended = true;
-    reply->stop = (enum snp_model_stop)stop_of(turn, err); /* it was checked */
+    reply->stop = (enum snp_model_stop)stop_of(turn, err); /* valid: checked at loading */
     return 0;
 }
 

@@ -4,7 +4,7 @@
 
 /*
  * The provider without a model: a script of answers, one JSON object a line, and the writer of such
- * scripts. docs/reference/models.md has the form.
+ * scripts. docs/reference/models.md describes the format.
  */
 
 #include "model/provider.h"
@@ -12,9 +12,9 @@
 
 struct snp_replay;
 
-/* SNP_E_INVALID: a line that is no turn, with its number; SNP_E_NOT_FOUND. */
+/* SNP_E_INVALID: an invalid line, named by its number; SNP_E_NOT_FOUND. */
 int snp_replay_load(const char *path, struct snp_replay **ret, struct snp_err *err) SNP_NODISCARD;
-/* All of a list that snp_replay_open has made, or the one. */
+/* Free a list filled by snp_replay_open, or a single script. */
 void snp_replay_free(struct snp_replay *replay);
 /* The script at path, from the list or loaded into it. *ret is borrowed from the list. */
 int snp_replay_open(struct snp_replay **list,
@@ -23,15 +23,15 @@ int snp_replay_open(struct snp_replay **list,
                     struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The first turn that fits the request and is not used up; it is used up then, unless it repeats.
- * *ret is borrowed. SNP_E_NOT_FOUND: none, and why.
+ * The first unused turn that matches the request; it is then used, unless it repeats. *ret is
+ * borrowed. SNP_E_NOT_FOUND: none, with the reason.
  */
 int snp_replay_take(struct snp_replay *replay,
                     const struct snp_model_request *request,
                     const json_t **ret,
                     struct snp_err *err) SNP_NODISCARD;
 
-/* What a turn says, as a reply that has just come in, told piece by piece. */
+/* Fill a reply from a turn, as if it had just been received, and report it in pieces. */
 int snp_replay_read(const json_t *turn,
                     struct snp_model_reply *reply,
                     struct snp_err *err) SNP_NODISCARD;
@@ -39,13 +39,13 @@ int snp_replay_read(const json_t *turn,
 bool snp_replay_failure(const json_t *turn,
                         enum snp_model_failure *ret,
                         int *ret_status,
-                        bool *ret_is_final, /* another try gets no other answer */
+                        bool *ret_is_final, /* a retry gets the same answer */
                         struct snp_err *ret_err);
 uint64_t snp_replay_delay_ms(const json_t *turn);
 
 /*
- * Before the first record: make the file (0600) or see that it is a script.
- * SNP_E_INVALID, SNP_E_SYS.
+ * Before the first record: create the file (0600), or check that it is a script. SNP_E_INVALID,
+ * SNP_E_SYS.
  */
 int snp_replay_record_begin(const char *path, struct snp_err *err) SNP_NODISCARD;
 /* Append an answer. SNP_E_SYS. */

@@ -2,9 +2,9 @@
 /*
  * The parts of a reply.
  *
- * Text goes on to the listener as it comes. Tool calls are put together from pieces that carry an
- * index; what their arguments are is only looked at in the end, and what is no JSON object
- * becomes one that says so, which the model can be told.
+ * Text is passed to the listener as it arrives. Tool calls are assembled from pieces by their
+ * index. Their arguments are parsed at the end; invalid ones become an object with the error, for
+ * the model.
  */
 #include "model/reply.h"
 
@@ -63,7 +63,7 @@ static int add_told(struct snp_model_reply *reply,
 {
     size_t n = json_string_length(text);
 
-    if (n == 0) { /* or no string at all */
+    if (n == 0) { /* or not a string at all */
         return 0;
     }
     int r = add(buf, json_string_value(text), n, err);
@@ -153,7 +153,7 @@ int snp_model_reply_arguments(struct snp_model_tool_call *call,
                               const json_t *arguments,
                               struct snp_err *err)
 {
-    if (json_is_object(arguments)) { /* in one piece, and not as text: some servers do */
+    if (json_is_object(arguments)) { /* some servers send it in one piece, and not as text */
         snp_autofree char *text = snp_json_text(arguments);
 
         snp_buf_clear(&call->arguments);
@@ -210,7 +210,7 @@ uint64_t snp_model_count(const json_t *object, const char *key)
     return n > 0 && (uint64_t)n <= snp_model_tokens_max ? (uint64_t)n : 0;
 }
 
-/* Arguments as an object; others become one with the reason. */
+/* The arguments as an object; invalid ones become an object with the reason. */
 static json_t *arguments_read(struct snp_model_tool_call *call)
 {
     const char *text = snp_buf_bytes(&call->arguments);
@@ -250,7 +250,7 @@ static json_t *call_message(struct snp_model_tool_call *call, size_t n_before, s
     return made;
 }
 
-/* Places of thoughts become the thoughts; what means nothing goes. */
+/* Replace ranges of thinking by their text. Without keeps_blocks, drop all blocks. */
 static int keep_blocks(struct snp_model_reply *reply)
 {
     const json_t *blocks = json_object_get(reply->opaque, "anthropic");
@@ -283,7 +283,7 @@ static int keep_blocks(struct snp_model_reply *reply)
     return 0;
 }
 
-/* What was thought before a call goes into "opaque". */
+/* Store the reasoning before a call in "opaque". */
 static int keep_reasoning(struct snp_model_reply *reply)
 {
     if (!reply->keeps_reasoning || reply->reasoning.len == 0 || reply->n_calls == 0) {

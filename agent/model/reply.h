@@ -2,7 +2,7 @@
 #ifndef SNP_MODEL_REPLY_H
 #define SNP_MODEL_REPLY_H
 
-/* A reply that is coming in: its parts as they come, and the message they make. */
+/* A reply being received: its parts in the order received, and the resulting message. */
 
 #include "base/buf.h"
 #include "model/provider.h"
@@ -12,15 +12,15 @@ enum {
     SNP_MODEL_TEXT_MAX = 16 << 20,
     SNP_MODEL_CALLS_MAX = 128,
     SNP_MODEL_ID_MAX = 128,
-    SNP_MODEL_RAW_SHOWN = 500, /* characters of arguments that make no sense */
+    SNP_MODEL_RAW_SHOWN = 500, /* shown characters of invalid arguments */
 };
 
 struct snp_model_tool_call {
-    int64_t index;               /* the provider's, to find it again */
-    char id[SNP_MODEL_ID_MAX];   /* "" = none was given */
-    char name[SNP_MODEL_ID_MAX]; /* "" until it is known */
-    struct snp_buf arguments;    /* text of JSON */
-    json_t *signature;           /* what the provider wants to see again with it; NULL = nothing */
+    int64_t index;               /* the provider's number of the call */
+    char id[SNP_MODEL_ID_MAX];   /* "" = none given */
+    char name[SNP_MODEL_ID_MAX]; /* "" until known */
+    struct snp_buf arguments;    /* JSON text */
+    json_t *signature;           /* to be sent back to the provider; NULL = nothing */
 };
 
 struct snp_model_reply {
@@ -29,19 +29,19 @@ struct snp_model_reply {
 
     struct snp_buf text;
     struct snp_buf reasoning;
-    struct snp_model_tool_call *calls; /* owned; SNP_MODEL_CALLS_MAX at most */
+    struct snp_model_tool_call *calls; /* owned; at most SNP_MODEL_CALLS_MAX */
     size_t n_calls;
     json_t *opaque;       /* owned; NULL = nothing */
-    bool keeps_blocks;    /* else the order of its blocks means nothing, and opaque is dropped */
-    bool keeps_reasoning; /* the provider wants to read it again */
+    bool keeps_blocks;    /* else the order of its blocks is irrelevant, and opaque is dropped */
+    bool keeps_reasoning; /* the provider needs its reasoning sent back */
     enum snp_model_stop stop;
-    bool has_stop; /* the provider said why it stopped */
-    bool is_ended; /* nothing follows */
+    bool has_stop; /* the provider gave a stop reason */
+    bool is_ended; /* the stream is complete */
     struct snp_model_usage usage;
-    bool has_usage; /* the provider said it */
+    bool has_usage; /* reported by the provider */
     char model[SNP_MODEL_ID_MAX];
     char id[SNP_MODEL_ID_MAX];
-    json_t *error; /* owned; an error the provider reported inside a reply */
+    json_t *error; /* owned; an error that the provider reported inside a reply */
 };
 
 void snp_model_reply_init(struct snp_model_reply *reply);
@@ -56,8 +56,8 @@ int snp_model_reply_reasoning(struct snp_model_reply *reply,
                               struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The call of this index, or a new one. id and name (NULL = not now) are taken when they
- * come first. SNP_E_LIMIT: too many calls, or a name that is too long.
+ * The call with this index, or a new one. id and name (NULL = not in this piece) are stored the
+ * first time. SNP_E_LIMIT: too many calls, or the name is too long.
  */
 int snp_model_reply_call(struct snp_model_reply *reply,
                          int64_t index,
@@ -70,7 +70,10 @@ int snp_model_reply_arguments(struct snp_model_tool_call *call,
                               const json_t *arguments,
                               struct snp_err *err) SNP_NODISCARD;
 
-/* Why it stopped, by the provider's words; NULL ends them. Another word counts as the usual end. */
+/*
+ * The stop reason in the provider's words, from a table ended by NULL. An unknown word is the usual
+ * end.
+ */
 struct snp_model_stop_word {
     const char *word;
     enum snp_model_stop stop;
@@ -78,17 +81,17 @@ struct snp_model_stop_word {
 void snp_model_reply_stop(struct snp_model_reply *reply,
                           const json_t *reason,
                           const struct snp_model_stop_word *words);
-/* What the provider reports instead of a reply; NULL or null: nothing, and false. */
+/* An error in place of a reply; NULL or null: nothing is stored, and false. */
 bool snp_model_reply_error(struct snp_model_reply *reply, json_t *error);
 
-/* A string used as a name, cut to the size kept. */
+/* Copy a string used as a name, cut to the size of ret. */
 void snp_model_reply_name(char into[SNP_MODEL_ID_MAX], const json_t *text);
-/* A count of an object; absent, negative or no integer: 0. */
+/* A count of an object; absent, negative or not an integer: 0. */
 uint64_t snp_model_count(const json_t *object, const char *key);
 
 /*
- * The assistant's message of what came. n_before: messages of the conversation before it, of which
- * ids are made for calls that have none. New reference, NULL when out of memory.
+ * The assistant's message of the received parts. n_before: messages of the conversation before it,
+ * used to make ids for calls without one. New reference, NULL when out of memory.
  */
 json_t *snp_model_reply_message(struct snp_model_reply *reply, size_t n_before);
 

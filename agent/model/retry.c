@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Failures of providers: tables of their words, and the arithmetic of waiting. */
+/* Failures of providers: tables of their messages, and the computation of waits. */
 
 #include "model/retry.h"
 
@@ -13,7 +13,7 @@
 enum {
     FIRST_WAIT_MS = 500,
     LAST_WAIT_MS = 8000,
-    JITTER = 4, /* up to a quarter less */
+    JITTER = 4, /* reduces a wait by up to a quarter */
     SHIFT_MAX = 8,
     MS = 1000,
     SERVER_FIRST = 500,
@@ -22,7 +22,7 @@ enum {
     UNPROCESSABLE = 422,
 };
 
-/* What providers say in code, type, status or message; the first that fits counts. */
+/* Messages of providers in code, type, status or message; the first match decides. */
 static const struct {
     int status; /* 0 = any */
     const char *words;
@@ -56,7 +56,7 @@ static const struct {
     {0, "UNAVAILABLE", SNP_MODEL_FAILED_SERVER},
 };
 
-/* The error's own words: its message, else its text, else its code. */
+/* The text of an error: its message, else its text, else its code. */
 static const char *message_of(const json_t *error)
 {
     static const char *const names[] = {"message", "detail", "error", "code", "type"};
@@ -85,7 +85,7 @@ static bool says(const json_t *error, const char *why, const char *words)
     return strcasestr(why, words) != NULL;
 }
 
-/* One line without control characters. */
+/* Copy as one line without control characters. */
 static void tidy(char *text)
 {
     for (; *text != '\0'; text++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Routes: from a model's name to a provider.
+ * Routes from a model's name to a provider.
  *
- * What a project's files say of keys and addresses is not here before the user has trusted them
- * (config/trust.h). Their choice of a model counts if its provider has a well-known address, and
- * its key goes to nobody else.
+ * Keys and addresses set by a project's files are ignored until the user trusts the files
+ * (config/trust.h). A project may choose a model if its provider has a well-known address; the key
+ * is sent only to that provider.
  */
 #include "model/route.h"
 
@@ -54,7 +54,7 @@ static const struct snp_model_route routes[] = {
 };
 /* clang-format on */
 
-/* What names without a prefix begin with. */
+/* Prefixes of model names without a provider. */
 static const struct {
     const char *begin;
     const char *route;
@@ -81,7 +81,10 @@ static const struct snp_model_route *route_named(const char *name, size_t n)
     return NULL;
 }
 
-/* By prefix, then by family; *ret_rest = the name without the prefix. NULL: unknown. */
+/*
+ * Find the route by the name's prefix, then by its family; *ret_rest = the name without the prefix.
+ * NULL: unknown.
+ */
 static const struct snp_model_route *route_of_name(const char *name, const char **ret_rest)
 {
     const char *slash = strchr(name, '/');
@@ -114,7 +117,7 @@ struct base {
 
 typedef const char *(*env_fn)(const struct snp_config *config, const char *name);
 
-/* A variable by get; an empty one is none. */
+/* A variable by get; empty means unset. */
 static const char *variable(const struct snp_config *config, env_fn get, const char *name)
 {
     const char *text = get(config, name);
@@ -122,7 +125,7 @@ static const char *variable(const struct snp_config *config, env_fn get, const c
     return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
-/* Of the process if it has a text, else of a trusted .env. */
+/* A variable of the process if set and not empty, else of a trusted .env. */
 static const char *env(const struct snp_config *config, const char *name)
 {
     const char *text = variable(config, snp_config_process_env, name);
@@ -163,14 +166,14 @@ static int set_base(struct snp_model_target *target, const struct base *base, st
     const char *suffix = base->suffix;
     if (suffix != NULL && n >= strlen(suffix) &&
         memcmp(base->url + n - strlen(suffix), suffix, strlen(suffix)) == 0) {
-        suffix = NULL; /* it is there already */
+        suffix = NULL; /* the suffix is already there */
     }
     target->base_url = snp_format("%.*s%s", (int)n, base->url, suffix == NULL ? "" : suffix);
     target->is_origin = snp_streq(target->base_url, target->route->base_url);
     if (target->base_url == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    /* in a network of one's own a server without TLS is usual */
+    /* in a private network a server without TLS is common */
     if (snp_http_url_check(target->base_url, SNP_HTTP_URL_PLAIN, err) < 0) {
         return snp_err_wrap(err, "%s", base->from == NULL ? "base_url" : base->from);
     }
@@ -190,7 +193,7 @@ static void set_key(struct snp_model_target *target,
     (void)snprintf(target->key_name, sizeof(target->key_name), "%s%s", name, suffix);
 }
 
-/* A variable NAME, NAME_FILE or NAME_COMMAND; any of the process before any of .env. */
+/* A variable NAME, NAME_FILE or NAME_COMMAND; those of the process come before those of .env. */
 static bool key_from(const struct snp_config *config,
                      struct snp_model_target *target,
                      const char *name)
@@ -218,7 +221,7 @@ static bool key_from(const struct snp_config *config,
     return false;
 }
 
-/* The key that is configured for this program alone. */
+/* The key configured for this program alone. */
 static bool own_key(const struct snp_config *config, struct snp_model_target *target)
 {
     const char *text = snp_config_str(config, SNP_KEY_API_KEY);
@@ -327,7 +330,7 @@ static const char *ready_default(const struct snp_config *config, const json_t *
     return NULL;
 }
 
-/* litellm: the name says who. */
+/* litellm: the name contains the provider. */
 static int by_name(const struct snp_config *config,
                    const char *name,
                    struct snp_model_target *ret,
@@ -341,7 +344,7 @@ static int by_name(const struct snp_config *config,
         return r < 0 ? r : set_replay(config, ret, strchr(name, '/') != NULL, err);
     }
     const char *base = snp_config_str(config, SNP_KEY_BASE_URL);
-    if (base != NULL && base[0] != '\0') { /* a proxy: it knows the names */
+    if (base != NULL && base[0] != '\0') { /* a proxy: it resolves the name */
         int r = set_target(ret, &routes[0], name, err);
         return r < 0 ? r : open_route(config, ret, true, err);
     }
@@ -352,7 +355,7 @@ static int by_name(const struct snp_config *config,
                         "ollama/NAME, openrouter/NAME, ..., or set base_url",
                         name);
     }
-    /* the key of this program is for the provider it is configured for by the user, and no other */
+    /* this program's key is only for the provider for which the user configured it */
     const char *unused = NULL;
     const char *configured = snp_config_str(config, SNP_KEY_MODEL);
     bool is_configured = route == route_of_name(snp_config_is_users(config, SNP_KEY_MODEL)

@@ -12,19 +12,19 @@ enum {
 };
 
 struct snp_model_route {
-    const char *name;                      /* of the provider, and its prefix: "mistral/..." */
+    const char *name;                      /* of the provider, also its prefix: "mistral/..." */
     const struct snp_model_driver *driver; /* NULL = replay */
     const char *base_url;                  /* NULL = must be set */
-    const char *key_header; /* what stands before the key, the header's name included */
+    const char *key_header;                /* text before the key, including the header's name */
     const char *base_env[SNP_MODEL_ENV_NAMES];
     const char *key_env[SNP_MODEL_ENV_NAMES];
-    const char *base_suffix; /* of a base that comes from these variables; NULL = none */
+    const char *base_suffix; /* appended to a base from these variables; NULL = none */
     const char *version_env; /* Azure */
     const char *version;
     bool needs_no_key;
 };
 
-/* All of them; NULL past the end. */
+/* The i-th route; NULL past the end. */
 const struct snp_model_route *snp_model_route_at(size_t i);
 
 enum snp_model_key_kind {
@@ -34,24 +34,24 @@ enum snp_model_key_kind {
     SNP_MODEL_KEY_COMMAND,
 };
 
-/* Where a request goes. */
+/* The destination of a request. */
 struct snp_model_target {
     const struct snp_model_route *route;
-    char *model;    /* owned; as the provider names it */
-    char *base_url; /* owned; NULL of replay */
+    char *model;    /* owned; the provider's name of it */
+    char *base_url; /* owned; NULL for replay */
     bool is_origin; /* the provider's own service */
     const char *api_version;
     enum snp_model_key_kind key_kind;
     const char *key_value;   /* borrowed from config: the key, the file's path, or the command */
-    char key_name[64];       /* "OPENAI_API_KEY_FILE"; "" = there is none */
-    const char *replay_file; /* borrowed from config, or the end of model */
+    char key_name[64];       /* "OPENAI_API_KEY_FILE"; "" = none */
+    const char *replay_file; /* borrowed from config, or a suffix of model */
 };
 
 /*
- * Find it. name NULL or "" = what is configured; defaults: {"openai": MODEL, ...}, what is taken
- * where a backend has no model. *ret is the caller's, also on failure, as far as it is known:
- * snp_model_target_done(). SNP_E_NOT_FOUND: no key, no base URL, no such provider; SNP_E_DENIED:
- * the project names an address and would get a key that is not its own.
+ * Find the route. name NULL or "" = the configured one; defaults: {"openai": MODEL, ...}, used if
+ * only a backend is configured. *ret is the caller's: snp_model_target_done(); after a failure it
+ * is filled as far as known. SNP_E_NOT_FOUND: no key, no base URL, no such provider; SNP_E_DENIED:
+ * the project sets an address and would get a key that is not its own.
  */
 int snp_model_route(const struct snp_config *config,
                     const json_t *defaults,

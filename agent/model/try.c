@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One try after the other: get the key, send, read, judge; then the call ends, or waits and tries
- * again. Drivers know the words, retry.c what a failure means.
+ * The tries of a call: get the key, send, read, judge; then the call ends, or waits and tries
+ * again. Drivers handle the formats, retry.c classifies failures.
  *
- * After every callback of a user's the call may be over: then nothing more is done with it.
+ * A user's callback may end the call: after it, the call is used only if it is not over.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@
 enum {
     EVENT_MAX = 4 << 20,   /* bytes of one event */
     REPLY_MAX = 64 << 20,  /* bytes of a whole reply, on the wire */
-    ERROR_MAX = 256 << 10, /* bytes of an error that are read */
+    ERROR_MAX = 256 << 10, /* bytes read of an error */
     CONNECT_MS = 10000,
-    IDLE_MS = 300000, /* some models think for minutes */
-    CLOSE_MS = 250,   /* for a server to end a stream that has said its last word */
+    IDLE_MS = 300000, /* some models reason for minutes */
+    CLOSE_MS = 250,   /* time for a server to close a finished stream */
     US = 1000,
     MICROS = 1000000,
     OK_FIRST = 200,
@@ -42,7 +42,7 @@ void snp_model_usage_add(struct snp_model_usage *into, const struct snp_model_us
     into->is_estimated = into->is_estimated || more->is_estimated;
 }
 
-/* What the running try has used: told, or estimated from what was sent and what came. */
+/* Usage of the running try: reported, or estimated from the data sent and received. */
 struct snp_model_usage snp_model_try_usage(const struct snp_model_call *call)
 {
     const struct snp_model_reply *reply = &call->reply;
@@ -58,7 +58,7 @@ struct snp_model_usage snp_model_try_usage(const struct snp_model_call *call)
     if (reply->has_usage && reply->has_stop && usage.input > 0 && (usage.output > 0 || seen == 0)) {
         return usage;
     }
-    if (usage.input == 0) { /* some servers say 0, or what cannot be */
+    if (usage.input == 0) { /* some servers report 0 or an impossible number */
         usage.input = snp_model_estimate_request(&call->request);
     }
     usage.output = usage.output > seen ? usage.output : seen;
@@ -98,7 +98,7 @@ static void retry_in(struct snp_model_call *call, uint64_t wait_ms, const struct
     }
 }
 
-/* What a user can do about a failure; appended to the message. */
+/* Remedies that are appended to the message of a failure. */
 static const char *const ways_out[SNP_MODEL_FAILED_N] = {
     [SNP_MODEL_FAILED_AUTH] = "; check that the key is valid and has access to this model",
     [SNP_MODEL_FAILED_MODEL] = "; check the name of the model and base_url",
@@ -106,7 +106,7 @@ static const char *const ways_out[SNP_MODEL_FAILED_N] = {
     [SNP_MODEL_FAILED_CONTEXT] = "; the conversation is longer than the model accepts",
 };
 
-/* The try failed: once more, or that was it. */
+/* The try failed: retry, or end the call. */
 static void try_failed(struct snp_model_call *call,
                        enum snp_model_failure failure,
                        bool is_passing,
@@ -130,7 +130,7 @@ static void try_failed(struct snp_model_call *call,
         retry_in(call, wait_ms, &err);
         return;
     }
-    if (is_worth && !is_asked_to) { /* too little time is left */
+    if (is_worth && !is_asked_to) { /* not enough time is left */
         failure = SNP_MODEL_FAILED_TIMEOUT;
         (void)snp_fail(&err, SNP_E_TIMEOUT, "%s: %s; no time is left for another try", name,
                        why->msg);
@@ -168,7 +168,7 @@ static struct snp_model_quirks *quirks_of(struct snp_model_call *call)
     return quirks;
 }
 
-/* The server does not take a parameter: leave it out, and ask again at once. */
+/* The server refused a parameter: omit it and retry at once. */
 static bool try_without(struct snp_model_call *call, const char *why, const struct snp_err *err)
 {
     unsigned quirk = snp_model_quirk(call->status, why);
@@ -178,7 +178,7 @@ static bool try_without(struct snp_model_call *call, const char *why, const stru
         return false;
     }
     quirks->flags |= quirk;
-    call->n_tries--; /* that one was about manners */
+    call->n_tries--; /* a refused parameter does not count as a try */
     retry_in(call, 0, err);
     return true;
 }
@@ -232,14 +232,14 @@ static void try_body_error(struct snp_model_call *call)
     size_t n = call->body.len;
 
     if (n > 0 && snp_json_parse_any(snp_buf_bytes(&call->body), n, &body, &ignored) < 0) {
-        body = NULL; /* a page of a proxy, say: the status has to do */
+        body = NULL; /* such as an HTML page of a proxy: only the status is used */
     }
     const json_t *at = json_is_array(body) ? json_array_get(body, 0) : body;
     const json_t *error = json_object_get(at, "error");
     try_refused(call, error != NULL ? error : at);
 }
 
-/* It cannot be read, err says why: now also whose it was, and of a page what that means. */
+/* Add the sender to the error of an unreadable reply; for HTML, hint at base_url. */
 static void reply_refuse(const struct snp_model_call *call, struct snp_err *err)
 {
     const char *from = call->target.base_url == NULL ? "the provider" : call->target.base_url;
@@ -256,7 +256,7 @@ static void reply_refuse(const struct snp_model_call *call, struct snp_err *err)
     }
 }
 
-/* The whole of a reply that was no stream. */
+/* A complete reply that was not a stream. */
 static void try_body(struct snp_model_call *call)
 {
     snp_autojson json_t *body = NULL;
@@ -293,7 +293,7 @@ static enum snp_model_failure failure_of(enum snp_code code)
     }
 }
 
-/* The connection is through with this try. */
+/* The connection has finished this try. */
 static void try_ended(struct snp_model_call *call, const struct snp_err *failure)
 {
     bool is_reply = call->status >= OK_FIRST && call->status <= OK_LAST;
@@ -307,7 +307,7 @@ static void try_ended(struct snp_model_call *call, const struct snp_err *failure
     if (call->is_stream) {
         used_add(call);
     }
-    if (call->try_err.code != SNP_OK) { /* what came could not be read */
+    if (call->try_err.code != SNP_OK) { /* the reply was unreadable */
         try_failed(call, SNP_MODEL_FAILED_REPLY, call->try_err.code != SNP_E_LIMIT, &call->try_err);
     } else if (call->reply.error != NULL) {
         try_refused(call, call->reply.error);
@@ -325,7 +325,7 @@ static void try_ended(struct snp_model_call *call, const struct snp_err *failure
     }
 }
 
-/* A reply that comes in ------------------------------------------------------------------- */
+/* Reading a reply ------------------------------------------------------------------------- */
 
 static void on_reply_event(void *ctx, const struct snp_model_event *event)
 {
@@ -336,7 +336,7 @@ static void on_reply_event(void *ctx, const struct snp_model_event *event)
     }
 }
 
-/* JSON of an event, its invalid UTF-8 repaired. */
+/* The JSON of an event, with invalid UTF-8 replaced. */
 static int parse_event(const char *text, size_t n, json_t **ret, struct snp_err *err)
 {
     snp_autofree char *clean = NULL;
@@ -403,7 +403,7 @@ static bool on_data(void *ctx, const char *bytes, size_t n)
     }
     if (!call->is_stream) {
         size_t room = (is_reply ? REPLY_MAX : ERROR_MAX) - call->body.len;
-        bool has_room = is_reply || n <= room; /* of an error that much is enough */
+        bool has_room = is_reply || n <= room; /* the beginning of an error is enough */
         return snp_buf_add(&call->body, bytes, has_room ? n : room) == 0 && has_room;
     }
     bool was_ended = call->reply.is_ended;
@@ -427,7 +427,7 @@ static void on_http_done(void *ctx, struct snp_http_call *http, const struct snp
 
 /* Sending --------------------------------------------------------------------------------- */
 
-/* Make ready for what comes. */
+/* Reset the state for a reply. */
 static void try_reset(struct snp_model_call *call)
 {
     snp_model_reply_done(&call->reply);
@@ -474,8 +474,8 @@ static int send_wire(struct snp_model_call *call, struct snp_model_wire *wire, s
 }
 
 /*
- * The temperature that is sent. The default one only to models known to take it: newer ones refuse
- * any, and a request would be lost to learn that.
+ * The temperature to send. The default is sent only to models known to accept it: newer ones refuse
+ * any, and learning that costs a request.
  */
 static double temperature_of(const struct snp_model_call *call, unsigned quirks)
 {
@@ -528,7 +528,7 @@ static int send_try(struct snp_model_call *call, struct snp_err *err)
     return r;
 }
 
-/* Replay: the turn is taken at once, its answer comes when its delay is over. */
+/* Replay: the turn is taken at once, its answer is given after its delay. */
 static void on_replay_time(uv_timer_t *timer)
 {
     struct snp_model_call *call = timer->data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A request on its way out: URL, headers, body. */
+/* A request to be sent: URL, headers, body. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum {
     URL_MAX = 4096,
-    KEY_MIN = 8, /* shorter ones would take words with them, and are none */
+    KEY_MIN = 8, /* shorter texts are not keys, and removing them would also remove words */
 };
 
 void snp_model_wire_init(struct snp_model_wire *wire)
