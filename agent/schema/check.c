@@ -25,7 +25,7 @@ struct schema_check {
     const struct snp_schema *schema;
     uint64_t budget; /* steps that are left */
     unsigned depth;
-    unsigned n_passed; /* keywords passed over so far */
+    unsigned n_passed; /* keywords skipped so far */
     char member[MEMBER_MAX];
     bool is_silent; /* only the result is needed, not the reason */
     struct snp_err *err;
@@ -83,7 +83,7 @@ static int broken_number(struct schema_check *check,
     return broken(check, value, keyword, text);
 }
 
-/* A member is, or is not, there. */
+/* Report a missing or forbidden member. */
 static int broken_member(struct schema_check *check,
                          const char *keyword,
                          const char *name,
@@ -145,8 +145,8 @@ static int item_check(struct schema_check *check,
 }
 
 /*
- * Whether a value is as a schema says: 1 or 0; below 0: a failure. *ret_unsure: something was
- * passed over, so that 1 may be wrong, and 0 is right.
+ * Whether a value matches a schema: 1 or 0; below 0: a failure. *ret_unsure: a keyword was skipped,
+ * so 1 may be wrong; 0 is right.
  */
 static int holds(struct schema_check *check,
                  const json_t *schema,
@@ -172,7 +172,7 @@ static long double number_of(const json_t *value)
                                   : (long double)json_real_value(value);
 }
 
-/* As JSON means it: 1 is 1.0. Depth is what the parser has let in. */
+/* JSON's equality: 1 equals 1.0. The parser has limited the depth. */
 static bool is_equal(struct schema_check *check, const json_t *a, const json_t *b)
 {
     const char *name;
@@ -209,7 +209,10 @@ static bool is_equal(struct schema_check *check, const json_t *a, const json_t *
 
 /* Keywords of all types --------------------------------------------------------------------- */
 
-/* keyword: as it is written; one function may be that of several. Most need only some of these. */
+/*
+ * keyword: as written; one function may check several. Most functions use only some of the
+ * parameters.
+ */
 #define KEYWORD(name)                                                                      \
     static int name(struct schema_check *check SNP_UNUSED, const char *keyword SNP_UNUSED, \
                     const json_t *schema SNP_UNUSED, const json_t *argument SNP_UNUSED,    \
@@ -381,7 +384,7 @@ KEYWORD(check_if)
 
 /* Numbers ------------------------------------------------------------------------------------- */
 
-/* maximum and minimum; exclusive ones of an old draft are not numbers. */
+/* maximum and minimum; the exclusive ones of draft 4 are not numbers. */
 KEYWORD(check_bound)
 {
     bool is_exclusive = snp_has_prefix(keyword, "exclusive");
@@ -418,7 +421,7 @@ KEYWORD(check_multiple_of)
     if (json_is_integer(value) && json_is_integer(argument)) {
         is_whole = json_integer_value(value) % json_integer_value(argument) == 0;
     } else {
-        /* 0.3 is a multiple of 0.1: as near as a double comes. */
+        /* 0.3 is a multiple of 0.1, within the precision of a double. */
         double times = json_number_value(value) / json_number_value(argument);
 
         is_whole = isfinite(times) && fabs(times - nearbyint(times)) <= 1e-9 * fmax(1, fabs(times));
@@ -429,7 +432,7 @@ KEYWORD(check_multiple_of)
 
 /* Texts --------------------------------------------------------------------------------------- */
 
-/* How long a text, an array or an object is, at most or at least. */
+/* The maximum or minimum length of a text, an array or an object. */
 KEYWORD(check_count)
 {
     json_type type = snp_has_suffix(keyword, "Length")  ? JSON_STRING
@@ -451,7 +454,7 @@ KEYWORD(check_count)
     return broken_number(check, value, keyword, rule, argument);
 }
 
-/* 1: it matches; 0; *ret_unsure: the pattern was passed over (then 1). */
+/* 1: it matches; 0: it does not; *ret_unsure: the pattern was skipped (then 1). */
 static int matches(
     struct schema_check *check, const char *pattern, const char *text, size_t n, bool *ret_unsure)
 {

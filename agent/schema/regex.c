@@ -12,7 +12,7 @@
 #include "base/str.h"
 
 enum {
-    GROUPS_MAX = 50, /* one inside the other */
+    GROUPS_MAX = 50, /* nested */
     REPEAT_MAX = 1000,
     RANGES_MAX = 4096,
     LAST_CHAR = 0x10ffff,
@@ -36,7 +36,7 @@ struct character_range {
 
 struct instruction {
     enum op op;
-    bool is_not; /* OP_SET: a character of none of them */
+    bool is_not; /* OP_SET: a character outside the ranges */
     int jump;
     unsigned first;
     unsigned count;
@@ -162,7 +162,7 @@ static const struct character_range blanks[] = {
 };
 static const struct character_range line_ends[] = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
-/* Rows are in order, so what lies between them is all the rest. */
+/* The ranges are sorted, so the complement is what lies between them. */
 static int ranges_add(struct parser *parser,
                       const struct character_range *rows,
                       size_t n,
@@ -182,7 +182,7 @@ static int ranges_add(struct parser *parser,
     return is_not && r == 0 ? range_add(parser, next, LAST_CHAR) : r;
 }
 
-/* \d and the like; 1: it is none of these. */
+/* \d and the like; 1: not a shorthand. */
 static int shorthand_add(struct parser *parser, char letter)
 {
     switch (letter) {
@@ -218,7 +218,7 @@ static int hex_take(struct parser *parser, unsigned n, uint32_t *ret)
     return 0;
 }
 
-/* Behind "\u": four digits, two times four for a surrogate pair, or {...}. */
+/* After "\u": four digits, two groups of four for a surrogate pair, or {...}. */
 static int unicode_take(struct parser *parser, uint32_t *ret)
 {
     const char *close = parser->at < parser->end && *parser->at == '{'
@@ -248,7 +248,7 @@ static int unicode_take(struct parser *parser, uint32_t *ret)
     return r;
 }
 
-/* What stands behind a backslash and is one character. */
+/* An escape of a single character, after the backslash. */
 static int escape_take(struct parser *parser, uint32_t *ret)
 {
     static const char names[] = "tnrfv0";
@@ -288,7 +288,7 @@ static int escape_take(struct parser *parser, uint32_t *ret)
 
 /* Classes ----------------------------------------------------------------------------------- */
 
-/* A character of a class, or a shorthand (*ret_is_set; then its ranges are there). */
+/* A character of a class, or a shorthand (*ret_is_set; its ranges are added). */
 static int class_atom(struct parser *parser, uint32_t *ret, bool *ret_is_set)
 {
     *ret_is_set = false;
@@ -338,7 +338,7 @@ static int class_item(struct parser *parser)
     return range_add(parser, low, low);
 }
 
-/* Behind "[". */
+/* After "[". */
 static int class_take(struct parser *parser)
 {
     size_t first = parser->regex->n_ranges;
@@ -360,7 +360,7 @@ static int class_take(struct parser *parser)
 
 static int alternatives_take(struct parser *parser);
 
-/* Behind "(". */
+/* After "(". */
 static int group_take(struct parser *parser)
 {
     size_t left = (size_t)(parser->end - parser->at);
@@ -394,7 +394,10 @@ static int group_take(struct parser *parser)
     return r;
 }
 
-/* Behind a backslash. *ret_is_place: it stands for no character, and cannot be repeated. */
+/*
+ * After a backslash. *ret_is_place: an assertion, which matches no character and cannot be
+ * repeated.
+ */
 static int escaped_term(struct parser *parser, bool *ret_is_place)
 {
     size_t first = parser->regex->n_ranges;
@@ -452,7 +455,7 @@ static int term_take(struct parser *parser, bool *ret_is_place)
 
 /* Repetition -------------------------------------------------------------------------------- */
 
-/* A number of at most REPEAT_MAX; -1: there is none, -2: it is larger. */
+/* A number of at most REPEAT_MAX; -1: no number, -2: too large. */
 static int number_take(const char **at, const char *end)
 {
     int value = -1;
@@ -466,7 +469,7 @@ static int number_take(const char **at, const char *end)
     return value;
 }
 
-/* {2}, {2,} or {2,5}; *ret_most -1 = no end. 1: the brace is only a brace. */
+/* {2}, {2,} or {2,5}; *ret_most -1 = unlimited. 1: a literal brace. */
 static int braces_take(struct parser *parser, int *ret_least, int *ret_most)
 {
     const char *at = parser->at + 1;
@@ -493,7 +496,7 @@ static int braces_take(struct parser *parser, int *ret_least, int *ret_most)
     return 0;
 }
 
-/* *ret_least and *ret_most of what comes behind a term; 1: nothing that repeats it. */
+/* *ret_least and *ret_most of a quantifier; 1: there is none. */
 static int quantifier_take(struct parser *parser, int *ret_least, int *ret_most)
 {
     int r = 0;
@@ -523,13 +526,13 @@ static int quantifier_take(struct parser *parser, int *ret_least, int *ret_most)
     }
     if (r == 0) {
         parser->at++;
-        /* As few as possible: for whether there is a match it is the same. */
+        /* Lazy: whether there is a match does not depend on it. */
         parser->at += parser->at < parser->end && *parser->at == '?' ? 1 : 0;
     }
     return r;
 }
 
-/* One more of the n instructions in copy, at the end. */
+/* Append a copy of n instructions. */
 static int copy_emit(struct parser *parser, const struct instruction *copy, size_t n)
 {
     size_t at = parser->regex->n;
@@ -541,7 +544,7 @@ static int copy_emit(struct parser *parser, const struct instruction *copy, size
     return r;
 }
 
-/* The program from start on, least to most times; most -1 = without end. */
+/* Repeat the program from start on, least to most times; most -1 = unlimited. */
 static int repeat(struct parser *parser, size_t start, int least, int most)
 {
     struct snp_regex *regex = parser->regex;
@@ -600,7 +603,7 @@ static int alternatives_take(struct parser *parser)
     size_t start = regex->n;
     int r = sequence_take(parser);
 
-    /* a|b|c: before each but the last a split to the next, behind it a jump to the end */
+    /* a|b|c: a split to the next before each except the last, and a jump to the end after it */
     while (r == 0 && parser->at < parser->end && *parser->at == '|') {
         size_t jump;
 
@@ -645,7 +648,7 @@ int snp_regex_new(const char *pattern, size_t n, struct snp_regex **ret, struct 
         snp_regex_free(regex);
         return r;
     }
-    /* Only the room that was needed; a failure leaves what there is. */
+    /* Free unused room; a failure changes nothing. */
     struct instruction *program = realloc(regex->program, regex->n * sizeof(*program));
     struct character_range *ranges =
         realloc(regex->ranges, (regex->n_ranges + 1) * sizeof(*ranges));
@@ -658,7 +661,7 @@ int snp_regex_new(const char *pattern, size_t n, struct snp_regex **ret, struct 
 
 /* Searching --------------------------------------------------------------------------------- */
 
-/* Places in the program, each at most once. */
+/* A set of places in the program. */
 struct state_set {
     unsigned *list;
     size_t n;
@@ -688,7 +691,7 @@ static bool is_word(uint32_t c)
     return false;
 }
 
-/* What follows without a character: the next, or both for a split; 0 = the way ends here. */
+/* The next places without reading a character: one, or both for a split; 0 = none. */
 static unsigned steps_from(struct regex_search *search, unsigned at, unsigned out[2])
 {
     const struct instruction *step = &search->regex->program[at];
@@ -726,7 +729,7 @@ static unsigned steps_from(struct regex_search *search, unsigned at, unsigned ou
     return is_on ? 1 : 0;
 }
 
-/* Add a place, and all that can be reached from it without a character. */
+/* Add a place, and all places that it reaches without reading a character. */
 static void place_add(struct regex_search *search, unsigned from)
 {
     size_t n = 0;
@@ -762,7 +765,7 @@ static bool set_has(const struct snp_regex *regex, const struct instruction *set
     return set->is_not;
 }
 
-/* Between two characters: where the text so far can have led, and a new beginning. */
+/* One round between two characters: the places reached by the text so far, and a new start. */
 static void round_make(struct regex_search *search, uint32_t before)
 {
     const struct snp_regex *regex = search->regex;

@@ -22,16 +22,16 @@ enum {
 struct snp_regex;
 
 /*
- * *ret is the caller's: snp_regex_free(). SNP_E_INVALID: it is none; SNP_E_UNSUPPORTED;
- * SNP_E_LIMIT: it is too large.
+ * *ret is the caller's: snp_regex_free(). SNP_E_INVALID: not a regular expression;
+ * SNP_E_UNSUPPORTED; SNP_E_LIMIT: it is too large.
  */
 int snp_regex_new(const char *pattern, size_t n, struct snp_regex **ret, struct snp_err *err)
     SNP_NODISCARD;
 void snp_regex_free(struct snp_regex *regex);
 
 /*
- * Whether UTF-8 text has a match anywhere. *budget: steps that may be taken, one for each
- * instruction looked at; what was taken is subtracted. SNP_E_LIMIT: it was not enough; SNP_E_NOMEM.
+ * Whether UTF-8 text has a match anywhere. *budget: the steps left, one for each instruction
+ * visited; it is reduced by the steps taken. SNP_E_LIMIT: the budget is used up; SNP_E_NOMEM.
  */
 int snp_regex_search(const struct snp_regex *regex,
                      const char *text,

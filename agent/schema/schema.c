@@ -14,15 +14,15 @@ enum {
     WORD_SHOWN = 60,
 };
 
-/* What a keyword's value has to be. */
+/* The required form of a keyword's value. */
 enum shape {
     NOTE = 0, /* anything: it asserts nothing */
     SCHEMA,
-    SCHEMAS,    /* an array of them, not empty */
+    SCHEMAS,    /* a non-empty array of schemas */
     SCHEMA_MAP, /* member -> schema */
     PATTERN_MAP,
     PATTERN,
-    ITEMS,   /* a schema, or an array of them */
+    ITEMS,   /* a schema, or an array of schemas */
     DEPENDS, /* member -> schema or list of members */
     NAMES_MAP,
     NAMES,
@@ -108,7 +108,7 @@ static const struct {
 struct schema_reader {
     struct snp_schema *made;
     enum snp_schema_manner manner;
-    json_t *seen; /* schemas read already, by their address */
+    json_t *seen; /* schemas already read, by address */
     char place[PLACE_MAX];
     unsigned depth;
     struct snp_err *err;
@@ -129,7 +129,7 @@ void snp_schema_free(struct snp_schema *schema)
 
 /* References -------------------------------------------------------------------------------- */
 
-/* The value of a hexadecimal digit; -1: it is none. */
+/* The value of a hexadecimal digit; -1: not a digit. */
 static int hex_value(char c)
 {
     static const char digits[] = "0123456789abcdefABCDEF";
@@ -139,7 +139,7 @@ static int hex_value(char c)
     return value > 15 ? value - 6 : value;
 }
 
-/* "%2F" is "/". out has room for n and a NUL; the length. */
+/* Decode "%2F" to "/". out has room for n bytes and a NUL; returns the length. */
 static size_t percent_decode(const char *part, size_t n, char *out)
 {
     size_t to = 0;
@@ -211,7 +211,7 @@ static int malformed(const struct schema_reader *reading, const char *keyword, c
                     what);
 }
 
-/* Something that is not supported: refused, or passed over. */
+/* An unsupported part: refused, or skipped. */
 static int passed_over(struct schema_reader *reading, const char *keyword, const char *why)
 {
     reading->made->is_partial = true;
@@ -221,7 +221,7 @@ static int passed_over(struct schema_reader *reading, const char *keyword, const
                           keyword, why);
 }
 
-/* Go into a part; what place_leave takes. */
+/* Enter a part; returns the argument of place_leave. */
 static size_t place_enter(struct schema_reader *reading, const char *name)
 {
     size_t n = strlen(reading->place);
@@ -270,7 +270,7 @@ static int pattern_read(struct schema_reader *reading, const char *keyword, cons
         *reading->err = err;
         return snp_err_wrap(reading->err, "%s: %.60s", place_of(reading), keyword);
     }
-    if (r < 0) { /* what another engine takes, the server may mean */
+    if (r < 0) { /* another engine may accept it, and the server may mean that */
         made->is_partial = true;
     } else {
         index = (int)made->n_regexes;
@@ -409,7 +409,7 @@ static int number_read(struct schema_reader *reading,
                        enum shape shape,
                        const json_t *value)
 {
-    if (shape == NUMBER && json_is_boolean(value)) { /* as draft 4 has it */
+    if (shape == NUMBER && json_is_boolean(value)) { /* in the form of draft 4 */
         return passed_over(reading, keyword, "as true or false is not supported; write a number");
     }
     if (shape == COUNT) {
@@ -481,7 +481,7 @@ static int unknown_read(struct schema_reader *reading, const char *keyword)
     const char *nearest;
 
     if (reading->manner == SNP_SCHEMA_LENIENT || snp_has_prefix(keyword, "x-")) {
-        return 0; /* an annotation for other tools */
+        return 0; /* an annotation for other programs */
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(keywords); i++) {
         names[i] = keywords[i].name;
@@ -544,7 +544,7 @@ static int schema_read(struct schema_reader *reading, const json_t *schema)
     return r;
 }
 
-/* Up to draft 7, which says so in its name. */
+/* Whether $schema names draft 4, 6 or 7. */
 static bool is_ref_alone(const json_t *schema)
 {
     static const char *const drafts[] = {"json-schema.org/draft-04/", "json-schema.org/draft-06/",

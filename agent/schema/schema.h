@@ -3,15 +3,15 @@
 #define SNP_SCHEMA_SCHEMA_H
 
 /*
- * JSON Schema (2020-12, and what drafts 6 to 2019-09 say otherwise of items and dependencies):
- * whether a value is what a schema asks for, and if not, which member breaks which rule.
+ * JSON Schema (2020-12, and the other meaning of items and dependencies in drafts 6 to 2019-09):
+ * whether a value matches a schema, and if not, which member breaks which rule.
  *
- * Nothing is fetched: references stay inside the schema. Schemas and values may be a stranger's:
- * size, depth, references and time have bounds, and a check that would pass one fails.
+ * Nothing is fetched: references stay inside the schema. Schemas and values may be untrusted: size,
+ * depth, references and time are limited, and a check that exceeds a limit fails.
  *
  * Not supported are $dynamicRef, $recursiveRef, unevaluatedProperties, unevaluatedItems, references
- * by $anchor or $id, and in regular expressions references back, looking ahead or behind, and \p.
- * `format` and contentSchema are notes, as 2020-12 has it.
+ * by $anchor or $id, and in regular expressions backreferences, lookahead, lookbehind and \p.
+ * `format` and contentSchema are annotations, as in 2020-12.
  */
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@
 
 enum {
     SNP_SCHEMA_BYTES_MAX = 256 << 10, /* of the schema's text */
-    SNP_SCHEMA_DEPTH_MAX = 64,        /* schemas applied one inside the other */
+    SNP_SCHEMA_DEPTH_MAX = 64,        /* nested applications of schemas */
     SNP_SCHEMA_PATTERNS_MAX = 256,
     SNP_SCHEMA_STEPS_MAX = 20000000, /* of one check */
 };
@@ -34,8 +34,8 @@ enum snp_schema_manner {
 };
 
 /*
- * schema: copied. *ret is the caller's: snp_schema_free(). SNP_E_INVALID: it is no schema;
- * SNP_E_UNSUPPORTED, SNP_E_LIMIT; the message says where ("/properties/a: ...").
+ * schema: copied. *ret is the caller's: snp_schema_free(). SNP_E_INVALID: it is not a schema;
+ * SNP_E_UNSUPPORTED, SNP_E_LIMIT; the message has the place ("/properties/a: ...").
  */
 int snp_schema_new(const json_t *schema,
                    enum snp_schema_manner manner,
@@ -46,9 +46,9 @@ SNP_DEFINE_CLEANUP(struct snp_schema *, snp_schema_free)
 #define snp_autoschema snp_cleanup(snp_schema_freep)
 
 /*
- * Check a value. SNP_E_INVALID: it is not as the schema says; the message names the member, the
- * rule and what was there ("limit: must be at most 80 (maximum), not 200"); bytes of the value in
- * it are not cleaned. SNP_E_LIMIT: it takes too long to say.
+ * Check a value. SNP_E_INVALID: it does not match; the message has the member, the rule and the
+ * actual value ("limit: must be at most 80 (maximum), not 200"); bytes of the value in it are not
+ * cleaned. SNP_E_LIMIT: the check takes too long.
  */
 int snp_schema_check(const struct snp_schema *schema,
                      const json_t *value,

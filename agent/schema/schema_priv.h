@@ -8,16 +8,16 @@
 #include "schema/schema.h"
 
 struct snp_schema {
-    json_t *root;     /* owned */
-    json_t *patterns; /* owned: pattern -> index, -1 = passed over */
+    json_t *root;                                       /* owned */
+    json_t *patterns;                                   /* owned: pattern -> index, -1 = skipped */
     struct snp_regex *regexes[SNP_SCHEMA_PATTERNS_MAX]; /* owned */
     size_t n_regexes;
     bool is_partial;
-    bool is_ref_alone; /* as up to draft 7: what stands beside a $ref does not count */
-    bool has_ids;      /* inner ones: references mean something else than they seem to */
+    bool is_ref_alone; /* drafts up to 7: members beside a $ref are ignored */
+    bool has_ids;      /* nested $id: references resolve differently */
 };
 
-/* The target of "#/..."; NULL: none, or another form. Borrowed. */
+/* The target of "#/..."; NULL: not found, or another form. Borrowed. */
 json_t *snp_schema_ref(const json_t *root, const char *ref);
 
 #endif

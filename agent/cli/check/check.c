@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `check`: which names, attributes, imports and arguments of files exist. They are read inside a
- * session that shows the project.
+ * `check`: reports which names, attributes, imports and arguments in files exist. The files are
+ * read inside a session that shows the project.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static void line_add(const struct snp_buf *line, struct snp_buf *out)
     (void)!snp_buf_addf(out, "%s\n", text);
 }
 
-/* Of all files, and as lines in out. */
+/* Count the findings of all files, and append them as lines to out. */
 static struct counts files_tell(const json_t *files, struct snp_buf *out)
 {
     struct counts n = {0};

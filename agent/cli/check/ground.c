@@ -109,7 +109,7 @@ void snp_ground_line(const json_t *finding, struct snp_buf *out)
 
 /* Of a patch --------------------------------------------------------------------------------- */
 
-/* The same error may move to another line. */
+/* A line number is not compared: a change moves an error to another line. */
 static size_t n_of(const json_t *findings, const char *message, size_t n)
 {
     size_t found = 0;
@@ -184,7 +184,7 @@ int snp_ground_patch(const struct snp_box_spec *spec,
         json_t *file = json_array_get(after, i);
         const char *error = snp_json_str(file, "error", NULL);
 
-        if (error != NULL) { /* else a file that is too large would hide what it uses */
+        if (error != NULL) { /* else a file that is too large would hide the names that it uses */
             snp_verdict_add(reasons, snp_verdict_unproven,
                             "%.200s: names and calls were not looked up: %.200s",
                             snp_json_str(file, "path", "?"), error);

@@ -15,7 +15,7 @@
 #include "cli/verify/box.h"
 #include "patch/patch.h"
 
-/* paths: of files or folders in the project. *ret: a list of results, the caller's. */
+/* paths: files or folders in the project. *ret: a list of results, the caller's. */
 int snp_ground_read(struct snp_patch_session *box, json_t *paths, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;
 

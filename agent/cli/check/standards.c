@@ -16,7 +16,7 @@
 enum {
     STEPS = 200000000, /* of all searches together: a few seconds */
     CHECKS_MAX = 20,
-    FINDINGS_MAX = 5, /* named for one rule */
+    FINDINGS_MAX = 5, /* shown for one rule */
     OUTPUT_KEPT = 2 << 10,
     WHERE_MAX = 1200,
 };
@@ -91,7 +91,7 @@ static int file_judge(struct standards_check *j,
         why = "searching took too long";
         SNP_TRY_MEMORY(snp_rule_judge(rule, &before, &after, &j->steps, &judged, &line) == 0, err);
     }
-    if (statuses[judged] > told->status) { /* findings are of the worst */
+    if (statuses[judged] > told->status) { /* keep the findings of the worst status */
         (void)json_array_clear(told->findings);
         told->where[0] = '\0';
         told->n = 0;

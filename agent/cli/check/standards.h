@@ -10,8 +10,8 @@
 /*
  * *ret: the caller's, {"documents": [{"id", "title", "category", "is_mandatory", "status", "why",
  * "rules": [{"kind", "text", "status", "why", "findings": [{"file", "line"}], "output"}]}], and the
- * number of each status}; NULL: the project has none. Reasons are added for those that
- * are mandatory.
+ * number of each status}; NULL: the project has no standards. Reasons are added for mandatory
+ * standards.
  */
 int snp_standards_patch(const struct snp_box_spec *spec,
                         json_t **ret,

@@ -28,7 +28,7 @@ struct call_arg {
 };
 
 static const struct tool_call {
-    const char *tool; /* without the beginning of its name */
+    const char *tool; /* without its prefix */
     const char *verb;
     struct call_arg args[CALL_ARGS];
 } calls[] = {
@@ -77,7 +77,7 @@ static void word_add(struct argument_list *words, char *word)
     words->items[words->n++] = word;
 }
 
-/* A text or a number; NULL: it is neither. */
+/* A string or an integer as text; NULL: another type. */
 static char *value_text(const json_t *value)
 {
     return json_is_integer(value) ? snp_need_format("%lld", (long long)json_integer_value(value))

@@ -19,7 +19,7 @@
     int snp_context_##name(struct snp_cli *cli, const struct snp_opts *opts);
 SNP_CONTEXT_VERBS(SNP_CONTEXT_DECLARE)
 
-/* Those of the program context, which its main() sets: `call` runs one of them. */
+/* The verbs of the program context, set by its main(): `call` runs one of them. */
 extern const struct snp_verb *const *snp_context_verbs;
 /* Set by `call`, which labels the text for its caller. */
 extern bool snp_context_is_call;

@@ -239,7 +239,7 @@ struct mapping {
     uint64_t reserve; /* of these, for the names of later files */
 };
 
-/* Signatures of a file if they fit, else its name, if that does. 1 = neither. */
+/* Append the signatures of a file if they fit, else its name if that fits. 1 = neither. */
 static int map_file(struct mapping *m, int64_t file, const char *path, struct snp_err *err)
 {
     snp_autobuf struct snp_buf whole = SNP_BUF(TEXT_MAX);

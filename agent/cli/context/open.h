@@ -32,7 +32,7 @@ struct snp_context_range {
     int64_t max;
 };
 
-/* An option between two bounds. */
+/* A numeric option within a range. */
 int snp_context_number(const struct snp_opts *opts,
                        const char *name,
                        struct snp_context_range range,

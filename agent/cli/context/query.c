@@ -351,7 +351,7 @@ static int encoding_choose(struct snp_cli *cli,
                           "semantic search is not installed; use --mode hybrid or keyword");
 }
 
-/* Make some of the missing vectors; report the number of files without. */
+/* Make some of the missing vectors; report the number of files without vectors. */
 static int vectors_make(struct snp_cli *cli,
                         struct snp_index *index,
                         const struct snp_query *query,
@@ -410,7 +410,7 @@ static int answer_make(struct snp_index *index,
     return snp_context_join(ret, &found, err);
 }
 
-/* The same, repeated without a failing endpoint. */
+/* The same, repeated without an endpoint that fails. */
 static int answer_find(struct snp_cli *cli,
                        struct snp_index *index,
                        struct snp_query *query,

@@ -47,7 +47,7 @@ static size_t cut_at(const char *text, uint64_t tokens)
 
 /* In an answer ---------------------------------------------------------------------------- */
 
-/* In one form; *ret_fits: it has something to say, and that fits. */
+/* Fill the section in one form; *ret_fits: the content is not empty and fits. */
 static int form_fill(struct snp_section *section,
                      const char *text,
                      uint64_t room,
@@ -73,7 +73,10 @@ static int form_fill(struct snp_section *section,
     return 0;
 }
 
-/* In full, else its beginning, in room; else its name, in the most; *ret_fits: whether any fits. */
+/*
+ * Fill the section in full, else with its beginning, in rooms[0]; else with its name, in rooms[1];
+ * *ret_fits: whether a form fits.
+ */
 static int section_fill(struct snp_section *section,
                         const char *text,
                         const uint64_t rooms[2],
@@ -169,7 +172,7 @@ struct telling {
     bool has_content;
     uint64_t max_tokens;
     uint64_t tokens;
-    size_t n_cut;      /* documents that did not fit whole */
+    size_t n_cut;      /* documents that were cut */
     json_t *documents; /* owned */
     struct snp_buf content;
 };
@@ -194,7 +197,7 @@ static json_t *rules_json(const struct snp_standard *standard)
     return rules;
 }
 
-/* Add its text to the content, as far as it fits: "whole", "cut" or "no". */
+/* Add its text to the content, as much as fits: "whole", "cut" or "no". */
 static const char *content_add(struct telling *t, const struct snp_standard *standard)
 {
     snp_autofree char *head =

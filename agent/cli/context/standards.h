@@ -6,7 +6,7 @@
 #include "standard/standard.h"
 
 /*
- * Put the mandatory ones into an empty answer, in at most half of the tokens; their names may
+ * Put the mandatory standards into an empty answer, in at most half of the tokens; their names may
  * take more.
  */
 int snp_context_mandatory(const struct snp_standards *standards,
@@ -14,7 +14,7 @@ int snp_context_mandatory(const struct snp_standards *standards,
                           struct snp_answer *ret,
                           struct snp_err *err) SNP_NODISCARD;
 
-/* Add the other results, except those that are there already. more: emptied. */
+/* Append the other results, without duplicates. more: emptied. */
 int snp_context_join(struct snp_answer *answer,
                      struct snp_answer *more,
                      struct snp_err *err) SNP_NODISCARD;

@@ -35,7 +35,7 @@ struct racer {
     pid_t pid;
     int fd; /* owned: its standard output */
     struct snp_buf out;
-    char *id;       /* owned: of its run; NULL: none began */
+    char *id;       /* owned: of its run; NULL: none was started */
     json_t *result; /* owned; NULL: none */
     int status;
 };
@@ -58,7 +58,7 @@ static void race_done(struct race *race)
     }
 }
 
-/* The words of this command, with ours before a `--`, where the last value of an option wins. */
+/* The words of this command, with `more` before a `--`; the last value of an option wins. */
 static char **argv_make(struct snp_cli *cli, const char *const *more)
 {
     size_t n = 0;
@@ -120,7 +120,7 @@ static void others_stop(const struct race *race)
     }
 }
 
-/* It has ended. */
+/* Store the result of a candidate that has ended. */
 static void candidate_end(struct race *race, struct racer *one)
 {
     struct snp_err ignored;
@@ -187,7 +187,7 @@ static const char *word_of(const struct racer *one)
     return snp_json_str(json_object_get(one->result, "verdict"), "verdict", "no verdict");
 }
 
-/* If none is proven, the one with the best verdict. */
+/* The winner, or without one the candidate with the best verdict. */
 static size_t best_of(const struct race *race)
 {
     static const char *const order[] = {snp_verdict_ready, snp_verdict_passed, snp_verdict_unproven,
@@ -210,7 +210,10 @@ static size_t best_of(const struct race *race)
     return race->winner < 0 ? best : (size_t)race->winner;
 }
 
-/* Results of all; those after a proven one, and killed ones, lose their sessions. New reference. */
+/*
+ * Results of all candidates. Sessions of candidates that lost to the winner or were killed are
+ * destroyed. New reference.
+ */
 static json_t *candidates_make(const struct race *race)
 {
     json_t *list = snp_need(json_array());
@@ -222,7 +225,7 @@ static json_t *candidates_make(const struct race *race)
         snp_autoreply struct snp_reply reply = {0};
         struct snp_err ignored;
 
-        if (is_gone && race->all[i].id != NULL) { /* it may not have known of it itself */
+        if (is_gone && race->all[i].id != NULL) { /* if killed, it may not have done so itself */
             snp_autofree char *name = snp_need_format("run-%.13s", race->all[i].id);
 
             (void)!snp_remote_call(race->cli,
@@ -304,7 +307,7 @@ int snp_race_run(
     int r = 0;
 
     if (cost_usd < 0) {
-        more[SNP_ARRAY_LEN(more) - 3] = NULL; /* unchanged */
+        more[SNP_ARRAY_LEN(more) - 3] = NULL; /* keep the cost limit of the command */
     }
     if (snp_opts_given(opts, "output") || snp_opts_flag(opts, "events", false) ||
         cli->listener != NULL || strcmp(snp_opts_arg(opts, 0), "-") == 0) {
@@ -315,7 +318,7 @@ int snp_race_run(
     while (race.n < n && r == 0) {
         r = candidate_start(&race, argv, &err);
     }
-    /* Only now: a program inherits ignored signals. Each candidate handles them itself. */
+    /* after the start: a program inherits ignored signals. Each candidate handles them itself. */
     (void)sigaction(SIGINT, &ignore, NULL);
     if (r < 0) {
         others_stop(&race);

@@ -63,7 +63,7 @@ static json_t *sum_json(const json_t *results, const char *member)
     return n == 0 ? json_null() : json_real(sum);
 }
 
-/* Those of all results, and what asking models took. */
+/* The measures of all results, and the usage of the model. */
 static json_t *measures_make(const json_t *results)
 {
     snp_autojson json_t *list = snp_need(json_array());
@@ -147,7 +147,7 @@ static void rate_text(const json_t *rate, char *out, size_t n)
     }
 }
 
-/* What was measured, a line each: before, between and after its name and its value. */
+/* What was measured, a line each: texts before, between and after its name and its value. */
 static void measures_add(const json_t *report,
                          struct snp_buf *out,
                          const char *start,

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 
-/* head: their description; k: of pass@k, besides 1. New reference. */
+/* head: the description of the evaluation; k: of pass@k, besides 1. New reference. */
 json_t *snp_eval_report(const json_t *head, const json_t *tasks, const json_t *results, size_t k);
 
 void snp_eval_table(const json_t *report);

@@ -102,7 +102,7 @@ static int function_score(const struct snp_score *with,
 
 /* Changes of a project ----------------------------------------------------------------------- */
 
-/* A command that runs these tests; NULL: there are none. The caller frees. */
+/* A command that runs these tests; NULL: no tests. The caller frees. */
 static char *command_make(const json_t *task, const char *member)
 {
     snp_autobuf struct snp_buf out = SNP_BUF(COMMAND_MAX);

@@ -41,7 +41,10 @@ static const char *text_of(const json_t *line, const char *const *names)
     return text;
 }
 
-/* An array of texts, or a text that is one in JSON, as SWE-bench has it. New reference, or NULL. */
+/*
+ * An array of texts, or, as in SWE-bench, a text that is such an array in JSON. New reference, or
+ * NULL.
+ */
 static json_t *list_of(const json_t *line, const char *name)
 {
     const json_t *value = json_object_get(line, name);
@@ -55,7 +58,7 @@ static json_t *list_of(const json_t *line, const char *name)
     return json_is_array(value) ? json_incref((json_t *)(uintptr_t)value) : NULL;
 }
 
-/* Texts of an array, each a line. */
+/* The texts of an array, each as a line. */
 static char *lines_of(const json_t *list)
 {
     snp_autobuf struct snp_buf out = SNP_BUF(TEXT_MAX);
@@ -68,7 +71,7 @@ static char *lines_of(const json_t *list)
     return snp_need_copy(snp_need(snp_buf_cstr(&out)));
 }
 
-/* NULL: it has none of the three shapes. */
+/* NULL: the object has none of the three shapes. */
 static json_t *task_make(const json_t *line, const char *folder)
 {
     static const char *const ids[] = {"task_id", "instance_id", NULL};

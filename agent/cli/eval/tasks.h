@@ -3,8 +3,8 @@
 #define SNP_CLI_EVAL_TASKS_H
 
 /*
- * A data set, and samples of solutions, as files of JSON lines. docs/reference/eval.md has
- * their members.
+ * A data set, and samples of solutions, as files of JSON lines. docs/reference/eval.md describes
+ * them.
  */
 
 #include "base/err.h"
@@ -12,8 +12,8 @@
 #include "patch/patch.h"
 
 /*
- * A task as it is used: {"id", "prompt", "setup", "test", "entry"}, or {"id", "prompt", "repo",
- * "test", "regress"}.
+ * A task in its common form: {"id", "prompt", "setup", "test", "entry"}, or {"id", "prompt",
+ * "repo", "test", "regress"}.
  */
 struct snp_tasks {
     json_t *list;                        /* owned */
@@ -26,7 +26,7 @@ void snp_tasks_done(struct snp_tasks *tasks);
 int snp_tasks_read(const char *path, struct snp_tasks *ret, struct snp_err *err) SNP_NODISCARD;
 int snp_tasks_samples(const char *path, struct snp_tasks *tasks, struct snp_err *err) SNP_NODISCARD;
 
-/* Whether a task is to be solved by a change of a project. */
+/* Whether the solution of a task is a change of a project. */
 bool snp_task_is_repair(const json_t *task);
 
 #endif

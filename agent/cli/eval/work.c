@@ -37,7 +37,7 @@ struct sample_job {
     const char *text; /* NULL: call the model */
 };
 
-/* What the processes share. */
+/* State shared by the processes. */
 struct shared {
     size_t next;
     size_t done;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `logs`: records of runs, listed, shown, checked, exported and compared. The titles of its list
- * and of one record are those of version 2.x.
+ * `logs`: list, show, check, export and compare records of runs. The titles of its list and of one
+ * record are those of version 2.x.
  *
- * They hold what a model wrote and what sandboxed code printed: hostile text, which is
- * shown escaped.
+ * Records hold text of models and of sandboxed code: hostile text, which is shown escaped.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,7 +150,7 @@ static void shown_done(struct shown_run *shown)
     json_decref(shown->steps);
 }
 
-/* Of the call of a model, and of a tool in it. */
+/* The key of a tool call in a model's call. */
 static char *step_key(const char *call_id, const char *tool_call_id)
 {
     return snp_need_format("%s %s", call_id, tool_call_id);
@@ -170,7 +169,7 @@ static int shown_collect(void *ctx, json_t *record, struct snp_err *err)
     return event_collect(shown->events, record, err);
 }
 
-/* Each with its result: of the same id, where there are ids. */
+/* Print each call with the result of the same id, or by position without ids. */
 static void calls_print(const json_t *event, const json_t *steps)
 {
     const json_t *results = json_object_get(event, "tool_results");
@@ -200,7 +199,7 @@ static void calls_print(const json_t *event, const json_t *steps)
     }
 }
 
-/* Whether an event answers what the one before it has shown already. */
+/* Whether the prompt of an event repeats the last result that was shown. */
 static bool is_shown(const json_t *before, const json_t *event)
 {
     const json_t *results = json_object_get(before, "tool_results");

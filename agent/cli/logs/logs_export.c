@@ -2,8 +2,8 @@
 /*
  * Exported records of runs.
  *
- * Text of models and programs stays text: in Markdown it stands in a fence longer than any run of
- * backticks in it. As HTML they are the page of runs (cli/logs/page.h).
+ * Text of models and programs stays text: in Markdown its fence is longer than any run of backticks
+ * in it. HTML is the page of runs (cli/logs/page.h).
  */
 #include "cli/logs/logs_export.h"
 
@@ -21,8 +21,8 @@ enum {
     GROWTH = 8,
     FENCE_MIN = 3,
     DIFF_SHOWN = 160, /* characters of a side */
-    DIFF_SAME = 80,   /* bytes that both may have before, and are shown whole */
-    DIFF_BEFORE = 40, /* of longer ones, bytes shown */
+    DIFF_SAME = 80,   /* longest common beginning, in bytes, that is shown whole */
+    DIFF_BEFORE = 40, /* bytes shown of a longer one */
 };
 
 int snp_logs_format(const char *name)
@@ -83,7 +83,7 @@ static int block_add(struct snp_buf *out, const char *title, const json_t *text)
 
 /* Records ----------------------------------------------------------------------------------- */
 
-/* The code of a call stands as code, other arguments as JSON. */
+/* Code of a call is shown as code, other arguments as JSON. */
 static int call_add(struct snp_buf *out, const json_t *call)
 {
     const json_t *arguments = json_object_get(call, "arguments");
@@ -180,7 +180,7 @@ int snp_logs_export(const json_t *records,
 
 /* Compared ---------------------------------------------------------------------------------- */
 
-/* What a cell said, without how long it took, which is never the same. New reference. */
+/* The result of a cell without its time, which always differs. New reference. */
 static json_t *timeless(const json_t *text)
 {
     snp_autojson json_t *object = NULL;
@@ -196,7 +196,7 @@ static json_t *timeless(const json_t *text)
     return rest == NULL ? NULL : json_string(rest);
 }
 
-/* Calls or results without ids, which are never the same either. */
+/* Calls or results without ids, which always differ. */
 static json_t *calls_bare(const json_t *event, const char *list, const char *id)
 {
     json_t *bare = json_deep_copy(json_object_get(event, list));

@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_LOGS_LOGS_EXPORT_H
 #define SNP_CLI_LOGS_LOGS_EXPORT_H
 
-/* Records of runs in other forms, and compared. */
+/* Records of runs, exported and compared. */
 
 #include <stdbool.h>
 
@@ -29,7 +29,7 @@ int snp_logs_export(const json_t *records,
                     struct snp_buf *out,
                     struct snp_err *err) SNP_NODISCARD;
 
-/* Print what differs between the events of two; the exit status: 0 nothing, 1 something. */
+/* Print the differences between the events of two runs; the exit status: 0 none, 1 some. */
 int snp_logs_diff(const json_t *a, const json_t *b, bool is_json);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * The page of runs and sessions.
  *
- * Invariant: between the page's own parts stands only JSON in which "<" is written as \u003c. So a
- * parser of HTML cannot find the end of a script element in it, nor the beginning of anything.
+ * Invariant: all data in the page is JSON in which "<" is written as \u003c. So an HTML parser
+ * finds in it neither the end of a script element nor the start of any other.
  */
 #include "cli/logs/page.h"
 
@@ -28,7 +28,7 @@ enum {
 
 /* Parts ------------------------------------------------------------------------------------- */
 
-/* "sha256-..." of one of our own parts, as a policy names it; the caller frees. */
+/* "sha256-..." of a part of the page, in the form for a policy; the caller frees. */
 static char *source_of(const char *bytes, size_t n)
 {
     unsigned char sum[EVP_MAX_MD_SIZE];
@@ -57,7 +57,7 @@ int snp_page_policy(char out[SNP_PAGE_POLICY_MAX])
     return n < 0 || n >= SNP_PAGE_POLICY_MAX ? -1 : 0;
 }
 
-/* JSON, fit to stand in a script element. */
+/* JSON that is safe in a script element. */
 static int json_add(struct snp_buf *out, const json_t *value)
 {
     snp_autofree char *text = snp_json_text(value);
@@ -109,11 +109,11 @@ static int head_add(struct snp_buf *out)
 
 /* Runs -------------------------------------------------------------------------------------- */
 
-/* A run or a session on its way into the page. */
+/* A run or a session to be put into the page. */
 struct page_run {
     char *path;             /* owned; NULL = it is a session */
-    json_t *brief;          /* owned; what the list says of it, with its id */
-    struct snp_buf records; /* "[{...},...]"; empty: it is not inside */
+    json_t *brief;          /* owned; its entry in the list, with its id */
+    struct snp_buf records; /* "[{...},...]"; empty: not in the page */
 };
 
 struct runs {
@@ -154,7 +154,7 @@ static const char *id_of(const struct page_run *run)
     return snp_json_str(run->brief, "id", "");
 }
 
-/* Take a run's records in, at most max bytes. SNP_E_LIMIT: there are more, and none was taken. */
+/* Read a run's records, at most max bytes. SNP_E_LIMIT: there are more, and none are stored. */
 static int records_take(const struct snp_page *page,
                         struct page_run *run,
                         size_t max,
@@ -335,7 +335,7 @@ static int shown_take(const struct snp_page *page, struct runs *runs, struct snp
                : r;
 }
 
-/* And of the others, while there is room. */
+/* Records of the other runs, while there is room. */
 static int others_take(const struct snp_page *page, struct runs *runs, struct snp_err *err)
 {
     size_t room = SNP_PAGE_FOLDER_MAX;

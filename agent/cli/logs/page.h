@@ -4,8 +4,8 @@
 
 /*
  * The page of runs and of sessions of `exec`: one self-contained HTML file. Records are embedded as
- * JSON in which no HTML parser finds markup; the page's script shows them, and its policy lets
- * nothing else run.
+ * JSON without anything that an HTML parser takes for markup; the page's script shows them, and its
+ * policy allows no other script.
  */
 
 #include "base/buf.h"
@@ -16,13 +16,13 @@ enum {
     SNP_PAGE_MAX = 256 << 20,       /* bytes of a page; init buffers with it */
     SNP_PAGE_POLICY_MAX = 512,      /* bytes of its policy, with the NUL */
     SNP_PAGE_RUNS_MAX = 1000,       /* runs that a page lists */
-    SNP_PAGE_FOLDER_MAX = 64 << 20, /* bytes of runs beyond the one shown */
+    SNP_PAGE_FOLDER_MAX = 64 << 20, /* bytes of all other runs */
 };
 
 /* The sessions of a page; ctx is the page's. */
 struct snp_page_sessions {
     /*
-     * What the list says of each, with its "id", the newest first; asked: id of one that must be
+     * The entries of the list, each with "id", the newest first; asked: id of an entry that must be
      * among them, or NULL.
      */
     json_t *(*list)(void *ctx, const char *asked);
@@ -39,19 +39,19 @@ struct snp_page {
     /* of the run that is shown, which must be in dir if that is given; NULL = newest */
     const char *path;
     const char *session; /* id of the session that is shown in place of a run; borrowed */
-    /* how many runs are listed, the newest, and how many sessions; 1 to SNP_PAGE_RUNS_MAX */
+    /* number of runs listed, the newest, and of sessions; 1 to SNP_PAGE_RUNS_MAX */
     size_t tail;
-    bool is_served; /* other runs are links; else all that fit are in the page */
+    bool is_served; /* other runs are links; else all that fit are embedded */
     const struct snp_page_sessions *sessions; /* borrowed; NULL = none are listed */
-    /* What to say of files that cannot be read, or only in part; may be NULL. */
+    /* Receives a warning about a file that is unreadable or incomplete; may be NULL. */
     void (*warn)(void *ctx, const char *text);
     void *ctx;
 };
 
-/* What became of it. */
+/* The contents of a page. */
 struct snp_page_made {
     size_t n_listed;
-    size_t n_runs;     /* with their records */
+    size_t n_runs;     /* embedded with their records */
     size_t n_sessions; /* the same */
 };
 

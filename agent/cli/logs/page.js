@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page of runs and sessions. What it shows is hostile: prompts, what models wrote, what programs printed. So
- * nothing of it becomes markup: elements are made one by one, text only ever is textContent, images
- * only data of types that are pixels; the page's policy (trusted types) refuses everything else. A record
- * may have any member missing or of another type, and maps hold what has names from outside.
+ * The page of runs and sessions. Its data is hostile: prompts, texts of models, output of programs. So data never
+ * becomes markup: elements are created one by one, text is only set as textContent, and images are only data of types
+ * that contain pixels; the page's policy (trusted types) refuses everything else. A record may lack any member or have
+ * one of another type, and collections keyed by outside names are maps.
  */
 "use strict";
 
@@ -56,7 +56,7 @@ function svg(name, attributes) {
   return node;
 }
 
-/* What would not be seen, or would turn text around, is written out. */
+/* Invisible characters, and those that change the direction of text, are shown as escapes. */
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 const seen = (text) => text.replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 
@@ -68,7 +68,7 @@ function marked(text) {
   const clean = seen(text);
   if (view.query === "") return [clean];
   const low = clean.toLowerCase();
-  if (low.length !== clean.length) return [clean]; /* letters that change their length */
+  if (low.length !== clean.length) return [clean]; /* lower case changes the length */
   const parts = [];
   let at = 0;
   for (let i = 0; i < MARKS_MAX; i++) {
@@ -81,7 +81,7 @@ function marked(text) {
   return parts;
 }
 
-/* A block of text, cut, with a button for all of it. */
+/* A block of text, cut, with a button that shows all of it. */
 function block(text, options = {}) {
   const cut = options.cut || CUT;
   const pre = el("pre", {class: options.class, tabindex: "0", "aria-label": options.label, dir: "auto"});
@@ -117,7 +117,7 @@ const dataOf = (id) => {
 const IMAGES = new Map([["image/png", "iVBORw0KGgo"], ["image/jpeg", "/9j/"], ["image/gif", "R0lGOD"], ["image/webp", "UklGR"]]);
 const imageIn = (display) => [...IMAGES.keys()].find((type) => typeof display[type] === "string");
 
-/* What a cell of a session gave back, as the result of a run's tool has it. */
+/* The result of a session's cell, in the form of a result of a run's tool. */
 function partsOf(result) {
   const error = obj(result.error);
   const texts = list(result.displays).map(obj).filter((display) => imageIn(display) === undefined)
@@ -143,7 +143,7 @@ function cellOf(record) {
     imagesOmitted: 0};
 }
 
-/* A session: cells, and nothing of a model. */
+/* A session: cells without a model. */
 function sessionOf(records) {
   const [head, ...rest] = records.map(obj);
   const cells = rest.map(cellOf);
@@ -151,7 +151,7 @@ function sessionOf(records) {
     errors: cells.filter((tool) => tool.isError).length, ms: cells.reduce((sum, tool) => sum + tool.ms, 0)};
 }
 
-/* What follows from the records of a run: calls with their tools, in order, and sums. */
+/* The model of the page from the records of a run: calls with their tools, in order, and sums. */
 function modelOf(records) {
   const model = {records, calls: [], notes: [], head: {}, end: null, isOurs: false};
   const byId = new Map();
@@ -353,7 +353,7 @@ function paged(name, items, size, row, what) {
   return [bar(), ...part.map(row), bar()];
 }
 
-/* What opens, filled when it does. */
+/* A details element, filled when it is opened. */
 function item(heads, body, isOpen, kind = "") {
   const box = el("div", {class: "body"});
   const node = el("details", {class: "item " + kind}, el("summary", null, ...heads), box);
@@ -391,7 +391,7 @@ function pictures(tool) {
 
 const OUTPUTS = ["output", "stderr", "value", "result", "error"];
 
-/* What a tool gave back: a cell's parts, or the text as it is. */
+/* The result of a tool: a cell's parts, or its text. */
 function resultOf(tool) {
   const parts = tool.parts;
   if (!tool.isDone) {
@@ -653,7 +653,7 @@ function nodesOf(m) {
 }
 
 const NOTES = new Map([["message", "Message to the model"], ["resume", "Resumed"], ["iteration", "Iteration"]]);
-/* A call, or one below it. Calls that are below themselves are looked at once. */
+/* Whether a call, or a call below it, matches the search. Calls below themselves are visited once. */
 function callOrBelowHas(call) {
   if (call.found === undefined || call.found.query !== view.query) {
     call.found = {query: view.query, is: callHas(call)};
@@ -666,7 +666,7 @@ const nodeHas = (node) => view.query === "" ? true : node.kind === "call" ? call
   : node.kind === "tool" ? toolHas(node.thing) || node.thing.subs.some(callOrBelowHas) : node.kind === "group" ? node.nodes.some(nodeHas)
     : node.text.toLowerCase().includes(view.query);
 
-/* The rows that can be seen if one scrolls: those whose ancestors are open, and nothing below itself. */
+/* The rows of the tree: nodes whose ancestors are all open, and no node below itself. */
 function flat(top) {
   const rows = [];
   const walk = (nodes, level, above) => {
@@ -715,7 +715,7 @@ function rowOf(m, row, i, active) {
   return out;
 }
 
-/* Only rows that are in sight are elements. */
+/* Only rows in view have elements. */
 function treeTab(m) {
   const top = nodesOf(m);
   let rows = flat(top);

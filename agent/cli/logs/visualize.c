@@ -114,7 +114,7 @@ int snp_visualize_find(const struct snp_visualize *v,
     }
     *ret_session = session_find(v->cli, name);
     if (*ret_session == NULL) {
-        err->code = SNP_E_NOT_FOUND; /* no usage error, also when several begin so */
+        err->code = SNP_E_NOT_FOUND; /* not a usage error, even if the prefix is ambiguous */
         return SNP_E_NOT_FOUND;
     }
     return 0;

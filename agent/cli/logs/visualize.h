@@ -3,27 +3,25 @@
 #define SNP_CLI_LOGS_VISUALIZE_H
 
 /*
- * Shared by the two programs of `visualize`: `agent`, which writes a page, and `visualize`, which
- * it becomes to serve pages: only that one loads the HTTP library.
+ * Shared by the two programs of `visualize`: `agent` writes a page, and replaces itself by
+ * `visualize` to serve pages: only that one loads the HTTP library.
  */
 
 #include "cli/cli.h"
 #include "cli/logs/page.h"
 
-/* What to show, from the options. */
+/* The selection, from the options. */
 struct snp_visualize {
     struct snp_cli *cli;             /* borrowed */
     const struct snp_config *config; /* borrowed */
     char *path;                      /* of the run that was named; owned; NULL = none was */
     char *session;                   /* the session that was named; owned; NULL = none was */
     struct snp_page page;            /* borrows from these */
-    bool as_json;                    /* how its address is printed */
+    bool as_json;                    /* the format in which the address is printed */
 };
 void snp_visualize_done(struct snp_visualize *v);
 
-/*
- * Read it from the options. SNP_E_INVALID: they are wrong; SNP_E_NOT_FOUND: no such run or session.
- */
+/* Read the options. SNP_E_INVALID: they are wrong; SNP_E_NOT_FOUND: no such run or session. */
 int snp_visualize_read(struct snp_cli *cli,
                        const struct snp_opts *opts,
                        struct snp_visualize *ret,

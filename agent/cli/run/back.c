@@ -2,9 +2,9 @@
 /*
  * `back`: the session of a run as it was before a step.
  *
- * The run takes a snapshot of its session before each step. The record says which steps there were,
- * the daemon which of these it still has. A step that opened the session began with nothing but
- * the project.
+ * The run takes a snapshot of its session before each step. The record has the steps of the run;
+ * the daemon has the remaining snapshots. A step that opened the session began with only the
+ * project.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ struct past {
     struct snp_trajectory_info info;
     json_t *calls;              /* owned: the last call of each id */
     json_t *steps;              /* owned: [{"step", "name", "code", "state", "why"}] */
-    struct snp_reply snapshots; /* what the daemon has of them */
+    struct snp_reply snapshots; /* the remaining snapshots */
 };
 
 static void past_done(struct past *past)
@@ -79,7 +79,7 @@ static void step_take(struct past *past, const json_t *record)
     json_t *step;
 
     if (number != (int64_t)json_array_size(past->steps) + 1) {
-        return; /* a tool of the user; or a record of an older version */
+        return; /* a user's tool; or a record of an older version */
     }
     step = snp_need(json_pack("{s:I, s:s, s:O?, s:s, s:O?}", "step", (json_int_t)number, "name",
                               snp_json_str(record, "name", "?"), "arguments",
@@ -108,7 +108,7 @@ static const char *session_of(const struct past *past)
     return snp_json_str(past->info.head, "session", "");
 }
 
-/* Which of them can be opened. */
+/* Find the steps that can be opened. */
 static int snapshots_find(struct snp_cli *cli, struct past *past, struct snp_err *err)
 {
     size_t i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program that a run is for. */
+/* The program that started a run. */
 #include "cli/run/caller.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 enum {
     READ_BYTES = 64 << 10,
-    PART_BYTES = 1 << 20, /* of a record or result that goes in one frame */
+    PART_BYTES = 1 << 20, /* of a record or result, per frame */
 };
 
 static void on_fail(void *ctx, const struct snp_err *err)
@@ -133,7 +133,7 @@ void snp_caller_event(struct snp_caller *caller, json_t *head, const char *raw, 
     frame_send(caller, SNP_RPC_EVENT, caller->id, head, raw, raw_len);
 }
 
-/* Text of any length, as events of which each has a part. */
+/* Send text of any length as several events. */
 static void parts_send(struct snp_caller *caller, bool is_record, const json_t *value)
 {
     snp_autofree char *text = snp_json_text(value);
@@ -221,7 +221,7 @@ static void too_large(const json_t *head, size_t n, const struct snp_caller_ops 
     }
 }
 
-/* It is text of C from here on. */
+/* A prompt becomes a C string, so it must have no NUL. */
 static int prompt_check(const struct snp_method_form *form,
                         const struct snp_frame *frame,
                         struct snp_err *err)
@@ -232,9 +232,7 @@ static int prompt_check(const struct snp_method_form *form,
     return is_cut ? snp_fail(err, SNP_E_INVALID, "the prompt has a NUL character") : 0;
 }
 
-/*
- * A request that has the form of one of the methods; NULL: it was refused. Borrowed from *ret_head.
- */
+/* A request in the form of one of the methods; NULL: it was refused. Borrowed from *ret_head. */
 static const struct snp_method_form *request_read(const struct snp_frame *frame,
                                                   const struct snp_caller_ops *ops,
                                                   json_t **ret_head,
@@ -268,7 +266,7 @@ static const struct snp_method_form *request_read(const struct snp_frame *frame,
     return NULL;
 }
 
-/* False: another version; all its requests are refused. */
+/* False: another protocol version; all its requests are refused. */
 static bool version_check(struct snp_caller *caller, const json_t *head)
 {
     int64_t version = snp_json_int(head, "version", 0);
@@ -285,7 +283,7 @@ static bool version_check(struct snp_caller *caller, const json_t *head)
     return false;
 }
 
-/* The request that this process is for. */
+/* Store the request that this process serves. */
 static void begin(struct snp_caller *caller, const struct snp_frame *frame, json_t *head)
 {
     caller->id = frame->id;
@@ -346,7 +344,7 @@ static void frame_handle(struct snp_caller *caller,
     if (answer != NULL) {
         frame_send(caller, SNP_RPC_RESPONSE, frame->id, answer, NULL, 0);
     }
-    if (is_over) { /* there will be no run */
+    if (is_over) { /* no run will follow */
         gone(caller);
     }
 }

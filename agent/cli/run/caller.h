@@ -22,20 +22,20 @@ struct snp_caller {
     struct snp_buf out;
     uint32_t id;     /* of the request, which is answered once */
     json_t *head;    /* owned: the request */
-    json_t *refusal; /* owned: answer to all requests; NULL = it speaks our version */
-    char *prompt;    /* owned; its raw */
+    json_t *refusal; /* owned: the reply to all requests; NULL = the version matches */
+    char *prompt;    /* owned; the raw part of the request */
     bool is_begun;   /* the start of the record was reported */
     bool is_answered;
-    /* borrowed from head; of `settings` only the members that both have */
+    /* borrowed from head; for `settings` only the members of both */
     struct snp_run_request request;
     bool is_settings;
     const json_t *command; /* borrowed from head: words; NULL = another request */
-    /* How long an event may wait; NULL: until it is read. */
+    /* The longest wait for sending an event; NULL: unlimited. */
     int64_t (*left_ms)(void *ctx);
     void *left_ctx;
 };
 
-/* The program that the process serves, which is the listener of cli; NULL = a user. */
+/* The program that started the process, as listener of cli; NULL = a user. */
 struct snp_caller *snp_caller_of(const struct snp_cli *cli);
 
 /* fd: consumed. */
@@ -58,11 +58,11 @@ bool snp_caller_receive(struct snp_caller *caller, const struct snp_caller_ops *
 
 /* Send an event; head: of SNP_WRITE, consumed. Dropped if the other side is gone. */
 void snp_caller_event(struct snp_caller *caller, json_t *head, const char *raw, size_t raw_len);
-/* A record of the trajectory with this id, from the first on. */
+/* Send a record of the trajectory with this id, beginning with the first. */
 void snp_caller_record(struct snp_caller *caller, const char *id, const json_t *record);
 void snp_caller_text(struct snp_caller *caller, const char *text, size_t n);
 
-/* End with the result, or the reason for none. */
+/* End with the result, or with an error. */
 void snp_caller_end(struct snp_caller *caller, const json_t *result);
 void snp_caller_fail(struct snp_caller *caller, const struct snp_err *err);
 

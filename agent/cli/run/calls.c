@@ -11,11 +11,11 @@
 
 enum {
     BLOCK_MAX = 6000, /* characters; export has all */
-    INLINE_MAX = 100, /* bytes of what stands beside its title */
+    INLINE_MAX = 100, /* longest text beside its title, in bytes */
     GROWTH = 8,
 };
 
-/* Members that only a model needs, or that carry no news; and members that are false. */
+/* Members only for the model or without news; members that are false are also left out. */
 static const char *const unsaid[] = {"success", "untrusted", "execution_time_ms"};
 
 static bool is_said(const char *name, const json_t *value)

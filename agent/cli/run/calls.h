@@ -8,13 +8,13 @@
 
 #include "base/json.h"
 
-/* The call of a model: its name and arguments. */
+/* A call of the model: its name and arguments. */
 void snp_run_call_show(FILE *stream, const json_t *call);
 
-/* What the model got: a string, JSON or not. */
+/* The result given to the model: a string, JSON or not. */
 void snp_run_result_show(FILE *stream, const json_t *content);
 
-/* Untrusted text, set in under a title; nothing if it is empty. */
+/* Untrusted text, indented below a title; nothing if it is empty. */
 void snp_run_block_show(FILE *stream, const char *title, const json_t *text);
 
 #endif

@@ -21,7 +21,7 @@ static const struct limit {
     size_t at; /* in struct snp_run_budget */
     int64_t unit;
     int64_t of_agent;  /* an agent's default; 0 = a run's */
-    int64_t agent_max; /* 0 = a run's; below 0 = only runs have this limit */
+    int64_t agent_max; /* 0 = a run's; below 0 = a limit of runs only */
 } keys[] = {
     {SNP_KEY_MAX_DEPTH, offsetof(struct snp_run_budget, max_depth), 1, SNP_AGENT_DEPTH,
      SNP_AGENT_DEPTH_MAX},

@@ -18,7 +18,7 @@ enum {
     PROVIDERS_MAX = 32,
     PRICE_LEN = 48,
     CHECK_SECONDS = 60,
-    CHECK_TOKENS = 256, /* some think before they answer */
+    CHECK_TOKENS = 256, /* reasoning may precede the answer */
     US_PER_S = 1000000,
     US_PER_MS = 1000,
 };

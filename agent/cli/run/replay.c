@@ -59,8 +59,8 @@ static int outcome_print(const struct snp_run_again *again, bool is_json)
 }
 
 /*
- * The project, tier and limits of a record are used only if it is the user's own; for another, *ret
- * has those of the command line and the configuration, else NULL.
+ * The project, tier and limits of a record are used only if the record is the user's own: then *ret
+ * is NULL. For another record, *ret has those of the command line and the configuration.
  */
 static int exec_find(struct snp_cli *cli,
                      const struct snp_opts *opts,

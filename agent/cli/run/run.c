@@ -199,7 +199,10 @@ static int repair_check(const struct snp_front *front,
                           tier == NULL ? "" : tier);
 }
 
-/* An agent begins with the index's context for its task. Without it, it can look that up itself. */
+/*
+ * An agent begins with the index's context for its task. Without it, the agent can search the index
+ * itself.
+ */
 static int context_find(const struct snp_front *front,
                         const struct snp_run_spec *spec,
                         const json_t *exec,
@@ -335,7 +338,7 @@ static int prompt_run(struct snp_cli *cli, const struct snp_opts *opts, struct s
     return settings_show(&front, &spec->budget) ? SNP_EXIT_OK : start(&front, spec);
 }
 
-/* --schema. *ret is the caller's; NULL: there is none. */
+/* The schema of --schema. *ret is the caller's; NULL: none. */
 static int schema_take(const char *given, bool is_for_caller, json_t **ret, struct snp_err *err)
 {
     enum {
@@ -459,7 +462,7 @@ static json_t *texts_json(const char *const *texts, size_t n)
     return list;
 }
 
-/* As they are found from anywhere: a run may be resumed elsewhere. */
+/* Absolute paths: a run may be resumed in another folder. */
 static json_t *paths_json(const char *const *paths, size_t n)
 {
     json_t *list = snp_need(json_array());
@@ -503,8 +506,8 @@ static int repair_admit(const struct snp_opts *opts, struct snp_err *err)
 }
 
 /*
- * --test and related options: the members of the record, and the text for the model. NULL in both:
- * nothing is judged.
+ * --test and related options: the members of the record, and the text for the model. Both are NULL
+ * without a judged change.
  */
 static int repair_take(const struct snp_opts *opts,
                        json_t **ret_repair,
@@ -560,7 +563,7 @@ static int repair_take(const struct snp_opts *opts,
     return 0;
 }
 
-/* --candidates N: each has a share of what one has without. */
+/* --candidates N: each candidate has an equal share of the limits. */
 static int candidates_run(struct snp_cli *cli, const struct snp_opts *opts, bool is_repair)
 {
     snp_cleanup(snp_front_done) struct snp_front front;

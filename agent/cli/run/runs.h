@@ -17,7 +17,7 @@ int snp_runs_folder(struct snp_cli *cli,
                     const struct snp_opts *opts,
                     char **ret,
                     struct snp_err *err) SNP_NODISCARD;
-/* The path of the record in it that the verb's i-th argument names; the caller frees. */
+/* The path of the record that the verb's i-th argument names; the caller frees. */
 int snp_runs_find(struct snp_cli *cli,
                   const struct snp_opts *opts,
                   size_t i,

@@ -40,7 +40,7 @@ static int request_check(const struct snp_caller *caller, struct snp_err *err)
     return 0;
 }
 
-/* Parse what the program asks for as the words of the verb, and run that. */
+/* Parse the requested words and run their verb. */
 static int verb_run(struct snp_cli *cli, struct snp_settings *words, struct snp_err *err)
 {
     const struct snp_run_request *request = &snp_caller_of(cli)->request;
@@ -59,7 +59,7 @@ static int verb_run(struct snp_cli *cli, struct snp_settings *words, struct snp_
     return r < 0 ? r : cli->verb->run(cli, opts);
 }
 
-/* Verbs that ask nothing when there is no terminal, and answer by snp_cli_end(). */
+/* Verbs that never ask without a terminal, and answer by snp_cli_end(). */
 static const struct snp_verb *const commands[] = {&snp_verb_diff, &snp_verb_export,
                                                   &snp_verb_import, &snp_verb_apply};
 

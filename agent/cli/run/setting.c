@@ -11,10 +11,10 @@ enum {
     NAMES_MAX = 128,
 };
 
-/* Of options that say what else belongs to a terminal. */
+/* Options that only make sense on the command line. */
 static const char *const not_settings[] = {"json", "events", "attached", "show-config"};
 
-/* What the configuration calls otherwise than an option that has no key. */
+/* Options whose configuration key has another name. */
 static const struct {
     const char *setting;
     const char *option;
@@ -25,7 +25,7 @@ static const struct {
     {"timeout_seconds", "timeout"},
 };
 
-/* Keys of the configuration that are not what the option of this name is. */
+/* Configuration keys that differ from the option of the same name. */
 static bool is_limit(const char *setting)
 {
     return strcmp(setting, "timeout") == 0 || strcmp(setting, "output") == 0;
@@ -103,7 +103,7 @@ void snp_settings_add(struct snp_settings *settings, char *word)
     settings->argv[settings->argc++] = snp_need(word);
 }
 
-/* An option that is on or off; the others take the text. */
+/* A flag; other options take the text. */
 static int option_add(struct snp_settings *settings,
                       const struct snp_opt *option,
                       const char *text,

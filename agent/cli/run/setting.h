@@ -3,8 +3,8 @@
 #define SNP_CLI_RUN_SETTING_H
 
 /*
- * Settings of a program, "KEY=VALUE", as words for a verb: keys of the configuration, and options
- * of the verb that have none.
+ * Settings of a program, "KEY=VALUE", as words for a verb: configuration keys, and options of the
+ * verb that have no key.
  */
 
 #include "cli/cli.h"
@@ -16,20 +16,20 @@ enum {
 struct snp_settings {
     char *argv[SNP_SETTINGS_MAX + 8]; /* owned */
     int argc;
-    /* texts borrowed; ended by one without a name */
+    /* texts borrowed; ended by an option without a name */
     struct snp_cli_setting keys[SNP_SETTINGS_MAX + 1];
     size_t n_keys;
 };
 
 /*
- * Read them. settings: an array of strings, borrowed until done; NULL = none. SNP_E_INVALID, with
- * the nearest name.
+ * Read the settings: an array of strings, borrowed until done; NULL = none. SNP_E_INVALID, with the
+ * nearest name.
  */
 int snp_settings_read(struct snp_settings *ret,
                       const json_t *settings,
                       const struct snp_verb *verb,
                       struct snp_err *err) SNP_NODISCARD;
-/* One more word for the verb. */
+/* Add a word for the verb. */
 void snp_settings_add(struct snp_settings *settings, char *word);
 void snp_settings_done(struct snp_settings *settings);
 

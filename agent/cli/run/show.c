@@ -166,7 +166,7 @@ void snp_run_show(const struct snp_run_state *state, const json_t *result, bool 
     bool is_forced = snp_json_bool(result, "forced_termination", false);
     const json_t *text = json_object_get(result, is_agent ? "answer" : "response");
 
-    /* Without a text there is the error, which is said below, and once. */
+    /* Without a text the error follows below, so nothing is printed here. */
     if (json_string_length(text) > 0 || is_ok || snp_json_str(result, "error", NULL) == NULL) {
         panel(!is_agent   ? (is_ok ? "Response" : "Error")
               : is_ok     ? "Answer"

@@ -20,7 +20,7 @@
 enum {
     FILE_MAX_BYTES = 1 << 20,
     CONTEXT_MAX = 4 << 20,
-    QUERY_MAX = 1000, /* bytes of a task that are looked for */
+    QUERY_MAX = 1000, /* bytes of a task that are searched for */
     TOKEN = 4,        /* characters */
 };
 
@@ -116,7 +116,7 @@ void snp_run_tools_show(const struct snp_opts *opts, const struct snp_config *co
     }
 }
 
-/* Sections of `context query --json`, as it prints them for people. */
+/* Sections of `context query --json`, in the form printed for people. */
 static void sections_write(const json_t *answer, struct snp_buf *out)
 {
     const json_t *sections = json_object_get(answer, "sections");
@@ -142,7 +142,7 @@ char *snp_run_tools_context(const char *project,
     snp_autojson json_t *call =
         snp_need(json_pack("{s:s%, s:I}", "query", task, n, "max_tokens", (json_int_t)max_tokens));
     snp_autofree char *text = snp_need(snp_json_text(call));
-    /* no list of processes has the task; the program inherits it */
+    /* the program inherits the task as a file, so no list of processes shows it */
     snp_autoclose int fd = memfd_create("snipara-call", 0); /* NOLINT(android-cloexec-*) */
     snp_autofree char *path = snp_need_format("/proc/self/fd/%d", fd);
     snp_autobuf struct snp_buf out = SNP_BUF(CONTEXT_MAX);

@@ -4,7 +4,7 @@
 
 /*
  * A user's tools for runs on the command line. They run outside the sandbox, so they are used only
- * if an option of this command says so: a configuration file in a folder is not enough.
+ * if an option of this command allows it: a configuration file in a folder is not enough.
  */
 
 #include <uv.h>
@@ -28,8 +28,8 @@
     }
 
 /*
- * Make a toolbox of what the options allow; *ret NULL = nothing. Servers begin to open. *ret is the
- * caller's, also on failure if it is not NULL: snp_toolbox_close().
+ * Make a toolbox of the tools that the options allow; *ret NULL = none. Servers begin to open. *ret
+ * is the caller's, also on failure if it is not NULL: snp_toolbox_close().
  */
 int snp_run_tools_make(uv_loop_t *loop,
                        const struct snp_opts *opts,
@@ -37,15 +37,15 @@ int snp_run_tools_make(uv_loop_t *loop,
                        struct snp_toolbox **ret,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* Say what of the configuration is not used, if anything. The caller frees; NULL = nothing. */
+/* A note on configured tools that are not used. The caller frees; NULL = none. */
 char *snp_run_tools_unused(const struct snp_opts *opts, const struct snp_config *config);
 
-/* Their names for --show-config: "  User Tools: lookup, ...". */
+/* The names of the tools for --show-config: "  User Tools: lookup, ...". */
 void snp_run_tools_show(const struct snp_opts *opts, const struct snp_config *config);
 
 /*
- * The context of a task from a project's index, as text for a model; the caller frees. NULL: none,
- * or *err has the reason (code 0 = none).
+ * The context of a task from a project's index, as text for a model; the caller frees. NULL: none;
+ * *err has the reason, or code 0.
  */
 char *snp_run_tools_context(const char *project,
                             const char *task,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the verbs of `mcp` do. */
+/* The implementation of the verbs of `mcp`. */
 #include "cli/server/ask.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum {
     ARGUMENTS_MAX = 16 << 20,
 };
 
-/* A positional of the verb's own; NULL = it was not given. */
+/* A positional argument of the verb; NULL = not given. */
 static const char *own_arg(const struct snp_opts *opts, size_t i)
 {
     return i < snp_mcp_run_own_args(opts) ? snp_opts_arg(opts, i) : NULL;
@@ -108,7 +108,7 @@ static int difference_show(const struct snp_mcp_run *run, const json_t *differen
     return status;
 }
 
-/* Compare with the pins, or write them. *ret: what differs, NULL = nothing was compared. */
+/* Compare with the pins, or write them. *ret: the differences, NULL = not compared. */
 static int pins_use(const struct snp_mcp_run *run,
                     const json_t *items,
                     json_t **ret,
@@ -159,7 +159,7 @@ static void tools_begin(struct snp_mcp_run *run)
     snp_mcp_run_list(run, "tools/list", on_tools);
 }
 
-/* What an option names is read before a server is started. */
+/* Read the pins; called before a server is started. */
 static int pins_take(struct snp_mcp_run *run, bool must_be, struct snp_err *err)
 {
     const char *path = snp_opts_str(run->opts, "pins");
@@ -209,7 +209,7 @@ static void on_result(void *ctx, const struct snp_mcp_client_end *end)
     snp_mcp_run_end(run, has_failed ? SNP_EXIT_FAILED : status);
 }
 
-/* NAME=VALUE into arguments; schema: of the tool, NULL = all are texts. */
+/* Add NAME=VALUE to arguments; schema: of the tool, NULL = all values are texts. */
 static int argument_add(json_t *arguments,
                         const char *text,
                         const json_t *schema,
@@ -319,7 +319,7 @@ static void call_begin(struct snp_mcp_run *run)
     snp_mcp_run_list(run, "tools/list", on_tools_to_call);
 }
 
-/* ARGUMENTS, as they stand or from standard input. */
+/* ARGUMENTS, from the command line or standard input. */
 static int arguments_take(struct snp_mcp_run *run, const char *text, struct snp_err *err)
 {
     snp_autofree char *input = NULL;
@@ -379,7 +379,7 @@ static void on_templates(void *ctx,
     snp_autojson json_t *none = json_array();
 
     (void)notes;
-    /* Many servers with resources do not know of templates. */
+    /* Many servers with resources do not support templates. */
     resources_show(ctx, end->err == NULL || end->error == NULL ? items : none);
 }
 

@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_SERVER_ASK_H
 #define SNP_CLI_SERVER_ASK_H
 
-/* What the verbs of `mcp` do; the exit status. Their rows are in cli/server/mcp.c. */
+/* The verbs of `mcp`, which return the exit status. Their rows are in cli/server/mcp.c. */
 
 #include "cli/cli.h"
 

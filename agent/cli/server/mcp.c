@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `mcp`: asking any MCP server. What its verbs take, and say of themselves. */
+/* `mcp`: call any MCP server. The options and help of its verbs. */
 #include "cli/server/ask.h"
 #include "main/verbs.h"
 
-/* Rows that all of them have. */
+/* Rows of all verbs. */
 /* clang-format off */
 #define SERVER_ROWS                                                                              \
     {"url", 0, SNP_OPT_STRING, "URL", "the server's URL, in place of a command after --", 0},    \

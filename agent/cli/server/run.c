@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A conversation with an MCP server, for one command. Nothing of what the server says reaches a
- * terminal raw; tokens come from files and variables, never from arguments, which others can read.
+ * A conversation with an MCP server, for one command. Output of the server is never sent to a
+ * terminal raw. Tokens come from files and variables, never from arguments, which other users can
+ * read.
  */
 #include "cli/server/run.h"
 
@@ -27,7 +28,7 @@ enum {
 
 static const char token_variable[] = "SNIPARA_SANDBOX_MCP_TOKEN";
 
-/* What the options make, until the client has copied it. */
+/* Settings from the options; the client copies them. */
 struct client_arguments {
     struct snp_mcp_client_options options;
     char *token;       /* owned */
@@ -218,7 +219,7 @@ static int on_asked(
     return 0;
 }
 
-/* "server: LINE" on standard error, whatever the line holds. */
+/* Print "server: LINE" on standard error, cleaned. */
 static void line_show(const char *who, const char *line, size_t n)
 {
     snp_autobuf struct snp_buf shown = {0};
@@ -351,7 +352,7 @@ void snp_mcp_run_list(struct snp_mcp_run *run,
     }
 }
 
-/* Options to a client that begins to open. SNP_E_INVALID: usage error. */
+/* Make a client from the options; it begins to open. SNP_E_INVALID: usage error. */
 static int client_make(struct snp_mcp_run *run, size_t n_own, struct snp_err *err)
 {
     snp_cleanup(given_done) struct client_arguments given = {0};
@@ -387,7 +388,7 @@ int snp_mcp_run(struct snp_mcp_run *run, size_t n_own, void (*begin)(struct snp_
     snp_buf_init(&run->said, LINE_MAX_BYTES);
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
         (void)uv_signal_init(&run->loop, &run->signals[i]);
-        run->signals[i].data = run; /* heard before a server is started */
+        run->signals[i].data = run; /* signals are handled before a server is started */
         (void)uv_signal_start(&run->signals[i], on_signal, numbers[i]);
     }
     r = client_make(run, n_own, &err);

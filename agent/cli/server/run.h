@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_SERVER_RUN_H
 #define SNP_CLI_SERVER_RUN_H
 
-/* What the verbs of `mcp` share: a conversation with a server from beginning to end. */
+/* Shared by the verbs of `mcp`: a conversation with a server from beginning to end. */
 
 #include "base/buf.h"
 #include "cli/cli.h"
@@ -23,22 +23,22 @@ struct snp_mcp_run {
 };
 
 /*
- * Open the server that the options name, run `begin` once it is open, and the loop until
- * snp_mcp_run_end; the exit status. begin NULL: end at once. n_own: positionals of the verb itself
- * before `--`.
+ * Open the server of the options, call `begin` once it is open, and run the loop until
+ * snp_mcp_run_end; returns the exit status. begin NULL: end at once. n_own: positionals of the verb
+ * itself before `--`.
  */
 int snp_mcp_run(struct snp_mcp_run *run, size_t n_own, void (*begin)(struct snp_mcp_run *run));
 
-/* Over: leave the server; `status` is the program's. The first one counts. */
+/* End the conversation; `status` is the program's. Later calls are ignored. */
 void snp_mcp_run_end(struct snp_mcp_run *run, int status);
 /* The same with a message. */
 void snp_mcp_run_fail(struct snp_mcp_run *run, const struct snp_err *err);
-/* Ask, with the arguments of the verb; failures end the run. params: consumed. */
+/* Send a request with the arguments of the verb; failures end the run. params: consumed. */
 void snp_mcp_run_call(struct snp_mcp_run *run,
                       const char *method,
                       json_t *params,
                       void (*done)(void *ctx, const struct snp_mcp_client_end *end));
-/* List; failures end the run, notes are warnings. */
+/* Request a list; failures end the run, notes are warnings. */
 void snp_mcp_run_list(struct snp_mcp_run *run,
                       const char *method,
                       void (*done)(void *ctx,
@@ -46,7 +46,7 @@ void snp_mcp_run_list(struct snp_mcp_run *run,
                                    json_t *items,
                                    const json_t *notes));
 
-/* How many positionals stand before `--`; all, if there is none. */
+/* The number of positionals before `--`; all without a `--`. */
 size_t snp_mcp_run_own_args(const struct snp_opts *opts);
 
 #endif

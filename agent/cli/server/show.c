@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Showing what MCP servers say. Texts are written as any program's output, names and notes
- * always clean.
+ * Show data of MCP servers. Texts are written like any program's output, names and notes always
+ * clean.
  */
 #include "cli/server/show.h"
 
@@ -24,7 +24,7 @@ enum {
     TEXT_MAX = 1 << 20,
 };
 
-/* Into out: a line of clean text; "" when it does not fit. */
+/* Append a line of clean text to out; "" if it does not fit. */
 static const char *clean(struct snp_buf *out, const char *text, size_t max)
 {
     const char *made;
@@ -120,7 +120,7 @@ static bool is_required(const json_t *schema, const char *key)
 /* "code, timeout?": an argument of a list. */
 static void argument_add(struct snp_buf *list, const char *name, bool is_needed)
 {
-    /* What fits is shown. */
+    /* Arguments without room are left out. */
     (void)!snp_buf_addf(list, "%s%s%s", list->len == 0 ? "" : ", ", name, is_needed ? "" : "?");
 }
 

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "mcp/client/client.h"
 
-/* Who it is, what it can, what it says about itself. */
+/* The server's name, capabilities and instructions. */
 void snp_mcp_show_info(const struct snp_mcp_client_info *info);
 json_t *snp_mcp_info_json(const struct snp_mcp_client_info *info); /* new reference */
 
@@ -16,11 +16,13 @@ void snp_mcp_show_tools(const json_t *tools);
 void snp_mcp_show_resources(const json_t *resources, const json_t *templates);
 void snp_mcp_show_prompts(const json_t *prompts);
 
-/* Blocks of content: texts whole, of others what they are. */
+/* Blocks of content: texts whole, other blocks described. */
 void snp_mcp_show_content(const json_t *content);
 /* "ROLE: " and a block each. */
 void snp_mcp_show_messages(const json_t *messages);
-/* Contents of a resource; binary ones as bytes. -1: they are not written to a terminal. */
+/*
+ * Contents of a resource; binary ones as bytes. -1: binary contents are not written to a terminal.
+ */
 int snp_mcp_show_contents(const json_t *contents) SNP_NODISCARD;
 
 #endif
