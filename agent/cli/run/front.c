@@ -116,7 +116,10 @@ static void line_print(const json_t *value)
     (void)fflush(stdout);
 }
 
-/* The call of the present answer that a record is of. NULL: it is refused, or of another level. */
+/*
+ * The call of the current answer that a record belongs to. NULL: it is refused, or of another
+ * level.
+ */
 static const json_t *call_of(const struct snp_run_state *state, const json_t *record)
 {
     const char *id = snp_json_str(record, "tool_call_id", "");
@@ -132,7 +135,7 @@ static const json_t *call_of(const struct snp_run_state *state, const json_t *re
     return NULL;
 }
 
-/* Code before it runs, and what came of it. */
+/* Show code before it runs, and its result. */
 static void verbose_show(struct snp_front *front,
                          const char *step,
                          const json_t *record,
@@ -218,13 +221,13 @@ static void on_signal(uv_signal_t *handle, int number)
     front->cli->signal_no = number;
     status_clear(front);
     if (++front->n_signals >= SIGNALS_MAX) {
-        uv_stop(&front->loop); /* not waiting for what still runs */
+        uv_stop(&front->loop); /* without waiting for running work */
     } else if (front->run != NULL) {
         snp_run_cancel(front->run);
     }
 }
 
-/* However often it is asked. */
+/* Repeated calls have no further effect. */
 static void stop(void *ctx)
 {
     struct snp_front *front = ctx;
@@ -235,7 +238,9 @@ static void stop(void *ctx)
     }
 }
 
-/* The reader of standard output is gone, and so is our parent. Everything that ran is recorded. */
+/*
+ * The reader of standard output has ended, and with it the parent. Everything that ran is recorded.
+ */
 static void on_reader_gone(uv_poll_t *handle, int status, int events)
 {
     struct snp_front *front = handle->data;
@@ -284,13 +289,13 @@ static int caller_watch(struct snp_front *front, struct snp_err *err)
     front->caller->left_ms = left_ms;
     front->caller->left_ctx = front;
     (void)uv_poll_start(&front->reader, UV_READABLE | UV_DISCONNECT, on_caller);
-    on_caller(&front->reader, 0, 0); /* what came with the request */
+    on_caller(&front->reader, 0, 0); /* data received with the request */
     return 0;
 }
 
 /*
- * Opened again, because a watched descriptor becomes non-blocking, and others may share standard
- * output.
+ * Open standard output again: watching makes a descriptor non-blocking, and other processes may
+ * share it.
  */
 int snp_front_attach(struct snp_front *front, struct snp_err *err)
 {
@@ -308,7 +313,7 @@ int snp_front_attach(struct snp_front *front, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID, "--attached needs a pipe as standard output");
     }
     front->reader_fd = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (front->reader_fd < 0) { /* ENXIO: it is gone already */
+    if (front->reader_fd < 0) { /* ENXIO: the reader has already ended */
         return snp_fail_sys(err, errno, "watch who reads standard output");
     }
     if (uv_poll_init(&front->loop, &front->reader, front->reader_fd) < 0) {
@@ -404,7 +409,7 @@ static void on_tool_call(
                      arguments, n);
 }
 
-/* Tools of the options, of the program, and with a project those of its index. */
+/* Make the tools of the options, of the program, and, with a project, of its index. */
 static int tools_make(struct snp_front *front, const char *project, struct snp_err *err)
 {
     const json_t *given = front->caller == NULL ? NULL : front->caller->request.tools;
@@ -429,7 +434,7 @@ static int tools_make(struct snp_front *front, const char *project, struct snp_e
     return r;
 }
 
-/* The user's own tools, as far as the options allow them; waits for servers. */
+/* Open the user's tools that the options allow; wait for servers. */
 static int tools_open(struct snp_front *front, const char *project, struct snp_err *err)
 {
     snp_autofree char *unused = snp_run_tools_unused(front->opts, front->config);
@@ -494,8 +499,8 @@ static json_t *unchanged_verdict(void)
 }
 
 /*
- * Whether a verdict has reasons for the model; those that the user removes, too, are sent to
- * it once.
+ * Whether a verdict has reasons for the model. Reasons that the user can also remove are sent to it
+ * once.
  */
 static bool is_for_model(const json_t *verdict, bool is_told)
 {
@@ -572,8 +577,8 @@ static void judging_make(struct snp_front *front, const json_t *repair, struct r
 }
 
 /*
- * A verdict, or with exec the tests before there is a change. The loop stands still, so signals
- * interrupt the command that runs.
+ * Run a verdict, or with exec the tests before there is a change. The loop does not run, so signals
+ * interrupt the running command.
  */
 static int verify(struct snp_front *front,
                   struct snp_verify *asked,
@@ -686,7 +691,7 @@ void snp_front_done(struct snp_front *front)
         }
         (void)uv_run(&front->loop, UV_RUN_NOWAIT);
         (void)uv_run(&front->loop, UV_RUN_NOWAIT);
-        (void)uv_loop_close(&front->loop); /* a thread that still connects keeps it; we end */
+        (void)uv_loop_close(&front->loop); /* busy while a thread connects; the process ends */
     }
     if (front->reader_fd > 0) {
         snp_closep(&front->reader_fd);
@@ -739,7 +744,7 @@ static void way_out_print(const struct snp_front *front, const json_t *result)
                     dir == NULL ? "" : dir, options[0] == '\0' ? "" : " ", options);
 }
 
-/* Names of both lists, at most CHANGED_SHOWN, and a command that copies the first one out. */
+/* Print names of both lists, at most CHANGED_SHOWN, and a command that copies the first one out. */
 static void changed_print(const json_t *files, const char *session)
 {
     snp_autojson json_t *names = json_copy(json_object_get(files, "created"));
@@ -826,7 +831,7 @@ static void hints_print(const struct snp_front *front, const json_t *result)
     }
 }
 
-/* The parent of a new folder must exist and be writable, before anything is paid for. */
+/* The parent of a new folder must exist and be writable; checked before a model is paid. */
 static int parent_check(const char *output, struct snp_err *err)
 {
     snp_autofree char *parent = NULL;
@@ -862,7 +867,7 @@ int snp_front_output(struct snp_front *front, struct snp_err *err)
     return front->output == NULL ? 0 : parent_check(front->output, err);
 }
 
-/* Changed files into --output; with all of them there, the session of a run that is done ends. */
+/* Copy changed files into --output; if all are there, destroy the session of a finished run. */
 static int files_export(struct snp_front *front, json_t *result, struct snp_err *err)
 {
     const json_t *files = json_object_get(result, "files");
@@ -933,7 +938,7 @@ static int end_print(struct snp_front *front)
         is_ok = false;
     }
     if (front->caller != NULL) {
-        snp_run_free(SNP_TAKE_PTR(front->run)); /* who has the result may resume it */
+        snp_run_free(SNP_TAKE_PTR(front->run)); /* the receiver of the result may resume the run */
         snp_caller_end(front->caller, result);
     } else if (front->has_events) {
         line_print(result);
@@ -952,7 +957,7 @@ static int finish(struct snp_front *front)
 {
     int exit_code;
 
-    if (front->n_signals > 0) { /* before there was a run */
+    if (front->n_signals > 0) { /* signals before the run existed */
         snp_run_cancel(front->run);
     }
     while (!front->is_done && front->n_signals < SIGNALS_MAX) {
@@ -960,7 +965,7 @@ static int finish(struct snp_front *front)
     }
     exit_code = end_print(front);
     if (!front->is_done) {
-        /* exit() would wait for a thread that connects to a daemon that hangs. */
+        /* exit() would wait for a thread that connects to a daemon which does not respond. */
         (void)fflush(NULL);
         _exit(snp_cli_exit(front->cli, exit_code));
     }
@@ -968,8 +973,8 @@ static int finish(struct snp_front *front)
 }
 
 /*
- * With the user's tools open, begin `spec`, or (NULL) resume the run of the record at path.
- * project: for lookups by tools; NULL = none.
+ * Open the user's tools, then begin `spec` or (NULL) resume the run of the record at path. project:
+ * for lookups by tools; NULL = none.
  */
 static int begin(struct snp_front *front,
                  const struct snp_run_spec *spec,
@@ -1000,7 +1005,7 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
     if (snp_run_key(front->key, &err) < 0 || begin(front, spec, NULL, NULL, project, &err) < 0) {
         return snp_front_fail(front, &err);
     }
-    if (front->caller != NULL) { /* which hears nothing after the result */
+    if (front->caller != NULL) { /* it receives nothing after the result */
         snp_cli_tier_stand_in(front->cli, front->config);
         return finish(front);
     }
@@ -1011,7 +1016,7 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
 
 struct recorded {
     bool is_agent;
-    char *project; /* the run searched its index; owned; NULL = none */
+    char *project; /* owned: project whose index the run searched; NULL = none */
 };
 
 static void recorded_done(struct recorded *recorded)

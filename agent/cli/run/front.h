@@ -17,9 +17,9 @@ struct snp_front {
     const struct snp_opts *opts;
     const struct snp_config *config; /* borrowed */
     bool has_events;                 /* JSON lines while it works */
-    bool is_for_programs;            /* standard output is these, or JSON: nothing for people */
+    bool is_for_programs;            /* standard output has JSON only: no text for people */
     bool is_verbose;
-    /* ends, as if interrupted, with the reader of standard output, or the caller */
+    /* ends like an interrupted run when the reader of standard output, or the caller, ends */
     bool is_attached;
     /* borrowed: the program that started it; NULL = a user's command */
     struct snp_caller *caller;
@@ -29,28 +29,28 @@ struct snp_front {
     uv_loop_t loop;
     bool has_loop;
     uv_signal_t signals[2];
-    /* of standard output, once more, or of the caller; its loop is NULL if it is not watched */
+    /* standard output, opened again, or the caller; its loop is NULL if it is not watched */
     uv_poll_t reader;
     int reader_fd;
     struct snp_program_tools program_tools;
     struct snp_models *models;
     unsigned char key[SNP_RUN_KEY]; /* of the record */
     struct snp_async *async;
-    struct snp_toolbox *toolbox; /* NULL = no tools but ours */
-    bool has_tools;              /* it is open, or cannot be opened */
+    struct snp_toolbox *toolbox; /* NULL = no user tools */
+    bool has_tools;              /* the toolbox is open, or failed to open */
     struct snp_run *run;
     struct snp_cli judge; /* client of verdicts, separate and owned ... */
     int judge_fd;         /* ... that reads signals there; owned; 0 = none */
-    bool is_told;         /* the model got reasons that the user can also remove */
+    bool is_told;         /* the model got the reasons that the user can also remove */
     bool has_status;      /* a line of progress stands on the terminal */
-    bool is_in_text;      /* streamed text has begun, and not ended with a line end */
+    bool is_in_text;      /* streamed text has begun and has no final newline yet */
     bool is_done;
     unsigned n_signals;
     bool has_failed;
     struct snp_err err;
 };
 
-/* Options of all of them. */
+/* Options of all verbs that drive a run. */
 #define SNP_FRONT_OPT_EVENTS                                                          \
     {                                                                                 \
         "events", 0, SNP_OPT_FLAG, NULL,                                              \
@@ -62,18 +62,19 @@ struct snp_front {
             "show what the model writes, and a summary at the end", 0 \
     }
 
-/* From here on snp_front_fail and snp_front_done work. */
+/* After this, snp_front_fail and snp_front_done may be called. */
 void snp_front_init(struct snp_front *front, struct snp_cli *cli, const struct snp_opts *opts);
 /* Load the configuration and make the loop and the models. */
 int snp_front_open(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 void snp_front_done(struct snp_front *front);
 
 /*
- * Watch the caller, or with --attached the reader of standard output. SNP_E_INVALID: it is no pipe.
+ * Watch the caller, or with --attached the reader of standard output. SNP_E_INVALID: it is not a
+ * pipe.
  */
 int snp_front_attach(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 
-/* Run to the end; then print it. The exit status. */
+/* Run to the end and print the result; returns the exit status. */
 int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec);
 int snp_front_resume(struct snp_front *front,
                      const char *path,
@@ -85,17 +86,17 @@ int snp_front_output(struct snp_front *front, struct snp_err *err) SNP_NODISCARD
 /* A warning, for people and for a caller; dropped for other programs. */
 void snp_front_warn(const struct snp_front *front, const char *fmt, ...) SNP_PRINTF(2, 3);
 
-/* A failure before there is a run, in the form that was asked for; returns the exit status. */
+/* Report a failure before the run in the selected format; returns the exit status. */
 int snp_front_fail(const struct snp_front *front, const struct snp_err *err);
 
 /*
- * `exec` of every cell: the project is the option --project, or the working directory; *ret is the
- * caller's. SNP_E_INVALID, SNP_E_NOT_FOUND, SNP_E_DENIED.
+ * The `exec` settings of every cell: the project is the option --project, or the working directory;
+ * *ret is the caller's. SNP_E_INVALID, SNP_E_NOT_FOUND, SNP_E_DENIED.
  */
 int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The same for an untrusted record: project (NULL = none), all else as configured. *ret is the
+ * The same for an untrusted record: project (NULL = none), the rest as configured. *ret is the
  * caller's.
  */
 int snp_front_exec_of(const struct snp_config *config,
@@ -104,8 +105,8 @@ int snp_front_exec_of(const struct snp_config *config,
                       struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Run the tests that a change must make pass, before a model is paid. SNP_E_INVALID: a command
- * fails no test.
+ * Run the tests that a change must make pass, before a model is paid. SNP_E_INVALID: no test of a
+ * command fails.
  */
 int snp_front_tests(struct snp_front *front,
                     const json_t *repair,

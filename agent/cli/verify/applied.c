@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Steps of a record: "apply" with all files to write, synced before any is written; "applied" for
- * each file in place; "apply_end". So after a crash it shows how far an apply got, and the
- * temporary names of files.
+ * each file in place; "apply_end". So after a crash the record has the progress of an apply and the
+ * temporary names of its files.
  */
 #include "cli/verify/applied.h"
 
@@ -29,11 +29,11 @@ enum {
 struct snp_applied {
     struct snp_trajectory *record; /* owned */
     json_t *last;                  /* owned: the last "apply"; NULL = none */
-    bool is_ended;                 /* it has its end */
-    size_t n;                      /* files that it wrote */
-    json_t *hashes;                /* owned: path -> SHA-256 that was applied, "" of none */
-    json_t *verdicts;              /* owned: SHA-256 of a patch -> the last verdict on it */
-    bool was_first_ready;          /* the first verdict on any */
+    bool is_ended;                 /* the last apply has its end */
+    size_t n;                      /* files written by the last apply */
+    json_t *hashes;       /* owned: path -> SHA-256 that was applied, "" for a removed file */
+    json_t *verdicts;     /* owned: SHA-256 of a patch -> the last verdict on it */
+    bool was_first_ready; /* the first verdict on any patch */
 };
 
 void snp_applied_free(struct snp_applied *applied)
@@ -188,7 +188,7 @@ const json_t *snp_applied_risk(const struct snp_applied *applied, const char *ha
 
 /* Writing ------------------------------------------------------------------------------------ */
 
-/* A step, and when. */
+/* Set the name and the time of a step. */
 static void step_set(json_t *step, const char *name)
 {
     (void)json_object_set_new(step, "_type", json_string("step"));
@@ -251,7 +251,7 @@ int snp_applied_run(struct snp_applied *applied,
         return r;
     }
     r = snp_apply_run(&apply, ret_n, err);
-    if (r == 0 || *ret_n == 0) { /* else what was begun is not over */
+    if (r == 0 || *ret_n == 0) { /* else the apply remains unfinished */
         (void)!snp_trajectory_add(
             applied->record,
             json_pack("{s:s, s:s, s:b}", "_type", "step", "step", "apply_end", "success", r == 0),

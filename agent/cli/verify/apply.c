@@ -31,7 +31,10 @@ static void applying_done(struct apply_verb *all)
     snp_changes_done(&all->changes);
 }
 
-/* A reason against a file, on standard error, a line. The path is the session's word. */
+/*
+ * Print a reason against a file on standard error. The path comes from the session, so it is
+ * escaped.
+ */
 static void file_tell(const struct snp_patch_file *file, const char *why)
 {
     snp_autofree char *path = snp_diff_name("", file->path);
@@ -52,7 +55,9 @@ static bool is_allowed(const struct apply_verb *all, const char *path)
     return false;
 }
 
-/* Files whose place was changed after the session had begun, which it may not have seen. */
+/*
+ * Whether the project's file changed after the session began, so the session may not have seen it.
+ */
 static const char *is_news(const struct apply_verb *all, const struct snp_patch_file *file)
 {
     bool is_there = file->base.kind == SNP_PATCH_FILE || file->base.kind == SNP_PATCH_LINK;
@@ -79,9 +84,9 @@ static bool is_ready(const struct apply_verb *all)
     return all->applied != NULL && snp_applied_is_ready(all->applied, all->changes.patch.hash);
 }
 
-/* One kind of reason: all its files are listed, then the remedy. */
+/* A kind of reason: all its files are listed, then the remedy. */
 struct gate {
-    const char *option; /* that opens it; NULL = none does */
+    const char *option; /* that overrides it; NULL = none */
     const char *(*why)(const struct apply_verb *all, const struct snp_patch_file *file);
     const char *way_out;
 };
@@ -126,7 +131,7 @@ static int gates_pass(const struct apply_verb *all, struct snp_err *err)
     return 0;
 }
 
-/* Whether the class of risk that the verdict found asks for a person's eyes. */
+/* Whether the risk class of the verdict requires review by a person. */
 static bool needs_review(const struct apply_verb *all)
 {
     const json_t *risk = snp_applied_risk(all->applied, all->changes.patch.hash);

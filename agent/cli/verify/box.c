@@ -37,7 +37,7 @@ void snp_box_close(struct snp_patch_session *box)
 
 struct output_sink {
     struct snp_patch_session *box;
-    struct snp_buf *out; /* both streams: the end */
+    struct snp_buf *out; /* the end of both streams */
 };
 
 static int on_output(
@@ -84,7 +84,7 @@ int snp_box_exec(struct snp_patch_session *box,
                   .limits = box->spec->limits, .defaults = box->spec->defaults,
                   .tier = changes->tier, .template = changes->template, .project = changes->project,
                   .rootfs = changes->rootfs, .durability = "process", .checkpoint = "off",
-                  .temporary = true); /* it ends with this process in every case */
+                  .temporary = true); /* destroyed with this process at the latest */
     snp_autoreply struct snp_reply reply = {0};
     struct output_sink taking = {.box = box, .out = out};
     const struct snp_call call = {

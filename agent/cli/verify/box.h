@@ -9,55 +9,55 @@
 #include "cli/session/changes.h"
 
 enum {
-    SNP_BOX_OUTPUT_MAX = 256 << 10, /* bytes of a command's output that are taken: the last ones */
+    SNP_BOX_OUTPUT_MAX = 256 << 10, /* last bytes of a command's output that are kept */
     SNP_BOX_NONCE = 16,             /* digits */
 };
 
-/* What all boxes of a verdict share; borrowed. */
+/* Shared by all boxes of a verdict; borrowed. */
 struct snp_box_spec {
     struct snp_cli *cli;
     const struct snp_session_changes *changes;
     json_t *limits;
-    json_t *defaults; /* of what the changes and the limits do not say; NULL = none */
+    json_t *defaults; /* for settings missing in the changes and the limits; NULL = none */
     int patch_fd;     /* the patch with its contents, as JSON */
 };
 
 struct snp_patch_session {
     const struct snp_box_spec *spec;
     char name[64];
-    char nonce[33]; /* the folder /tmp/NONCE has our programs, the patch, and what they answer */
-    /* gets standard output alone, and nothing beyond its room; NULL = none */
+    char nonce[33]; /* the folder /tmp/NONCE has our programs, the patch, and their answers */
+    /* receives standard output alone, up to its room; NULL = none */
     struct snp_buf *printed;
-    bool is_cut; /* there was more */
+    bool is_cut; /* output beyond the room was dropped */
     bool is_open;
 };
 #define snp_autobox snp_cleanup(snp_box_close)
 
 /*
- * Open it, with our programs and the patch in a folder of a random name. snp_box_close() in
- * any case.
+ * Open a box with our programs and the patch in a folder with a random name. Call snp_box_close()
+ * even after a failure.
  */
 int snp_box_open(const struct snp_box_spec *spec,
                  struct snp_patch_session *ret,
                  struct snp_err *err) SNP_NODISCARD;
-/* The same with nothing in its folder; code is run first. */
+/* The same with an empty folder; code is run first. */
 int snp_box_begin(const struct snp_box_spec *spec,
                   const char *code,
                   struct snp_patch_session *ret,
                   struct snp_err *err) SNP_NODISCARD;
 void snp_box_close(struct snp_patch_session *box);
 
-/* Which part of the patch. */
+/* The part of the patch to apply. */
 struct snp_box_part {
-    const json_t *unexecuted; /* paths that stay as they are; NULL = none */
-    const json_t *hunk;       /* that it is without; NULL = none */
-    bool has_tests;           /* else they stay as the project has them */
+    const json_t *unexecuted; /* paths that are not written; NULL = none */
+    const json_t *hunk;       /* hunk to leave out; NULL = none */
+    bool has_tests;           /* else tests stay as in the project */
 };
 int snp_box_apply(struct snp_patch_session *box,
                   const struct snp_box_part *part,
                   struct snp_err *err) SNP_NODISCARD;
 
-/* One cell. argv NULL: Python code. *ret: its result, the caller's. */
+/* Run one cell. argv NULL: Python code. *ret: its result, the caller's. */
 int snp_box_exec(struct snp_patch_session *box,
                  json_t *argv,
                  const char *code,
@@ -65,19 +65,19 @@ int snp_box_exec(struct snp_patch_session *box,
                  json_t **ret,
                  struct snp_err *err) SNP_NODISCARD;
 
-/* Code of ours, which does not fail. */
+/* Run trusted code, whose failure is an error. */
 int snp_box_python(struct snp_patch_session *box,
                    const char *code,
                    struct snp_err *err) SNP_NODISCARD;
 
-/* A file of our folder. */
+/* Write a file into the folder. */
 int snp_box_put(const struct snp_patch_session *box,
                 const char *text,
                 size_t n,
                 const char *name,
                 struct snp_err *err) SNP_NODISCARD;
 
-/* A JSON object that our code left there; NULL in *ret: there is none, or it is none. */
+/* Read a JSON object that trusted code left there; *ret NULL: missing, or not an object. */
 int snp_box_get(const struct snp_patch_session *box,
                 const char *name,
                 json_t **ret,

@@ -18,7 +18,7 @@ enum {
     FEEDBACK_MAX = 24 << 10,
 };
 
-/* For a model, without those that only the user removes. */
+/* For a model, without reasons that only the user can remove. */
 static void reasons_write(const json_t *reasons, bool is_for_model, struct snp_buf *out)
 {
     for (size_t i = 0; i < json_array_size(reasons); i++) {
@@ -32,7 +32,7 @@ static void reasons_write(const json_t *reasons, bool is_for_model, struct snp_b
     }
 }
 
-/* Places that a reviewer should look at; what blocks is among the reasons. */
+/* Places for a reviewer to look at; blocking findings are among the reasons. */
 static void findings_write(const json_t *findings, struct snp_buf *out)
 {
     bool is_first = true;

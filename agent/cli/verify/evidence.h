@@ -6,15 +6,15 @@
 
 #include "cli/verify/applied.h"
 
-/* For a person, in Markdown. Quotes are set as code, and untrusted. The caller frees. */
+/* Text for a person, in Markdown. Quotes are untrusted and set as code. The caller frees. */
 char *snp_evidence_summary(const json_t *evidence);
 
-/* For a model: no names and no output of hidden tests. The caller frees. */
+/* Text for a model: without names and output of hidden tests. The caller frees. */
 char *snp_evidence_feedback(const json_t *evidence);
 
 /*
- * STATE/evidence/PATCH: patch.json, evidence.json, summary.md; and the verdict on record. evidence:
- * gets folder and hash.
+ * Write STATE/evidence/PATCH: patch.json, evidence.json, summary.md; and record the verdict.
+ * evidence: gets folder and hash.
  */
 int snp_evidence_keep(const struct snp_patch *of,
                       struct snp_applied *applied,

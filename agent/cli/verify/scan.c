@@ -14,8 +14,8 @@
 #include "run/tool/redact.h"
 
 enum {
-    PRINTED_MAX = 1 << 20, /* bytes that are compared */
-    KEPT = 6 << 10,        /* bytes of output, both streams: the end */
+    PRINTED_MAX = 1 << 20, /* bytes of output to compare */
+    KEPT = 6 << 10,        /* last bytes of output, both streams */
 };
 
 /* Call a function of risk.py with the folder of the box. */
@@ -109,7 +109,7 @@ int snp_scan_lint(const struct snp_box_spec *spec,
     return 0;
 }
 
-/* A test by its name: it is put back, so changes in it are ignored. */
+/* Whether a path is a test by its name: it is restored, so changes in it are ignored. */
 static bool is_put_back(const json_t *look, const char *path)
 {
     const json_t *rows = json_object_get(look, "tests");
@@ -140,7 +140,7 @@ void snp_scan_tests(const struct snp_patch *patch,
     }
 }
 
-/* How many secrets a file has; those that it had are not new. */
+/* The number of secrets in a file, to find new ones. */
 static size_t n_secrets(const struct snp_patch_side *side)
 {
     snp_autobuf struct snp_buf out = {0};
@@ -194,7 +194,7 @@ size_t snp_scan_patch(const struct snp_verify *asked,
 
 struct scan_sample {
     const char *command;
-    const char *path; /* of what it is to print */
+    const char *path; /* of the expected output */
     struct snp_box_part part;
 };
 
@@ -202,7 +202,7 @@ struct scan_sample {
 struct scan_run {
     struct snp_buf printed; /* standard output alone */
     bool is_cut;
-    json_t *result; /* owned: as in the evidence */
+    json_t *result; /* owned: in the form for the evidence */
 };
 
 static void side_done(struct scan_run *side)
@@ -216,7 +216,7 @@ static const char *bytes_of(const struct scan_run *side)
     return side->printed.len == 0 ? "" : snp_buf_bytes(&side->printed);
 }
 
-/* part NULL: on the clean project. */
+/* Run a command; part NULL: on the clean project. */
 static int side_run(const struct snp_box_spec *spec,
                     const char *command,
                     const struct snp_box_part *part,
@@ -252,8 +252,8 @@ static int side_run(const struct snp_box_spec *spec,
 }
 
 /*
- * What differs, for a person; a session that runs nothing of the patch finds it. *ret:
- * the caller's.
+ * Describe the differences for a person, in a session that runs nothing of the patch. *ret: the
+ * caller's.
  */
 static int changes_find(const struct snp_box_spec *spec,
                         const json_t *texts,

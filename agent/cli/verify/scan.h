@@ -8,7 +8,7 @@
 #include "cli/verify/verify.h"
 
 /*
- * Read it in a box, where nothing of it runs. *look: the caller's: findings, hunks, tests,
+ * Read the patch in a box, without running any of it. *look: the caller's: findings, hunks, tests,
  * unexecuted, risk.
  */
 int snp_scan_read(const struct snp_box_spec *spec,
@@ -17,21 +17,21 @@ int snp_scan_read(const struct snp_box_spec *spec,
                   struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Its paths and contents: outside the scope, where hidden files are put, secrets; files with new
- * ones of these.
+ * Check paths and contents: outside the scope, in the folder of hidden files, secrets; returns the
+ * number of files with new secrets.
  */
 size_t snp_scan_patch(const struct snp_verify *asked,
                       const struct snp_patch *patch,
                       json_t *reasons);
 
-/* Tests that stand where no name says so: the runner has reported them from a changed file. */
+/* Find changed files without a test's name from which the runner reported tests. */
 void snp_scan_tests(const struct snp_patch *patch,
                     const json_t *look,
                     const json_t *base,
                     json_t *reasons);
 
 /*
- * Linters and type checkers, where the project configures them. *checks: the caller's: {TOOL:
+ * Run linters and type checkers that the project configures. *checks: the caller's: {TOOL:
  * {"before", "after"}}.
  */
 int snp_scan_lint(const struct snp_box_spec *spec,
@@ -40,9 +40,10 @@ int snp_scan_lint(const struct snp_box_spec *spec,
                   struct snp_err *err) SNP_NODISCARD;
 
 /*
- * What commands print of sample data, before and after the patch, against what they should print;
- * both lists: appended to. A sample is {"command", "expect", "expected_sha256", "clean": {"status",
- * "exit_code", "sha256", "output"}, "patched", "is_as_expected", "changes": {"expected", "clean"}}.
+ * Compare the output of commands on sample data, before and after the patch, with the expected
+ * output; both lists: appended to. A sample is {"command", "expect", "expected_sha256", "clean":
+ * {"status", "exit_code", "sha256", "output"}, "patched", "is_as_expected", "changes": {"expected",
+ * "clean"}}.
  */
 int snp_samples_run(const struct snp_verify *asked,
                     const struct snp_box_spec *spec,

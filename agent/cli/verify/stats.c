@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `stats`: measures of all repairs that were judged here.
+ * `stats`: measures of all repairs judged on this machine.
  *
  * A repair (a run of an agent, or a session) is measured by its last verdict, and by the decision
  * of `apply` on its patch. Both are in the records below applied/.
@@ -56,7 +56,7 @@ static void verdict_take(struct counting *all, const json_t *line)
     (void)json_object_set(all->patches, snp_json_str(line, "sha256", ""), kept);
 }
 
-/* The first decision after the verdict counts. */
+/* Take the first decision after the verdict. */
 static void decision_take(const struct counting *all, const json_t *line, bool is_applied)
 {
     const json_t *kept = json_object_get(all->patches, snp_json_str(line, "sha256", ""));
@@ -92,7 +92,7 @@ static int records_read(struct snp_cli *cli, struct counting *all, struct snp_er
     SNP_TRY(snp_state_dir(&state, err));
     folder = snp_need_format("%s/applied", state);
     SNP_TRY(snp_trajectory_list(folder, RECORDS_MAX, &paths, err));
-    for (size_t i = json_array_size(paths); i-- > 0;) { /* the oldest first */
+    for (size_t i = json_array_size(paths); i-- > 0;) { /* oldest first */
         struct snp_trajectory_check check;
         struct snp_err why;
 

@@ -39,9 +39,9 @@
 
 enum {
     HUNKS_MAX = 20,
-    REPEATS = 3, /* runs of a candidate that would be ready, after the first; one is for coverage */
-    TOLD_MAX = 4 << 10,    /* bytes of numbers of lines in a reason */
-    OUTPUT_KEPT = 6 << 10, /* bytes of a command's output: the last ones */
+    REPEATS = 3, /* runs after the first of a patch that would be ready; one records coverage */
+    TOLD_MAX = 4 << 10,    /* bytes of line numbers in a reason */
+    OUTPUT_KEPT = 6 << 10, /* last bytes of a command's output */
     MS = 1000,
 };
 
@@ -51,20 +51,20 @@ struct verifying {
     const struct snp_verify *asked;
     struct snp_session_changes changes;
     struct snp_box_spec spec; /* owned: limits and patch_fd */
-    json_t *runs;    /* owned: on the clean project, and on the patched one, one after the other */
-    json_t *base;    /* owned: the former alone */
-    json_t *reasons; /* owned */
-    json_t *look;    /* owned: what reading the patch found */
-    json_t *checks;  /* owned: findings of linters before and after */
-    /* owned: names and calls of the patch that do not exist; NULL = nothing is looked up */
+    json_t *runs;             /* owned: first on the clean project, then on the patched one */
+    json_t *base;             /* owned: those on the clean project */
+    json_t *reasons;          /* owned */
+    json_t *look;             /* owned: the result of reading the patch */
+    json_t *checks;           /* owned: findings of linters before and after */
+    /* owned: names and calls of the patch that do not exist; NULL = not looked up */
     json_t *grounding;
-    json_t *standards; /* owned: what the team asks of the change; NULL = nothing */
-    json_t *samples;   /* owned: what commands printed, and should have printed */
-    json_t *new_tests; /* owned: a run of those that the patch has; NULL = none */
-    json_t *unproven;  /* owned: hunks without which all passes as well */
+    json_t *standards; /* owned: results of the team's standards; NULL = none */
+    json_t *samples;   /* owned: output of sample commands, and the expected output */
+    json_t *new_tests; /* owned: a run of the patch's own tests; NULL = none */
+    json_t *unproven;  /* owned: hunks without which all tests pass, too */
     json_t *altered;   /* owned: runs of altered tests */
-    json_t *uncovered; /* owned: lines of the change that no command ran; NULL = not measured */
-    size_t n_secrets;  /* files with new ones */
+    json_t *uncovered; /* owned: changed lines that no command ran; NULL = not measured */
+    size_t n_secrets;  /* files with new secrets */
 };
 
 static void verifying_done(struct verifying *v)
@@ -108,7 +108,7 @@ static void progress(const struct verifying *v, const char *text)
 
 /* Running ------------------------------------------------------------------------------------ */
 
-/* Hidden files, in a box of a hidden test. */
+/* Put hidden files into the box of a hidden test. */
 static int hidden_put(const struct verifying *v,
                       struct snp_patch_session *box,
                       enum snp_verify_kind kind,
@@ -129,22 +129,22 @@ static int hidden_put(const struct verifying *v,
     return 0;
 }
 
-/* One command, of the table of all. */
+/* A command to run, in a table of all commands. */
 struct verify_command {
     enum snp_verify_kind kind;
     const char *command;
     bool has_patch;
     bool has_tests;                      /* those of the patch */
-    const json_t *hunk;                  /* that the patch is without; NULL = none */
-    const struct snp_verdict_form *form; /* of the tests; NULL = as they are */
+    const json_t *hunk;                  /* left out of the patch; NULL = none */
+    const struct snp_verdict_form *form; /* altered form of the tests; NULL = unaltered */
     const json_t *passed;                /* tests to alter */
-    unsigned seed;                       /* of Python's hashes; 0 = random */
-    const json_t *cover;                 /* lines to look for; NULL = none */
+    unsigned seed;                       /* hash seed of Python; 0 = random */
+    const json_t *cover;                 /* lines whose execution is recorded; NULL = none */
 };
 
 /*
- * How a runner finds our half of it, $N being the nonce: what goes before its command, and what its
- * words become.
+ * How a runner loads our plugin, with $N as the nonce: text before its command, and the replacement
+ * of its words.
  */
 struct runner {
     const char *name;
@@ -164,7 +164,7 @@ static const struct runner runners[] = {
      "--test-reporter=/tmp/$N/snp_$N.mjs --test-reporter-destination=/dev/null --test"},
 };
 
-/* The shell line. */
+/* The shell line of a command. */
 static char *line_make(const struct snp_patch_session *box,
                        const char *command,
                        const char *runner,
@@ -196,7 +196,7 @@ static char *line_make(const struct snp_patch_session *box,
     return snp_need_format("%s\n%s", start, command);
 }
 
-/* Write the tests in the form asked for. *ret: alter.py's answer, the caller's. */
+/* Write the tests in the requested form. *ret: alter.py's answer, the caller's. */
 static int tests_alter(struct snp_patch_session *box,
                        const struct verify_command *job,
                        json_t **ret,
@@ -222,7 +222,7 @@ static int tests_alter(struct snp_patch_session *box,
     return 0;
 }
 
-/* Report tests that were renamed by the names that they have in the project. */
+/* Restore the project's names of renamed tests in a report. */
 static void names_restore(json_t *report, const json_t *names)
 {
     json_t *tests = json_object_get(report, "tests");
@@ -254,7 +254,7 @@ static bool job_nth(const struct snp_verify *asked, size_t n, struct verify_comm
     return false;
 }
 
-/* Before a command: what notes the lines that it runs. */
+/* Before a command: install the recorder of executed lines. */
 static int cover_begin(struct snp_patch_session *box, const json_t *lines, struct snp_err *err)
 {
     snp_autofree char *text = snp_need(snp_json_text(lines));
@@ -263,7 +263,7 @@ static int cover_begin(struct snp_patch_session *box, const json_t *lines, struc
     return snp_box_put(box, text, strlen(text), "cover.json", err);
 }
 
-/* After it: the lines that it did not run, the caller's. */
+/* After it: the lines that were not executed, the caller's. */
 static int cover_end(struct snp_patch_session *box, json_t **ret, struct snp_err *err)
 {
     snp_autofree char *code = snp_need_format("%s\nuncovered('/tmp/%s')", snp_cover_py, box->nonce);
@@ -275,7 +275,7 @@ static int cover_end(struct snp_patch_session *box, json_t **ret, struct snp_err
                                    "the session that records executed lines gave no valid answer");
 }
 
-/* A run as verdict.h has it, without what the tests reported. New reference. */
+/* A run in the form of verdict.h, without its report. New reference. */
 static json_t *run_make(const struct verify_command *job,
                         const char *runner,
                         const json_t *result,
@@ -292,8 +292,8 @@ static json_t *run_make(const struct verify_command *job,
 }
 
 /*
- * The box of a command, ready to run it. *altered: what alter.py did, the caller's; NULL = nothing.
- * It sees no file of the patch: what other files say of a test decides how it is altered.
+ * Open the box of a command and prepare it. *altered: alter.py's answer, the caller's; NULL = none.
+ * alter.py runs before the patch is written, because other files decide how a test is altered.
  */
 static int job_prepare(const struct verifying *v,
                        const struct verify_command *job,
@@ -318,7 +318,9 @@ static int job_prepare(const struct verifying *v,
     return job->cover == NULL ? 0 : cover_begin(box, job->cover, err);
 }
 
-/* *ret: NULL if there is nothing to alter in the tests, else the run, the caller's. */
+/*
+ * Run a command. *ret: NULL if there is nothing to alter in the tests, else the run, the caller's.
+ */
 static int job_run(const struct verifying *v,
                    const struct verify_command *job,
                    json_t **ret,
@@ -401,8 +403,8 @@ static json_t *tests_of(const json_t *run, const char *outcome)
 }
 
 /*
- * Drop tests that pass in the clean project, and fail there in the same way in this form: the form
- * does not fit them.
+ * Drop tests that pass in the clean project and misbehave there in the same way in this form: the
+ * form does not fit them.
  */
 static int unfit_drop(const struct verifying *v,
                       size_t n,
@@ -430,7 +432,7 @@ static int unfit_drop(const struct verifying *v,
     return 0;
 }
 
-/* The tests of one command that passed, in one form. */
+/* Run the tests of one command that passed, in one form. */
 static int form_run(struct verifying *v, size_t n, struct verify_command job, struct snp_err *err)
 {
     const json_t *plain = json_array_get(v->runs, json_array_size(v->base) + n);
@@ -473,14 +475,14 @@ static int forms_run(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
-/* A line, or a part of one (cover.py), as text. */
+/* A line, or a part of a line (cover.py), as text. */
 static const char *place_text(const json_t *place, char number[static 24])
 {
     (void)snprintf(number, 24, "%lld", (long long)json_integer_value(place));
     return json_is_string(place) ? json_string_value(place) : number;
 }
 
-/* The function that a line stands in; "": none. */
+/* The function that contains a line; "": none. */
 static const char *function_of(const struct verifying *v, const char *path, const json_t *place)
 {
     char number[24];
@@ -491,7 +493,10 @@ static const char *function_of(const struct verifying *v, const char *path, cons
     return snp_json_str(json_object_get(json_object_get(v->look, "functions"), path), key, "");
 }
 
-/* Lines of one function, from the n-th on; returns where the next begin. */
+/*
+ * Report lines of one function, from the n-th on; returns the index of the next function's first
+ * line.
+ */
 static size_t lines_tell(const struct verifying *v, const char *path, const json_t *lines, size_t n)
 {
     const char *name = function_of(v, path, json_array_get(lines, n));
@@ -517,9 +522,7 @@ static size_t lines_tell(const struct verifying *v, const char *path, const json
     return n;
 }
 
-/*
- * Of the clean project: assertions of tests that failed (report.py), {PATH: [LINE]}. New reference.
- */
+/* Assertions that failed in the clean project (report.py), {PATH: [LINE]}. New reference. */
 static json_t *asserted_of(const struct verifying *v)
 {
     json_t *found = snp_need(json_object());
@@ -535,7 +538,7 @@ static json_t *asserted_of(const struct verifying *v)
     return found;
 }
 
-/* A test that passes because its assertion is not reached any more proves nothing. */
+/* A test that passes because its assertion is no longer reached proves nothing. */
 static void unreached_tell(const struct verifying *v, const char *path, const json_t *lines)
 {
     for (size_t n = 0; n < json_array_size(lines); n++) {
@@ -567,7 +570,7 @@ static void uncovered_tell(const struct verifying *v, const json_t *asserted)
     }
 }
 
-/* One command again. Recording lines makes it slow, so that run is not compared. */
+/* Repeat one command. A run that records lines is slow, so its results are not compared. */
 static int repeat_run(struct verifying *v,
                       size_t n,
                       const struct verify_command *job,
@@ -578,7 +581,7 @@ static int repeat_run(struct verifying *v,
     SNP_TRY(job_run(v, job, &run, err));
     if (job->cover == NULL) {
         snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run, v->reasons);
-    } else { /* the next command looks for what is left */
+    } else { /* the next command records only the remaining lines */
         json_decref(v->uncovered);
         v->uncovered = json_incref(json_object_get(run, "uncovered"));
     }
@@ -656,7 +659,7 @@ static int hunks_run(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
-/* Never a proof: they come from the author of the patch. */
+/* Run the patch's own tests. They prove nothing, because they come from the author of the patch. */
 static int new_tests_run(struct verifying *v, struct snp_err *err)
 {
     const char *runner = snp_verdict_runner(v->asked->commands[SNP_VERIFY_TEST][0]);
@@ -682,7 +685,7 @@ static int is_unmoved(const struct verifying *v, struct snp_err *err)
                           "the session or its project changed meanwhile; verify again");
 }
 
-/* Names and calls that do not exist, in files of the patch. */
+/* Find names and calls in files of the patch that do not exist. */
 static int ground(struct verifying *v, struct snp_err *err)
 {
     SNP_TRY(snp_ground_patch(&v->spec, &v->changes.patch, &v->grounding, v->reasons, err));
@@ -700,7 +703,7 @@ static bool is_word(const struct verifying *v, const char *word)
     return strcmp(snp_verdict_word(v->reasons), word) == 0;
 }
 
-/* Expensive runs, only while the verdict can still be good. */
+/* Run the expensive checks, only while the verdict can still be ready. */
 static int proofs_run(struct verifying *v, struct snp_err *err)
 {
     int r = 0;
@@ -711,7 +714,7 @@ static int proofs_run(struct verifying *v, struct snp_err *err)
     if (r == 0 && !is_word(v, snp_verdict_failed)) {
         r = hunks_run(v, err);
     }
-    /* Also if a reason of the user remains: then all are reported at once. */
+    /* Also run if only reasons of the user remain, so that all are reported at once. */
     if (r == 0 && strcmp(snp_verdict_word_of_change(v->reasons, true), snp_verdict_ready) == 0) {
         r = repeats_run(v, err);
     }
@@ -746,7 +749,7 @@ static int limits_set(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
-/* An agent counts its attempts itself: each has a separate session. */
+/* An agent counts its own attempts: each has a separate session. */
 static json_t *measures_make(const struct verifying *v, const struct snp_applied *applied)
 {
     const char *word = snp_verdict_word(v->reasons);

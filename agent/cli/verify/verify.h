@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 
-/* Kinds of commands, as they are run. */
+/* Kinds of commands, in the order of their runs. */
 enum snp_verify_kind {
     SNP_VERIFY_TEST = 0,
     SNP_VERIFY_REGRESS,
@@ -14,21 +14,21 @@ enum snp_verify_kind {
     SNP_VERIFY_KINDS,
 };
 
-/* All borrowed. */
+/* All members are borrowed. */
 struct snp_verify {
     struct snp_cli *cli;
     const char *session;
     const char *const *commands[SNP_VERIFY_KINDS];
     size_t n_commands[SNP_VERIFY_KINDS];
-    const char *const *scope; /* prefixes that changed paths must have; none: all are allowed */
+    const char *const *scope; /* prefixes of paths that may change; none: all */
     size_t n_scope;
-    const char *hidden_files;    /* folder that only the sessions of the verdict get; NULL = none */
-    const char *const *samples;  /* commands that print what they make of sample data */
-    const char *const *expected; /* of each, a file of what it is to print */
+    const char *hidden_files;    /* folder copied only into sessions of the verdict; NULL = none */
+    const char *const *samples;  /* commands that print results for sample data */
+    const char *const *expected; /* for each, the file with the expected output */
     size_t n_samples;
     bool allows_uncovered; /* lines of the change that no command runs */
     uint64_t wall_ms;      /* of one command */
-    const json_t *attempt; /* more members of the evidence: how it was made; NULL = none */
+    const json_t *attempt; /* members for the evidence about how the change was made; NULL = none */
     void (*progress)(void *ctx, const char *text); /* NULL = none */
     void *ctx;
 };
@@ -94,7 +94,7 @@ int snp_verify_options(const struct snp_opts *opts,
 
 /*
  * Run the tests on the clean project alone, before there is a change. exec: of its sessions,
- * {"project", "defaults"}. SNP_E_INVALID: a command fails no test, so it proves no change.
+ * {"project", "defaults"}. SNP_E_INVALID: no test of a command fails, so it proves no change.
  */
 int snp_verify_begin(const struct snp_verify *asked,
                      const json_t *exec,
@@ -102,7 +102,8 @@ int snp_verify_begin(const struct snp_verify *asked,
 
 /*
  * Verify, write the evidence, and record the verdict. *ret: the evidence, the caller's, with
- * members verdict, reasons, folder. SNP_E_DENIED: session or project changed during it.
+ * members verdict, reasons, folder. SNP_E_DENIED: session or project changed during the
+ * verification.
  */
 int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err *err) SNP_NODISCARD;
 
