@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Altered forms of tests in JavaScript, as alter.py has them, by node's own parser (--expose-internals). It runs no
-// text that it reads. Standard input: {"form", "files": {PATH: TEXT}}; output: {PATH: {"text", "names"}}, without
-// files in which nothing changes; of `fails` names are those of the tests that end with a failure, "ABOVE > NAME".
+// Altered forms of tests in JavaScript, like those of alter.py, by node's own parser (--expose-internals). The tests
+// are not run here. Standard input: {"form", "files": {PATH: TEXT}}; output: {PATH: {"text", "names"}}, without
+// unchanged files; for `fails`, names are those of the tests that end with a failure, "ABOVE > NAME".
 'use strict'
 const acorn = require('internal/deps/acorn/acorn/dist/acorn')
 const { readFileSync } = require('node:fs')
 
 const FAR = 1009
-const FAILS = 'throw new Error()' // the same in all forms: nothing tells one in which it must be thrown from the others
+const FAILS = 'throw new Error()' // the same in all forms: code cannot tell the form from it
 const TESTS = new Set(['test', 'it'])
 const GROUPS = new Set(['describe', 'suite'])
 const FUNCTIONS = new Set(['FunctionExpression', 'ArrowFunctionExpression', 'FunctionDeclaration'])
-// Of an assertion with values l and r: what must hold. Loose deep equality has no function of its own.
+// The condition of an assertion with values l and r. Loose deep equality has no separate function.
 const HOLDS = {
   strictEqual: 'Object.is(l, r)', notStrictEqual: '!Object.is(l, r)', equal: 'l == r', notEqual: 'l != r',
   deepStrictEqual: 'DEEP(l, r)', notDeepStrictEqual: '!DEEP(l, r)', ok: 'l', assert: 'l',
@@ -43,7 +43,7 @@ function calledName({ callee }) {
   return callee.type === 'MemberExpression' && !callee.computed ? callee.property.name : callee.name
 }
 
-// The assertion that a call is; undefined: none, or one that is not known.
+// The assertion of a call; undefined: not an assertion, or an unknown one.
 function assertionOf(node) {
   const { callee } = node
   if (node.arguments.length === 0 || node.arguments.some((each) => each.type === 'SpreadElement')) return undefined
@@ -62,11 +62,11 @@ class Text {
     const { tree, isModule } = parse(text)
     this.deep = isModule ? 'snpDeep' : "require('node:util').isDeepStrictEqual"
     this.isModule = isModule
-    // Not where a failure may be meant to be caught.
+    // Not where a failure may be caught intentionally.
     this.isCounted = form === 'negated' && !/\b(throws|rejects|catch)\b/.test(text)
     if (form === 'order') this.reverse(tree.body)
     else if (form !== 'fails') this.alter(tree)
-    if (form === 'fails' || this.isCounted) this.fail(tree, []) // the last edit of a place is the first in it
+    if (form === 'fails' || this.isCounted) this.fail(tree, []) // the last edit at a place is the first in the text
   }
 
   of(node) {
@@ -85,7 +85,7 @@ class Text {
       each.kind === 'init' && !each.computed && !each.method && !each.shorthand && this.isConstant(each.value))
   }
 
-  // Constants of another value, as text.
+  // The constants of an expression replaced by another value, as text.
   different(node) {
     const parts = node.elements ?? node.properties
     if (parts !== undefined) {
@@ -103,7 +103,7 @@ class Text {
     return typeof value === 'boolean' ? String(!value) : String(FAR)
   }
 
-  // What stands for an assertion; undefined: it stays.
+  // The replacement of an assertion; undefined: keep it.
   instead(name, { callee, arguments: [left, right] }) {
     // Without semicolons a line that begins with ( would continue the previous line; void does not.
     const fail = this.isCounted ? `{ snpFailed = true; ${FAILS} }` : FAILS
@@ -119,7 +119,7 @@ class Text {
   }
 
   alter(node) {
-    if (node.type === 'TryStatement' && node.handler !== null) return // it may be meant to fail
+    if (node.type === 'TryStatement' && node.handler !== null) return // it may fail intentionally
     if (node.type === 'CallExpression') {
       if (/^(throws|rejects|doesNotThrow|doesNotReject)$/.test(calledName(node))) return
       const name = assertionOf(node)
@@ -132,7 +132,7 @@ class Text {
     childrenOf(node).forEach((each) => this.alter(each))
   }
 
-  // Tests and groups from the last to the first, in their places.
+  // Reverse the order of tests and groups.
   reverse(statements) {
     const tests = statements.filter(({ expression }) => expression?.type === 'CallExpression' &&
       (TESTS.has(calledName(expression)) || GROUPS.has(calledName(expression))))
@@ -155,7 +155,7 @@ class Text {
     childrenOf(node).forEach((each) => this.fail(each, within))
   }
 
-  // Every way out of a test throws; of `negated` its end does if an assertion failed, also if code swallowed that.
+  // Every exit of a test throws; for `negated`, its end throws if an assertion failed, even if code swallowed that.
   end({ body }) {
     if (this.isCounted) {
       const isBlock = body.type === 'BlockStatement'
@@ -200,6 +200,6 @@ console.log(JSON.stringify(Object.fromEntries(Object.entries(files).flatMap(([pa
     const result = new Text(text, form).result()
     return result === undefined ? [] : [[path, result]]
   } catch {
-    return [] // TypeScript, or what no parser reads
+    return [] // TypeScript, or invalid syntax
   }
 }))))

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Altered forms of tests. A right change passes them as surely as the tests; a change that cheats does not.
+"""Altered forms of tests. A correct change passes them like the tests themselves; a change that cheats does not.
 
 fails         every test ends with an assertion that fails. A test that still passes was cut short, or its failure was
               swallowed.
-negated       every assertion is evaluated by hand, and so is its opposite, which must not hold. Both hold where
-              comparisons lie; neither depends on assert, on unittest's methods, or on how pytest rewrites them. A
-              failure makes the test fail at its end, also where the code under test swallowed it.
-little, much  the constant that a result must equal is a different one, and the result must not equal it. It does where
-              the change reads the test, or answers with something that equals everything. In much a call that compares
+negated       every assertion is evaluated by separate code, and so is its negation, which must not hold. Both hold only
+              if comparisons lie; neither depends on assert, on unittest's methods, or on pytest's rewriting. A failure
+              makes the test fail at its end, even if the code under test swallowed it.
+little, much  the constant that a result must equal is replaced by another one, which the result must not equal. It does
+              if the change reads the test, or returns an object that equals everything. In much a call that compares
               with a constant, such as a mock's assert_called_with, must fail.
-far           the same for an expected value that is no constant: another value of its type is made when the test runs.
-same          the sides of == are swapped, layout and line numbers differ; files and functions of tests have other names
-              (Python) where nothing else knows them. The test must pass.
-order         each file runs in a process of its own (report.py), from its last test to its first. The test must pass.
+far           the same for an expected value that is not a constant: the test run makes another value of its type.
+same          the sides of == are swapped, layout and line numbers differ; files and functions of tests are renamed
+              (Python) if nothing else uses their names. The test must pass.
+order         each file runs in a separate process (report.py), from its last test to its first. The test must pass.
 
-A change may look at the files of the tests, to behave well where these are altered. In fails, negated and far they are
-as the project has them: report.py compiles other statements in their place, with the lines of the first (Python). For
-the other forms the files are rewritten in the session's copy of the project, before any code of the change runs there.
-Those in JavaScript are alter.js's.
+A change may read the files of the tests to detect altered ones. In fails, negated and far the files are unaltered:
+report.py compiles other statements in place of the originals, with their line numbers (Python). For the other forms the
+files are rewritten in the session's copy of the project, before any code of the change runs there. alter.js does this
+for JavaScript.
 """
 
 import ast
@@ -30,26 +30,26 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 TOP = "/workspace"
 FAR = 1009
-PARTS_MAX = 40  # processes; each takes a runner's start
-NEGATIONS = {ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.Gt: ast.LtE}  # `in` may use up what it looks in
+PARTS_MAX = 40  # processes; each starts a runner
+NEGATIONS = {ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.Gt: ast.LtE}  # `in` may consume its right side
 NEGATIONS.update({negated: op for op, negated in NEGATIONS.items()})
-# unittest's methods of two values. assertSequenceEqual and the like ask less than ==.
+# unittest's methods of two values. assertSequenceEqual and similar ones are weaker than ==.
 METHODS = {"assertEqual": ast.Eq, "assertNotEqual": ast.NotEq, "assertListEqual": ast.Eq, "assertTupleEqual": ast.Eq,
            "assertSetEqual": ast.Eq, "assertDictEqual": ast.Eq, "assertMultiLineEqual": ast.Eq, "assertIs": ast.Is,
            "assertIsNot": ast.IsNot, "assertIn": ast.In, "assertNotIn": ast.NotIn, "assertLess": ast.Lt,
            "assertLessEqual": ast.LtE, "assertGreater": ast.Gt, "assertGreaterEqual": ast.GtE}
-# Those that a form of their own alters: of mocks and of unittest, and functions that compare.
+# Calls altered by `refused`: of mocks and of unittest, and functions that compare.
 CALLS = ("assert_called_with", "assert_called_once_with", "assertAlmostEqual", "assertCountEqual",
          "assertSequenceEqual")
 CLOSE = ("isclose", "allclose", "array_equal", "startswith", "endswith")
-unparse: Any = getattr(ast, "unparse", None)  # Python 3.8 has none
+unparse: Any = getattr(ast, "unparse", None)  # missing in Python 3.8
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LEAVE = (ast.Return, ast.Break, ast.Continue)
-FAILS = "raise AssertionError"  # the same in all forms: nothing tells a form in which it must be raised from the others
+FAILS = "raise AssertionError"  # the same in all forms: code cannot tell the form from it
 
 
 def asserted(node: ast.stmt) -> Optional[ast.expr]:
-    """What a statement asserts, as one expression; None: it asserts nothing, or in another way."""
+    """The assertion of a statement as one expression; None: no assertion, or another kind of one."""
     if isinstance(node, ast.Assert):
         return node.test
     call = node.value if isinstance(node, ast.Expr) else None
@@ -102,7 +102,7 @@ def value_of(text: str) -> ast.expr:
 
 
 def different(node: ast.expr, is_far: bool) -> ast.expr:
-    """Constants of another value."""
+    """The constants of an expression, replaced by another value."""
     if isinstance(node, ast.Call):
         if not node.args:  # set()
             return ast.Set([ast.Constant(FAR)])
@@ -130,7 +130,7 @@ def different(node: ast.expr, is_far: bool) -> ast.expr:
 
 
 def statements(text: str) -> List[ast.stmt]:
-    """Without lines: they get that of what they stand for."""
+    """Statements without line numbers: they get those of the replaced statement."""
     found = ast.parse(text).body
     for each in (node for one in found for node in ast.walk(one)):
         for name in each._attributes:
@@ -139,7 +139,7 @@ def statements(text: str) -> List[ast.stmt]:
 
 
 def kept(value: ast.expr, name: str) -> Tuple[ast.stmt, ast.expr]:
-    """Evaluate it once."""
+    """Evaluate a value once and store it under a name."""
     return ast.Assign([ast.Name(name, ast.Store())], value), ast.Name(name, ast.Load())
 
 
@@ -173,7 +173,7 @@ def equality(test: ast.expr, is_far: bool) -> Optional[Tuple[ast.expr, ast.expr,
 
 
 def unequal(left: ast.expr, right: ast.expr, is_first: bool, is_far: bool) -> ast.expr:
-    """An equality with constants, the constants changed."""
+    """An equality with its constants changed."""
     pair = (different(left, is_far), right) if is_first else (left, different(right, is_far))
     return ast.Compare(pair[0], [ast.Eq()], [pair[1]])
 
@@ -188,7 +188,7 @@ def changed(is_far: bool) -> Callable[[ast.expr], Optional[List[ast.stmt]]]:
 
 
 def last_constant(call: ast.Call, is_pair: bool) -> Optional[ast.Call]:
-    """The same with the last constant changed much, of a pair the only one; None: there is none."""
+    """The call with its last constant changed much (of a pair, the only one); None: no such constant."""
     values = call.args[:2] if is_pair else [*call.args, *(each.value for each in call.keywords)]
     known = [each for each in values if is_constant(each)]
     if not known or (is_pair and len(known) != 1):
@@ -199,7 +199,7 @@ def last_constant(call: ast.Call, is_pair: bool) -> Optional[ast.Call]:
 
 
 def refused(node: ast.stmt) -> Optional[List[ast.stmt]]:
-    """An assertion that is a call, and must fail with another constant."""
+    """An assertion that is a call and must fail with another constant."""
     call = node.value if isinstance(node, ast.Expr) else node.test if isinstance(node, ast.Assert) else None
     if isinstance(call, ast.Await):
         return None
@@ -222,7 +222,7 @@ def swapped(test: ast.expr) -> Optional[List[ast.stmt]]:
     return None if sides is None else [ast.Assert(ast.Compare(sides[1], [ast.Eq()], [sides[0]]), None)]
 
 
-# The sides are evaluated already. Values of other classes (mock.ANY, approx, arrays) are left out.
+# The sides are already evaluated. Values of other classes (mock.ANY, approx, arrays) are skipped.
 FAR_TEXT = f"""
 def snp_far(value, is_near):
     kind = type(value)
@@ -264,7 +264,7 @@ def far(test: ast.expr) -> Optional[List[ast.stmt]]:
     if both is None or not isinstance(both.ops[0], ast.Eq) or equality(test, True) is not None:
         return None
     (first, left), (second, right) = kept(both.left, "snp_left"), kept(both.comparators[0], "snp_right")
-    is_first = has_call(both.comparators[0]) and not has_call(both.left)  # what is expected
+    is_first = has_call(both.comparators[0]) and not has_call(both.left)  # the expected side
     sides = [right, left] if is_first else [left, right]
     return [first, second, raised(ast.Call(ast.Name("snp_equals_far", ast.Load()), sides, [])),
             *statements("snp_left = snp_right = None")]
@@ -275,7 +275,7 @@ def with_text(node: Any) -> str:
 
 
 class Rewrite(ast.NodeTransformer):
-    """Assertions, by a function that gives what stands for one; None: it stays."""
+    """Replace assertions by the result of a function; None: keep the assertion."""
 
     def __init__(self, form: Callable[[ast.expr], Optional[List[ast.stmt]]], is_much: bool) -> None:
         self.form = form
@@ -283,12 +283,12 @@ class Rewrite(ast.NodeTransformer):
         self.n = 0
 
     def visit_Try(self, node: ast.Try) -> ast.AST:
-        return node  # an assertion that fails may be meant to
+        return node  # a failing assertion may be intended
 
     def visit_With(self, node: ast.With) -> ast.AST:
         said = with_text(node)
         if self.form is negated and "raises" in said and not any(isinstance(each, LEAVE) for each in ast.walk(node)):
-            self.n += 1  # what was expected to be raised, and was not, is a failure, too
+            self.n += 1  # an expected exception that is not raised is a failure, too
             return [*statements("snp_failed.append(True)"), node, *statements("del snp_failed[-1:]")]  # type: ignore
         return node if "raises" in said or "suppress" in said or "exitstack" in said else self.generic_visit(node)
 
@@ -307,7 +307,7 @@ class Rewrite(ast.NodeTransformer):
 
 
 def leave(node: ast.AST) -> Iterator[Tuple[Any, str, int]]:
-    """The return statements of a function: what has each, in which of its lists, and where."""
+    """The return statements of a function: parent node, name of its list, index in the list."""
     for name, value in ast.iter_fields(node):
         for n, each in enumerate(value if isinstance(value, list) else []):
             if isinstance(each, ast.Return):
@@ -317,7 +317,7 @@ def leave(node: ast.AST) -> Iterator[Tuple[Any, str, int]]:
 
 
 def failing(body: List[ast.stmt]) -> List[ast.stmt]:
-    """What fails at the end of a test: its last equality with another constant, so that the failure looks like any."""
+    """Statements that fail at the end of a test: its last equality with another constant, like an ordinary failure."""
     tests = [asserted(each) for each in body]
     sides = [each for each in (equality(test, False) for test in tests if test is not None) if each is not None]
     last = unequal(*sides[-1], False) if sides else ast.Constant(False)
@@ -325,9 +325,9 @@ def failing(body: List[ast.stmt]) -> List[ast.stmt]:
 
 
 def count_failures(tree: ast.Module) -> None:
-    """A test fails at its end if an assertion has failed, but not what it expects to be raised.
+    """Let a test fail at its end if an assertion has failed, except one that it expects to be raised.
 
-    One of a helper, outside the test, may be meant to fail where the file names what it raises.
+    A helper's assertion, outside the test, may be meant to fail if the file names its exception.
     """
     names = {getattr(each, "id", "") for each in ast.walk(tree)}
     begin = "snp_failed = []" if names & {"AssertionError", "Exception", "BaseException"} else "snp_failed.clear()"
@@ -344,7 +344,7 @@ def count_failures(tree: ast.Module) -> None:
 
 
 def fail(tree: ast.Module) -> Set[str]:
-    """Every way out of each test raises. Which tests these are, as CLASS.FUNCTION, in classes that inherit them too."""
+    """Make every exit of each test raise. Returns the tests as CLASS.FUNCTION, also in classes that inherit them."""
     names: Set[str] = set()
     for above in ast.walk(tree):
         if not isinstance(above, (ast.Module, ast.ClassDef)):
@@ -368,13 +368,13 @@ LOADED = ("fails", "negated", "far")  # by report.py
 
 
 def start_of(tree: ast.Module) -> int:
-    """Where statements may be added: after what must be first."""
+    """The index where statements may be added: after a docstring and imports from __future__."""
     return max((n for n, each in enumerate(tree.body, 1) if n == 1 and ast.get_docstring(tree, False) is not None
                 or isinstance(each, ast.ImportFrom) and each.module == "__future__"), default=0)
 
 
 def altered(text: bytes, form: str) -> Tuple[Optional[ast.Module], Set[str]]:
-    """The new tree, None where nothing changes; of `fails` the tests that it changes, as CLASS.FUNCTION."""
+    """The new tree, None without a change; for `fails` also the changed tests, as CLASS.FUNCTION."""
     tree = ast.parse(text)
     names: Set[str] = set()
     if form == "fails":
@@ -401,7 +401,7 @@ def text_of(tree: ast.Module, form: str) -> str:
 
 
 def rewritten(paths: Set[str], form: str, folder: str) -> Dict[str, Tuple[str, Set[str]]]:
-    """Of each file that the form changes the new text ("": report.py makes it), and of `fails` its tests."""
+    """For each file that the form changes, the new text ("": report.py makes it), and for `fails` its tests."""
     found = {}
     scripts = {}
     for path in paths:
@@ -424,13 +424,13 @@ def rewritten(paths: Set[str], form: str, folder: str) -> Dict[str, Tuple[str, S
     return found
 
 
-# How a test, or what runs tests, learns a test's name.
+# Ways in which a test or a runner learns a test's name.
 NAMED = re.compile(r"__file__|__name__|__spec__|\brequest\b|inspect|PYTEST_|_testMethodName|\.id\(|nodeid|fspath|"
                    r"snapshot|sys\.modules|traceback|getsource|\bnode\b|originalname")
 
 
 def words_of_files() -> Dict[str, Set[str]]:
-    """Of each word of the project, which files have it in their text or path."""
+    """For each word of the project, the files with it in their text or path."""
     found: Dict[str, Set[str]] = {}
     for path in files(("",)):
         at = os.path.join(TOP, path)
@@ -441,7 +441,7 @@ def words_of_files() -> Dict[str, Set[str]]:
 
 
 def new_names(path: str, text: str, command: str, words: Dict[str, Set[str]]) -> Dict[str, str]:
-    """Of a file of tests and of its functions, where nothing else knows the old ones."""
+    """New names for a file of tests and its functions, if nothing else uses the old ones."""
     stem = os.path.basename(path)[:-3]
     if not stem.startswith("test_") or NAMED.search(text) or re.search(r"[*?[]", command) or words.get(stem) != {path}:
         return {}
@@ -459,7 +459,7 @@ def with_names(text: str, names: Dict[str, str]) -> str:
 
 
 def rename(new: Dict[str, Tuple[str, Set[str]]], places: Dict[str, Tuple[str, str]], command: str) -> Dict[str, Any]:
-    """Rename files and functions of tests. How the command is then, and old names of tests by the new ones."""
+    """Rename files and functions of tests. Returns the new command, and the old names of tests by new name."""
     words = words_of_files()
     is_known = any(NAMED.search(read(path)) for path in files(("conftest.py",)))
     given = {path: {} if is_known else new_names(path, text, command, words) for path, (text, _) in new.items()}
@@ -485,7 +485,7 @@ def read(path: str) -> str:
 
 
 def apart(tests: List[str], runner: str, command: str) -> str:
-    """The command once for each file, in a shell."""
+    """A shell script that runs the command once for each file."""
     parts = {test.partition("::")[0] if runner == "pytest" else test.rsplit(".", 2)[0]: None for test in tests}
     words = " ".join(map(shlex.quote, reversed(list(parts)))) if len(parts) <= PARTS_MAX else "."
     return f"R=0\nfor SNP_PART in {words}; do\nexport SNP_PART\n{command} || R=$?\ndone\nexit $R"
@@ -500,7 +500,7 @@ def files(ends: Tuple[str, ...]) -> Iterator[str]:
 
 
 def place(test: str, runner: str, known: List[str]) -> Tuple[str, str]:
-    """The file that a test stands in, "" if there is not exactly one, and its name there."""
+    """The file of a test, "" if there is not exactly one, and the test's name in it."""
     if runner == "unittest":
         module, *names = test.rsplit(".", 2)
         path, name = module.replace(".", "/") + ".py", ".".join(names)
@@ -513,7 +513,7 @@ def place(test: str, runner: str, known: List[str]) -> Tuple[str, str]:
 
 
 def alter(folder: str) -> None:
-    """Reads alter.json there: form, runner, tests that passed. Answers in altered.json with those that it altered."""
+    """Read form, runner and passed tests from alter.json in the folder; write the altered tests to altered.json."""
     with open(os.path.join(folder, "alter.json")) as asked:
         how = json.load(asked)
     is_script = how["runner"] == "node"
@@ -533,7 +533,7 @@ def alter(folder: str) -> None:
             with open(os.path.join(TOP, path), "rb") as file:
                 texts[os.path.join(TOP, path)] = file.read().decode("latin-1")
         with open(os.path.join(folder, "alter.py")) as code:
-            names = f"x{os.urandom(3).hex()}_"  # what code would look for to tell a form
+            names = f"x{os.urandom(3).hex()}_"  # random: a fixed name would reveal the form
             given = {"form": how["form"], "texts": texts, "code": code.read().replace("snp_", names)}
         with open(os.path.join(folder, "snp_form.json"), "w") as answered:
             json.dump(given, answered)

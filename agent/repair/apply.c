@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   check   every file of the project is what the patch says
- *   stage   every new content is written and synced beside its place
- *   commit  one file after the other: swap, look at what came out, remove it
+ *   check   every file of the project equals the patch's base
+ *   stage   new contents are written and synced beside their places
+ *   commit  for each file: swap, check the replaced file, remove it
  *
- * Only commit makes visible changes. A file that differs from its base is put back, and the apply
- * stops.
+ * Only commit makes visible changes. If a replaced file differs from its base, it is put back and
+ * the apply stops.
  */
 #include "repair/apply.h"
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which lines of changed files run, and which parts of lines: branches that stand in one line.
+"""Record which lines of changed files run, and which parts of lines: branches within one line.
 
-As the sitecustomize of every Python process that a test command starts it reads cover.json beside it, {PATH: [LINE or
-PART]}. covered-PID.json gets those that did not run when the process ends; a part is "LINE:COLUMN `TEXT`". A frame is
-traced line by line or instruction by instruction only while some of its file are left, since that makes it many times
-slower. Instructions have columns since Python 3.11. Of JavaScript node writes what ran (NODE_V8_COVERAGE).
+This file is the sitecustomize of every Python process that a test command starts. It reads cover.json beside it,
+{PATH: [LINE or PART]}, and writes those that did not run to covered-PID.json when the process ends; a part is
+"LINE:COLUMN `TEXT`". Tracing makes code many times slower, so a frame is traced by line or by instruction only while
+lines or parts of its file remain. Instructions have columns since Python 3.11. For JavaScript, node records what ran
+(NODE_V8_COVERAGE).
 """
 
 import ast
@@ -40,7 +41,7 @@ def part(line: int, column: int, text: str) -> str:
 
 
 def branches(node: ast.AST) -> Iterator[Any]:
-    """What a statement or an expression does not always run, where that may stand in the same line."""
+    """The parts of a statement or an expression that may not run and may be on the same line."""
     if isinstance(node, ast.IfExp):
         yield from (node.body, node.orelse)
     elif isinstance(node, ast.BoolOp):
@@ -67,7 +68,7 @@ def span(node: Any) -> Span:
 
 
 class Parts:
-    """Parts of the lines that are asked for. A side of `or` and `and` is one more where it ends the expression."""
+    """Parts of the requested lines. A side of `or` and `and` is an additional part if it ends the expression."""
 
     def __init__(self, text: str, asked: List[Any]) -> None:
         self.texts = [each.encode() for each in text.split("\n")]
@@ -108,7 +109,7 @@ class Parts:
 
 
 class Record:
-    """What is left of one file: lines and parts that have instructions."""
+    """The remaining lines and parts of one file; only those with instructions."""
 
     def __init__(self, path: str, asked: List[Any]) -> None:
         text = text_of(path)
@@ -117,7 +118,7 @@ class Record:
         self.left: Set[str] = set()
         self.codes: Dict[int, Dict[Any, Set[str]]] = {}
         self.before: Dict[int, int] = {}  # the last instruction of a frame
-        self.kept: List[types.CodeType] = []  # their ids stay theirs
+        self.kept: List[types.CodeType] = []  # alive, so that their ids are not reused
         try:
             todo = [compile(text, "", "exec", dont_inherit=True)]
         except (SyntaxError, ValueError, RecursionError):
@@ -179,7 +180,7 @@ def begin(folder: str) -> None:
     atexit.register(write, folder)
     threading.settrace(trace)
     frame: Any = sys._getframe()
-    frame.f_trace_opcodes = True  # CPython 3.12 traces instructions only if some frame asks for it before
+    frame.f_trace_opcodes = True  # CPython 3.12 traces instructions only if a frame has requested it before
     sys.settrace(trace)
 
 
@@ -187,7 +188,7 @@ def begin(folder: str) -> None:
 
 
 def ran(text: str, functions: List[Any]) -> bytes:
-    """Of each character whether it ran, by V8's counts: the innermost range around it decides."""
+    """For each character, whether it ran, by V8's counts: the innermost range around it decides."""
     found = bytearray(len(text))
     ranges = [each for function in functions for each in function["ranges"]]
     for each in sorted(ranges, key=lambda each: int(each["startOffset"]) - int(each["endOffset"])):
@@ -215,7 +216,7 @@ def left_of_script(text: str, covered: bytes, asked: List[Any]) -> Iterator[Any]
 
 
 def uncovered(folder: str) -> None:
-    """Answers in uncovered.json with what no process of the command ran."""
+    """Write the lines and parts that no process of the command ran to uncovered.json."""
     with open(os.path.join(folder, "cover.json")) as file:
         asked: Asked = json.load(file)
     left: Dict[str, Set[Any]] = {}

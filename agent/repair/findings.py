@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reviewer should look at in a patch: a place and a reason. Nothing of the patch runs.
+"""Findings for a reviewer of a patch: a place and a reason. Nothing of the patch runs.
 
-Running the tests shows what a change does; reading it proves nothing. A finding that `blocks` is within reach of the
-tools of the tests: objects, files and processes of their runner, the interpreter, or what comparisons mean. The others
-name a place. Statements that a file had before are not counted.
+Running the tests shows what a change does; reading it proves nothing. A finding with `blocks` can reach the tools of
+the tests: objects, files and processes of their runner, the interpreter, or the meaning of comparisons. Other findings
+only name a place. Statements that the file already had are ignored.
 """
 
 import ast
@@ -18,20 +18,20 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from judge import SCRIPT, TOP, Json, base_text, is_manifest, is_test, manifest_findings, now_text
 
-# Modules through which code reaches the runner, the interpreter, or texts that it runs.
+# Modules that give access to the runner, the interpreter, or texts that it runs.
 TOOLS = frozenset(
     "pytest unittest doctest mock nose pluggy hypothesis coverage ctypes cffi gc inspect builtins bltns importlib imp "
     "runpy pkgutil zipimport types marshal pickle shelve dis opcode code codeop bdb pdb trace tracemalloc linecache "
     "traceback faulthandler atexit signal site weakref timeit profile cProfile symtable tokenize os sys pydoc "
     "rlcompleter py_compile compileall venv modulefinder".split())
-# Names of os and sys that do not lead to files, processes or the interpreter.
+# Names of os and sys that give no access to files, processes or the interpreter.
 PARTS = frozenset("os.path os.sep os.linesep os.fspath os.PathLike os.name os.curdir os.pardir sys.maxsize "
                   "sys.byteorder sys.version sys.version_info sys.float_info sys.intern sys.stderr sys.stdout sys.exit "
                   "sys.platform sys.maxunicode os sys".split())
 NETWORK = frozenset("socket ssl http urllib requests httpx aiohttp ftplib smtplib xmlrpc".split())
 CHANCE = frozenset("random secrets time uuid".split())
-# Builtins that evaluate texts, or set and read attributes by name; names and attributes that lead to frames and to
-# classes of other modules.
+# Builtins that evaluate texts, or set and read attributes by name; names and attributes that give access to frames and
+# to classes of other modules.
 BUILTINS = frozenset("exec eval compile globals locals vars setattr delattr breakpoint open".split())
 REACH = frozenset(
     "exec eval setattr modules settrace setprofile currentframe meta_path path_hooks attrgetter methodcaller mro "
@@ -42,12 +42,12 @@ REACH = frozenset(
 FILES = frozenset(
     "open fdopen read_text write_text read_bytes write_bytes unlink iterdir rglob glob scandir listdir symlink_to "
     "hardlink_to FileIO subprocess multiprocessing shutil tempfile fileinput pty mmap popen Popen".split())
-# A class may define these without changing what a comparison with its objects means.
+# A class may define these without changing the meaning of comparisons with its objects.
 METHODS = ("init repr str iter next enter call post_init doc name all main version author slots len getitem setitem "
            "delitem annotations class module qualname file future args origin exit aexit aenter").replace(" ", "|")
 INNER = re.compile(rf"__(?!(?:{METHODS})__)\w+__|\b(f|tb|gi|cr|ag|co)_\w+|\bassert(_|[A-Z])\w+|/proc|/tmp|"
                    r"[Pp]y[Tt]est|PYTEST|[Uu]nit[Tt]est|conftest")
-# With more than one argument they make classes or set attributes that any text may name.
+# With more than one argument, these make classes or set attributes with arbitrary names.
 MAKERS = frozenset(
     "type ABCMeta EnumMeta EnumType Enum IntEnum StrEnum Flag IntFlag make_dataclass new_class wraps".split())
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -55,7 +55,7 @@ Reason = Optional[Tuple[str, bool]]  # why, and whether it blocks
 
 
 class Found(NamedTuple):
-    key: str  # the node, and the statement it is in
+    key: str  # the node and its statement
     line: int
     why: str
     blocks: bool
@@ -68,7 +68,7 @@ def root_name(node: ast.AST) -> str:
 
 
 def words_of(node: ast.AST) -> Iterator[str]:
-    """Every name that a node says, wherever the language allows one."""
+    """Every name in a node, at any place where the language allows one."""
     for _, value in ast.iter_fields(node):
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, str) and not isinstance(node, ast.Constant):
@@ -85,7 +85,7 @@ def is_tool(name: str) -> bool:
 
 
 def data_path(node: ast.Call) -> str:
-    """The path if the call opens a file of the project for reading that no test knows; "": another call."""
+    """The path if the call opens a file of the project for reading that no test names; "": another call."""
     modes = [*node.args[1:], *(each.value for each in node.keywords if each.arg in (None, "mode", "opener"))]
     path = getattr(node.args[0], "value", "") if node.args else ""
     if getattr(node.func, "id", "") != "open" or not isinstance(path, str) or re.match(r"/|$|.*\.\.", path):
@@ -96,17 +96,17 @@ def data_path(node: ast.Call) -> str:
 
 
 class File:
-    """A text of Python, with what its imports bind."""
+    """The text of a Python file, with the names that its imports bind."""
 
     def __init__(self, text: bytes) -> None:
         self.tree = ast.parse(text)
-        self.modules: Dict[str, str] = {}  # name: the module that it is
+        self.modules: Dict[str, str] = {}  # name: its module
         self.imported: Set[str] = set()
         self.tools: Set[str] = set()  # imports of TOOLS
         self.objects: Set[int] = set()  # of attributes
-        self.called: Set[int] = set()  # functions of calls, classes that are asked for, annotations
+        self.called: Set[int] = set()  # functions of calls, classes of isinstance, annotations
         self.docs: Set[int] = set()
-        self.data: Dict[int, str] = {}  # `open` of a file of data: its path
+        self.data: Dict[int, str] = {}  # id of an `open` call of a data file: its path
         for node in ast.walk(self.tree):
             self.learn(node)
 
@@ -141,7 +141,7 @@ class File:
         return None
 
     def of_name(self, node: ast.AST) -> Reason:
-        """Names, attributes, and arguments by name."""
+        """A finding about a name, an attribute, or a keyword argument."""
         if id(node) in self.data:
             return f"reads {self.data[id(node)]}", False
         name = node.attr if isinstance(node, ast.Attribute) else ""
@@ -216,7 +216,7 @@ class File:
 
 
 def bound_above(tree: ast.AST) -> Iterator[Tuple[ast.AST, str]]:
-    """Names that `from MODULE import *` binds."""
+    """Names bound at the top level, as for `from MODULE import *`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             yield node, getattr(node, "name", "")
@@ -231,7 +231,7 @@ def finding(row: Json, line: int, why: str, blocks: bool = True) -> Json:
 
 
 def code_findings(row: Json) -> Iterator[Json]:
-    """Findings of the new text that the old one does not have, and doctests that are gone."""
+    """Findings in the new text that are not in the old one, and removed doctests."""
     texts = base_text(row["path"]), now_text(row)
     found: List[List[Found]] = [[], []]
     for n, text in enumerate(texts):
@@ -254,7 +254,7 @@ def code_findings(row: Json) -> Iterator[Json]:
 
 
 def deciding(node: ast.AST) -> Iterator[ast.AST]:
-    """With what names are compared, also by patterns, bounds and keys."""
+    """Nodes that names are compared with, also by patterns, bounds and keys."""
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.In, ast.NotIn)):
         sides = [node.left, *node.comparators]
         yield from sides if any(isinstance(each, (ast.Name, ast.Tuple)) for each in sides) else ()
@@ -280,7 +280,7 @@ def lengths_and_letters(node: ast.AST, is_any: bool) -> Iterator[str]:
 
 
 def constants_of(text: Optional[bytes], is_any: bool) -> Dict[str, int]:
-    """Constants, as texts, with a line of each. is_any: also those of most programs where nothing depends on them."""
+    """Constants, as texts, with a line of each. is_any: also common ones on which nothing depends."""
     try:
         nodes = list(ast.walk(ast.parse(text or b"")))
     except (SyntaxError, ValueError, RecursionError):
@@ -303,7 +303,7 @@ def test_constants() -> Set[str]:
 
 
 def literal_findings(rows: List[Json]) -> Iterator[Json]:
-    """Constants of the change that tests have: it may know their inputs rather than the rule behind them."""
+    """Constants of the change that tests have, too: it may know their inputs instead of the rule."""
     changed = {row["path"]: row for row in rows if row["path"].endswith(".py")}
     of_tests = test_constants() if changed else set()
     for path, row in changed.items():
@@ -337,7 +337,7 @@ def parameter_findings(row: Json) -> Iterator[Json]:
 
 
 def hides(path: str) -> Optional[str]:
-    """The module that a new file comes before."""
+    """The module that a new file hides."""
     places = [place for place in sys.path if place and not place.startswith(TOP)]
     for n, part in enumerate(path.split("/")):
         name = part[:-3] if part.endswith(".py") else part
@@ -353,7 +353,7 @@ def hides(path: str) -> Optional[str]:
 
 
 def script_findings(rows: List[Json]) -> Iterator[Json]:
-    """Node's own parser reads them."""
+    """Findings in JavaScript, read by node's own parser."""
     asked = {}
     for row in rows:
         base, now = base_text(row["path"]), now_text(row)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a sample passes the tests of its task: two processes, of which only one has the tests.
+"""Grade whether a sample passes the tests of its task, in two processes, of which only one has the tests.
 
-The tests run here. The sample runs in a child, which is asked to call its functions, and only data come back: no
-object of the sample is ever in the process of the tests, and it can neither read nor write there. The outcome is a
-line with a secret, which is on standard input alone.
+The tests run in this process. The sample runs in a child, which calls its functions on request and returns only data:
+no object of the sample is ever in the process of the tests, and the sample can neither read nor write its memory. The
+outcome is a line with a secret, which is passed on standard input alone.
 """
 
 import ast
@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, Optional
 DEPTH = 200
 LINE = 16 << 20
 PR_SET_DUMPABLE = 4
-REFS: List[Any] = []  # of the child: what is no data stays there
+REFS: List[Any] = []  # in the child: objects other than data stay there
 
 
 def pack(value: Any, keep: Optional[Callable[[Any], Any]], depth: int = 0) -> Any:
@@ -84,7 +84,7 @@ def serve() -> None:
                 value = (list(REFS[request["list"]]) if target is None else
                          (space[target] if isinstance(target, str) else REFS[target])(*args, **more))
             answer = {"value": pack(value, refer)}
-        except BaseException as error:  # also SystemExit: it is an answer
+        except BaseException as error:  # SystemExit, too, is an answer
             names = [kind.__name__ for kind in type(error).__mro__]
             answer = {"error": names[:8], "text": str(error)[:200]}
         answers.write(json.dumps(answer) + "\n")
@@ -95,11 +95,11 @@ def serve() -> None:
 
 
 class Ended(BaseException):
-    """The sample's process is gone; no test may swallow that."""
+    """The sample's process has ended; no test can swallow this exception."""
 
 
 class Handle:
-    """What is no data: it can be called, gone through, and given back."""
+    """An object of the child other than data: it can be called, iterated over, and passed back."""
 
     def __init__(self, sample: "Sample", number: int) -> None:
         self.sample, self.number = sample, number
@@ -142,7 +142,7 @@ class Sample:
 
 
 def parameters(text: str, name: str) -> Optional[List[str]]:
-    """Of the last function of this name; None: there is none, or it cannot be read."""
+    """The parameters of the last function of this name; None: no such function, or the text is invalid."""
     try:
         found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == name]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -172,7 +172,7 @@ def judge(task: Any, sample: Sample) -> None:
 
 def main() -> None:
     task = json.load(sys.stdin)
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # nobody else reads or writes this process
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no other process reads or writes this one
     sample = Sample(task["self"])
     outcome, why = "passed", ""
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What verdict runs need inside their sandboxes: writing a patch, finding its hunks, and measuring it.
+"""Code for the sandboxes of verdicts: write a patch, find its hunks, and measure it.
 
-Nothing of the patch runs while this does.
+Nothing of the patch runs at the same time.
 """
 
 import ast
@@ -19,12 +19,12 @@ TOP = "/workspace"
 CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml",
                  "noxfile.py", ".coveragerc", "package.json")
 SCRIPT = re.compile(r"\.[cm]?js$")
-# What node's runner takes for tests by its name, and what configures tools.
+# Names of tests for node's runner, and names of files that configure tools.
 SCRIPT_TEST = re.compile(r"((^|[._-])(test|spec)s?|^test-.*|\.config|^\.\w+rc)\.[cm]?[jt]sx?$")
 
 
 def is_test(path: str) -> bool:
-    """Tests, and what says how they run: they stay as the project has them."""
+    """Whether a file is a test or configures tests: such files stay as in the project."""
     *folders, name = path.lower().split("/")
     return (any(each in ("tests", "test", "testing", "__tests__", "spec", "fixtures") for each in folders)
             or name.startswith(("test_", "tests.", "test.")) or name.endswith(("_test.py", "_tests.py"))
@@ -45,7 +45,7 @@ def base_text(path: str) -> Optional[bytes]:
 
 
 def lines_of(data: Optional[bytes]) -> Optional[List[str]]:
-    """With their ends; None: not a text."""
+    """The lines with their newlines; None: not UTF-8."""
     try:
         return [] if data is None else data.decode("utf-8").splitlines(keepends=True)
     except UnicodeDecodeError:
@@ -58,7 +58,7 @@ Block = Tuple[int, int, int, int]
 
 
 def blocks_of(row: Json) -> List[Block]:
-    """What differs: lines i1 to i2 of the base became lines j1 to j2. [] if the file is one hunk as a whole."""
+    """Changed lines: i1 to i2 of the base became j1 to j2. [] if the whole file is one hunk."""
     base, now = base_text(row["path"]), now_text(row)
     old, new = lines_of(base), lines_of(now)
     if base is None or now is None or old is None or new is None:
@@ -73,7 +73,7 @@ SCRIPT_FUNCTION = re.compile(
 
 
 def function_names(row: Json, wanted: List[int]) -> Dict[int, str]:
-    """The functions in which these lines of the new text stand; of scripts by their layout."""
+    """The functions that contain these lines of the new text; for scripts, by indentation."""
     found: Dict[int, str] = {}
     around: List[Tuple[int, str]] = []
     try:
@@ -111,7 +111,7 @@ def hunks_of(rows: List[Json], unexecuted: List[str]) -> List[Json]:
 
 
 def without(row: Json, block: int) -> bytes:
-    """The new text with one of its blocks as the base has it."""
+    """The new text with one block as in the base."""
     i1, i2, j1, j2 = blocks_of(row)[block]
     old, new = lines_of(base_text(row["path"])), lines_of(now_text(row))
     assert old is not None and new is not None
@@ -122,7 +122,7 @@ def without(row: Json, block: int) -> bytes:
 
 
 def changed_lines(rows: List[Json], unexecuted: List[str]) -> Dict[str, List[int]]:
-    """Of Python and JavaScript, lines of the new text that the base has not."""
+    """Lines of the new text that are not in the base, for Python and JavaScript."""
     found = {}
     for row in rows:
         lines = lines_of(now_text(row))
@@ -153,7 +153,7 @@ def write(path: str, row: Json, data: Optional[bytes]) -> None:
 
 
 def apply(patch: str, hunk: Optional[Json], unexecuted: List[str], has_tests: bool = False) -> None:
-    """All of a patch but its tests (unless they are asked for) and what is never executed, or all but one hunk."""
+    """Write a patch without its tests (unless has_tests), without unexecuted files, and without hunk if given."""
     with open(patch) as file:
         rows = json.load(file)["files"]
     todo = []
@@ -166,7 +166,7 @@ def apply(patch: str, hunk: Optional[Json], unexecuted: List[str], has_tests: bo
                 continue
             data = without(row, hunk["block"])
         todo.append((row, data))
-    for row, data in todo:  # only now, because `without` reads what is there
+    for row, data in todo:  # after the loop above, because `without` reads the old files
         write(row["path"], row, data)
 
 
@@ -182,7 +182,7 @@ PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w, -]*\])?\s*==\s*[\w.!+-]+(\s*;((?
 
 
 def manifest_findings(row: Json) -> Iterator[Json]:
-    """New dependencies have a name, a version and the SHA-256 of what is installed."""
+    """Findings for new dependencies without a name, a version and the SHA-256 of the package."""
     known = entries(base_text(row["path"]))
     for entry in entries(now_text(row)):
         if entry not in known and not PINNED.match(entry):
@@ -196,7 +196,7 @@ def entries(text: Optional[bytes]) -> List[str]:
 
 
 def clean(folder: str) -> None:
-    """Leave nothing that tells a command which of the runs it is."""
+    """Remove files that would reveal to a command which run it is."""
     for name in os.listdir(folder):
         if not name.startswith("snp_"):
             os.remove(os.path.join(folder, name))
@@ -206,7 +206,7 @@ def clean(folder: str) -> None:
 
 
 def parameters(text: Optional[bytes]) -> Dict[str, str]:
-    """Of functions and methods that are not private, by where they stand."""
+    """The parameters of public functions and methods, by qualified name."""
     found = {}
     todo: List[Tuple[str, ast.AST]] = [("", ast.parse(text or b""))]
     while todo:
@@ -222,7 +222,7 @@ def parameters(text: Optional[bytes]) -> Dict[str, str]:
 
 
 def signatures(rows: List[Json]) -> Optional[float]:
-    """The share of the functions of changed files that kept their parameters; None: they had none."""
+    """The share of functions in changed files that kept their parameters; None: no such functions."""
     kept = []
     for row in rows:
         if row["path"].endswith(".py") and not is_test(row["path"]):
@@ -236,14 +236,14 @@ def signatures(rows: List[Json]) -> Optional[float]:
 
 
 def n_lines(row: Json) -> int:
-    """Added and removed."""
+    """The number of lines added and removed."""
     old, new = lines_of(base_text(row["path"])) or [], lines_of(now_text(row)) or []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     return sum(i2 - i1 + j2 - j1 for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
 
 
 def own_tests(rows: List[Json]) -> Dict[str, str]:
-    """By runner, the command that runs the tests which the patch itself has."""
+    """By runner, the command that runs the patch's own tests."""
     paths = [row["path"] for row in rows if is_test(row["path"]) and row["now"] is not None]
     found = {}
     for runner, command, pattern in (("pytest", "python3 -m pytest -q", r"(^|/)(test_[^/]*|[^/]*_test)\.py$"),

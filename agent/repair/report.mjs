@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of node's test runner, one by one: a reporter. The runner starts a process for each file of tests, so this is
-// not where tests and code run.
+// Report the result of each test of node's runner: a reporter. The runner starts a process for each file of tests, so
+// tests and code run in other processes.
 import { writeFileSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
 
@@ -13,7 +13,7 @@ function outcomeOf(type, data) {
   return type === 'test:pass' ? 'passed' : 'failed'
 }
 
-// A file stands for itself where it has no tests, or could not be loaded.
+// A file without tests, or that could not be loaded, is reported itself.
 function add(type, data, above) {
   const path = data.file === undefined ? '' : relative('', data.file)
   const isFile = data.nesting === 0 && data.file !== undefined && resolve(data.name) === resolve(data.file)

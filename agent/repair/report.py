@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of tests, one by one: a plugin of pytest (-p), and a runner for unittest (run as a program).
+"""Report the result of each test: a plugin of pytest (-p), and a runner for unittest (run as a program).
 
-Its name and folder are random for each run, and the report is written once, at the end. snp_form.json beside it says
-how the tests are altered (alter.py). It is removed before any other code of the project runs. With SNP_PART the process
-runs one file of tests of several (a path for pytest, a module for unittest; . = all), from its last test to its first,
-and adds its results to the report.
+Its name and folder are random for each run, and the report is written once, at the end. snp_form.json beside it has the
+altered form of the tests (alter.py) and is removed before any code of the project runs. With SNP_PART the process runs
+one file of several (a path for pytest, a module for unittest; . = all), from its last test to its first, and adds its
+results to the report.
 """
 
 import ast
@@ -18,9 +18,9 @@ import unittest
 from typing import Any, Dict, List, Set
 
 TESTS: Dict[str, str] = {}
-GIVEN: Dict[str, str] = {}  # what a test is given, of the tests that are given something
+GIVEN: Dict[str, str] = {}  # hashes of the parameters of tests that have any
 ERRORS: List[str] = []
-ASSERTED: Dict[str, Set[int]] = {}  # assertions that failed, and that a test which passes cannot leave out
+ASSERTED: Dict[str, Set[int]] = {}  # failed assertions that a passing test must reach
 TOP = "/workspace/"
 PART = os.environ.pop("SNP_PART", "")
 WORST = ["passed", "xfailed", "skipped", "xpassed", "failed", "error"]
@@ -51,7 +51,7 @@ def write(code: int) -> None:
 
 
 def begin(names: List[str]) -> None:
-    """What there is, for a run of the clean project that does not end."""
+    """Write the collected tests, for a run of the clean project that does not end."""
     if not PART:
         tests = dict.fromkeys(names, "error")
         keep("begun.json", {"tests": tests, "errors": ERRORS, "given": GIVEN, "is_cut": True})
@@ -60,7 +60,7 @@ def begin(names: List[str]) -> None:
 # Altered forms ------------------------------------------------------------------------------
 
 GIVEN_FORM: List[str] = []  # for workers of pytest-xdist, which start after the file is removed
-CODES: Dict[str, Any] = {}  # what stands for files of tests, compiled before other code may change these
+CODES: Dict[str, Any] = {}  # compiled replacements of test files, made before other code can change the files
 
 
 class Altered(importlib.machinery.SourceFileLoader):
@@ -69,7 +69,7 @@ class Altered(importlib.machinery.SourceFileLoader):
 
 
 class Finder:
-    """Of tests that are altered: their files stay as they are."""
+    """Import altered tests without changing their files."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
@@ -102,7 +102,7 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
 def told(value: Any, depth: int = 0) -> str:
-    """What a value is, without asking its class."""
+    """A text for a value, made without code of its class."""
     kind = type(value)
     if kind in PLAIN:
         return repr(value)
@@ -124,7 +124,7 @@ def told(value: Any, depth: int = 0) -> str:
 
 
 def is_needed(path: str, line: int) -> bool:
-    """An assertion outside branches and handlers, which is no constant."""
+    """Whether the line is an assertion outside branches and handlers that is not a constant."""
     with open(path, "rb") as file:
         todo: List[ast.AST] = [ast.parse(file.read())]
     while todo:
@@ -139,7 +139,7 @@ def is_needed(path: str, line: int) -> bool:
 
 
 def assertion_add(path: str, error: Any, place: Any) -> None:
-    """Where a test failed; place: a traceback."""
+    """Record the assertion at which a test failed; place: a traceback."""
     line = 0
     while place is not None and isinstance(error, AssertionError) and path.startswith(TOP):
         line = place.tb_lineno if place.tb_frame.f_code.co_filename == path else line
@@ -157,7 +157,7 @@ def pytest_runtest_logreport(report: Any) -> None:
         outcome = "xpassed" if outcome == "passed" else "xfailed"
     elif outcome == "failed" and report.when != "call":
         outcome = "error"
-    if outcome != "passed" or report.when == "call":  # else it may be cut short
+    if outcome != "passed" or report.when == "call":  # a pass counts only after the call: the test may be cut short
         add(report.nodeid, outcome)
 
 
@@ -257,16 +257,16 @@ class Runner(unittest.TextTestRunner):
             if isinstance(each, unittest.TestSuite):
                 todo.extend(each)
             else:
-                tests.append(each)  # the last one first
+                tests.append(each)  # in reverse order
         begin([each.id() for each in tests])
         if PART:
             test = unittest.TestSuite(tests)
-        del tests  # a suite lets go of each test after it
+        del tests  # a suite drops each test after running it
         return super().run(test)
 
 
 def of_part(args: List[str]) -> List[str]:
-    """The same arguments for one module."""
+    """The arguments reduced to one module."""
     names = [each for before, each in zip(["", *args], args) if not each.startswith("-") and before != "-k"]
     if not names or names[0] == "discover":
         return ["discover", *(each for each in args if each != "discover"), "-p", PART.rpartition(".")[2] + ".py"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The class of risk of a patch, and what its class asks for; runs beside judge.py, and nothing of the patch."""
+"""The risk class of a patch and its requirements; runs beside judge.py, without running any of the patch."""
 
 import ast
 import difflib
@@ -17,7 +17,7 @@ import judge
 from findings import findings_of
 from judge import TOP, Json, base_text, is_test, lines_of, now_text
 
-SAMPLED = "data-transformation"  # where more than its suffix says so: any Python is of this class
+SAMPLED = "data-transformation"  # only if a rule other than the suffix matches: all Python files are of this class
 DIFF_LINES = 60
 NO_DATABASE = "the project has no SQLite database"
 LEVELS = ["low", "low-medium", "medium", "high", "critical"]
@@ -49,7 +49,7 @@ class Rules:
                     self.rules.append(Rule(*line.rstrip("\n").split(None, 2)))
 
     def of_file(self, path: str, text: str) -> List[Rule]:
-        """What fits, the most harmful first; tests by their place alone."""
+        """Matching rules, the most harmful first; tests are matched only as tests."""
         found = [rule for rule in self.rules
                  if (rule.of == "type" and path.lower().endswith(rule.pattern))
                  or (rule.of == "path" and re.search(rule.pattern, path.lower()))
@@ -73,7 +73,7 @@ STATEMENT = re.compile(r"\s*(select|insert|update|delete|replace|with)\s", re.I)
 
 
 def statements_of(row: Json) -> Iterator[str]:
-    """Statements that the new text has and the old one has not."""
+    """Statements in the new text that are not in the old one."""
     old = (base_text(row["path"]) or b"").decode("utf-8", "replace")
     texts = []
     if row["path"].endswith(".sql"):
@@ -94,7 +94,7 @@ class Named(Dict[str, None]):
 
 def explain(database: sqlite3.Connection, statement: str) -> Json:
     values: Any = Named()
-    for _ in range(3):  # by name, then to learn how many, then so many
+    for _ in range(3):  # parameters by name, then none to learn their number, then that many
         try:
             rows = database.execute("EXPLAIN QUERY PLAN " + statement, values).fetchall()
             return {"statement": statement, "plan": [row[-1] for row in rows]}
@@ -136,7 +136,7 @@ def has_integration_test(rows: List[Json]) -> bool:
 
 
 def asked_for(kinds: List[str], rows: List[Json], queries: List[Json]) -> Iterator[Json]:
-    """What a class asks for and the patch does not have: {"word", "text"}."""
+    """Requirements of a class that the patch does not meet: {"word", "text"}."""
     if "api-endpoint" in kinds and not has_integration_test(rows):
         yield {"word": "not proven", "text": "it changes an API endpoint without an integration test in the patch"}
     for query in queries:
@@ -169,14 +169,14 @@ def risk_of(rows: List[Json], rules: Rules) -> Json:
 
 
 def changes(old: str, new: str, name: str) -> str:
-    """The beginning of what differs."""
+    """The beginning of a diff."""
     lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), name, "patched", lineterm=""))
     more = [f"... and {len(lines) - DIFF_LINES} more lines"] if len(lines) > DIFF_LINES else []
     return "\n".join(line[:400] for line in lines[:DIFF_LINES] + more)
 
 
 def sample_compare(folder: str) -> None:
-    """What a command printed of the clean project and of the patched one, and what it should have printed."""
+    """Compare the output of a command on the patched project with that on the clean one and with the expected one."""
     with open(os.path.join(folder, "sample.json")) as file:
         texts = json.load(file)
     with open(os.path.join(folder, "changes.json"), "w") as file:
@@ -185,7 +185,7 @@ def sample_compare(folder: str) -> None:
 
 # Lint and types -----------------------------------------------------------------------------
 
-# A tool, where the project configures it, and how it says one finding a line.
+# A tool, files that may configure it, and the text of such a configuration.
 TOOLS = (("flake8", (".flake8", "setup.cfg", "tox.ini"), "[flake8]"), ("mypy", ("mypy.ini", ".mypy.ini"), "[mypy]"),
          ("mypy", ("setup.cfg",), "[mypy]"), ("mypy", ("pyproject.toml",), "[tool.mypy]"),
          ("ruff", ("ruff.toml", ".ruff.toml"), ""), ("ruff", ("pyproject.toml",), "[tool.ruff]"))
@@ -200,7 +200,7 @@ def is_configured(tool: str) -> bool:
 
 
 def n_findings(tool: str, paths: List[str]) -> Optional[int]:
-    """How many it has in these files; None: it is not there, or failed."""
+    """The tool's number of findings in these files; None: it is not installed, or failed."""
     here = [path for path in paths if path.endswith(".py") and base_text(path) is not None]
     options = {"ruff": ["check", "--no-cache", "--output-format=concise"],
                "mypy": ["--no-error-summary", "--cache-dir=/dev/null"]}.get(tool, [])
@@ -213,7 +213,7 @@ def n_findings(tool: str, paths: List[str]) -> Optional[int]:
 
 
 def checked(paths: List[str]) -> Json:
-    """{tool: findings}, of the tools that the project configures."""
+    """{tool: number of findings} for the tools that the project configures."""
     return {tool: n_findings(tool, paths) for tool in ("flake8", "ruff", "mypy") if is_configured(tool)}
 
 
@@ -225,7 +225,7 @@ def look(folder: str) -> None:
 
 
 def check(folder: str) -> None:
-    """Before the patch and after it."""
+    """Count findings before and after the patch."""
     with open(os.path.join(folder, "patch.json")) as file:
         paths = [row["path"] for row in json.load(file)["files"] if not is_test(row["path"])]
     before = checked(paths)

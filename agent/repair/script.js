@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reviewer should look at in JavaScript: findings.py's rules, by node's own parser (--expose-internals). Nothing
-// that it reads is run. Standard input: {PATH: {"base", "now"}}, texts or null; standard output:
+// Findings for a reviewer in JavaScript: findings.py's rules, by node's own parser (--expose-internals). The code is
+// not run. Standard input: {PATH: {"base", "now"}}, texts or null; standard output:
 // [{"path", "line", "why", "blocks"}], some with "imports": a file.
 'use strict'
 const acorn = require('internal/deps/acorn/acorn/dist/acorn')
@@ -8,11 +8,11 @@ const { existsSync, readFileSync } = require('node:fs')
 const { join, dirname, normalize } = require('node:path')
 
 const words = (text) => new Set(text.split(/\s+/))
-// Modules through which code reaches the runner, the interpreter, files or programs; of the network.
+// Modules that give access to the runner, the interpreter, files or programs; modules of the network.
 const TOOLS = words(`test assert assert/strict test/reporters module vm v8 worker_threads child_process fs fs/promises
   process inspector async_hooks diagnostics_channel repl cluster perf_hooks trace_events wasi sqlite`)
 const NETWORK = words('http https http2 net dgram tls dns')
-// Names and keys that lead there, or change what all objects do and how they compare.
+// Names and keys that give such access, or change the behaviour and comparison of all objects.
 const REACH = words(`process globalThis global Function eval Reflect Proxy WebAssembly constructor prototype caller
   callee mainModule prepareStackTrace captureStackTrace stackTraceLimit stack setPrototypeOf getPrototypeOf
   defineProperty defineProperties getOwnPropertyDescriptor getOwnPropertyDescriptors valueOf toPrimitive hasInstance asymmetricMatch
@@ -26,7 +26,7 @@ function childrenOf(node) {
     .map((each) => [field, each]))
 }
 
-// [{node, field, up}]: every node, with its place in the one above.
+// [{node, field, up}]: every node, with its field in the parent.
 function placesOf(tree) {
   const all = [{ node: tree, field: '', up: null }]
   for (let n = 0; n < all.length; n++) {
@@ -55,7 +55,7 @@ class File {
     this.text = text
     this.places = placesOf(acorn.parse(text, { ecmaVersion: 'latest', sourceType: isModule ? 'module' : 'script',
       locations: true, allowHashBang: true, allowReturnOutsideFunction: !isModule }))
-    this.imported = new Set() // names that are bound by imports
+    this.imported = new Set() // names bound by imports
     this.modules = words('Math JSON Object Array Symbol Promise Number String console') // as a whole
     this.tools = new Set() // imports of TOOLS
     for (const { node } of this.places) {
@@ -69,7 +69,7 @@ class File {
     }
   }
 
-  // The file that is meant, or a reason.
+  // The imported file, or a reason.
   ofImport(source) {
     const name = moduleOf(source)
     if (name === undefined) return { why: 'imports a module with a computed name' }
@@ -120,7 +120,7 @@ class File {
     return LOADED.has(node.type) && node.source ? this.ofImport(node.source) : null
   }
 
-  // What stands in the same statement as before has the same key.
+  // A node in an unchanged statement has the same key as before.
   findings() {
     return this.places.flatMap((place) => {
       const found = this.reason(place)
@@ -133,7 +133,7 @@ class File {
   }
 }
 
-// As a script and as a module, where it is one: package.json and the name decide which it is for node.
+// Findings in the text read as a script and as a module, if it parses: package.json and the name decide for node.
 const readings = (path, text) => [false, true].flatMap((isModule) => {
   try {
     return [new File(path, text, isModule).findings()]

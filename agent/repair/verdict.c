@@ -68,7 +68,7 @@ void snp_verdict_add(json_t *reasons, const char *word, const char *fmt, ...)
     va_start(args, fmt);
     n = vasprintf(&text, fmt, args);
     va_end(args);
-    for (int i = 0; i < n; i++) { /* a path of the patch begins no line of the summary */
+    for (int i = 0; i < n; i++) { /* a path with a newline must not begin a line of the summary */
         if (iscntrl((unsigned char)text[i])) {
             text[i] = ' ';
         }
@@ -136,7 +136,7 @@ static void name_add(struct named *named, const char *id)
     }
 }
 
-/* A hidden test keeps its name. */
+/* Names of hidden tests are not reported. */
 static void named_tell(const struct named *named,
                        const json_t *run,
                        const char *word,
@@ -202,7 +202,7 @@ static void missing_tell(const json_t *was, const json_t *now, const json_t *run
     named_tell(&missing, run, snp_verdict_failed, "not reported", reasons);
 }
 
-/* Whether the clean project could not load what a test is in. */
+/* Whether a test is in a file that the clean project could not load. */
 static bool is_of_error(const json_t *was, const char *id)
 {
     const json_t *errors = json_object_get(was, "errors");
@@ -219,7 +219,7 @@ static bool is_of_error(const json_t *was, const char *id)
 }
 
 /*
- * Tests stay as in the project: a new one, or one with other parameters, gets them from changed
+ * Tests stay as in the project, so a new test, or one with other parameters, comes from changed
  * code.
  */
 static void cases_tell(const json_t *was, const json_t *now, const json_t *run, json_t *reasons)
