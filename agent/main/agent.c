@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * agent: the verbs of the suite. snipara-sandbox becomes it, by exec, with the same arguments.
- * `agent --tables` prints the tables of its verbs, which the build writes to agent.json.
+ * agent: the verbs of the suite. snipara-sandbox executes it with the same arguments. `agent
+ * --tables` prints the tables of its verbs, which the build writes to agent.json.
  */
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* context: `snipara-sandbox context ...` becomes it, by exec, with the same arguments. */
+/* context: `snipara-sandbox context ...` executes it with the same arguments. */
 
 #include "cli/context/context.h"
 

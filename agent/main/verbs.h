@@ -15,7 +15,7 @@
 /* clang-format on */
 SNP_SUITE_VERBS(SNP_VERB_DECLARE)
 
-/* What a program with the library starts; in no list. */
+/* Started by programs with the library; not listed. */
 SNP_VERB_DECLARE(serve_run)
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * visualize: `snipara-sandbox visualize` becomes it, by exec, to serve pages: only it loads the
- * HTTP library.
+ * visualize: `snipara-sandbox visualize` executes it to serve pages: only it loads the HTTP
+ * library.
  */
 
 #include "cli/logs/visualize.h"

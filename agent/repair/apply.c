@@ -25,11 +25,11 @@
 
 enum {
     TEMPORARY_MAX = 64,
-    NAME_DIGITS = 8, /* of the path's hash, in the name of its temporary file */
+    NAME_DIGITS = 8, /* of the path's hash, in the name of a temporary file */
     FOLDER_MODE = 0755,
 };
 
-/* The folder of one file, opened, and its name there. */
+/* The opened folder of one file, and the file's name in it. */
 struct spot {
     int fd; /* owned */
     const char *name;
@@ -38,7 +38,7 @@ struct spot {
 
 struct applying {
     const struct snp_apply *apply;
-    char **made; /* owned: folders that were made, the outer ones first */
+    char **made; /* owned: created folders, outer before inner ones */
     size_t n_made;
     size_t n_staged;
 };
@@ -205,7 +205,7 @@ static void unstage(struct applying *all, size_t i)
 
 /* Committing --------------------------------------------------------------------------------- */
 
-/* renameat2 inside a folder. Where the file system has no such flag: EINVAL. */
+/* renameat2 inside a folder. EINVAL: the file system does not support the flags. */
 static int rename_in(const struct spot *spot, const char *from, const char *to, unsigned flags)
 {
     return renameat2(spot->fd, from, spot->fd, to, flags);
@@ -227,8 +227,8 @@ static int file_create(const struct spot *spot,
 }
 
 /*
- * Move the old file out, in exchange (flags) for the new one or for nothing; then check it, and put
- * it back if it is another one.
+ * Move the old file out, in exchange for the new one or for nothing (flags); then check it, and put
+ * it back if it differs from the base.
  */
 static int file_swap(const struct spot *spot,
                      const struct snp_patch_file *file,
@@ -262,7 +262,7 @@ static int file_swap(const struct spot *spot,
                : snp_fail_sys(err, errno, "remove the old %.200s", file->path);
 }
 
-/* Folders that are empty now, from the inner one out. */
+/* Remove empty folders, inner before outer ones. */
 static void folders_prune(const struct snp_apply *apply, const char *path)
 {
     snp_autofree char *folder = strdup(path);
@@ -352,7 +352,7 @@ int snp_apply_sweep(int project_fd,
     if (left.kind == SNP_PATCH_NONE) {
         return 0;
     }
-    /* The old contents as shown, or new ones not in place yet: the session has those. */
+    /* Old contents as shown, or new ones not yet in place: the session still has both. */
     SNP_TRY(snp_project_look(spot.fd, spot.name, &none, &now, err));
     is_known = left.kind == SNP_PATCH_LINK || base_hash[0] == '\0' ||
                strcmp(left.hash, base_hash) == 0 ||

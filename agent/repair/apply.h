@@ -17,8 +17,8 @@ enum {
 struct snp_apply {
     int project_fd; /* borrowed */
     const struct snp_patch *patch;
-    const char *token; /* hexadecimal, in the names of temporary files; not used before */
-    /* A file of the patch is in place. Negative ends it. May be NULL. */
+    const char *token; /* hexadecimal, in the names of temporary files; unique */
+    /* Called when a file of the patch is in place. Negative ends the apply. May be NULL. */
     int (*applied)(void *ctx, const struct snp_patch_file *file, struct snp_err *err);
     void *ctx;
 };
@@ -30,7 +30,7 @@ struct snp_apply {
 int snp_apply_check(const struct snp_apply *apply, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Check, then apply all of it. A failure before the first file changes leaves the project
+ * Check, then apply the whole patch. A failure before the first file changes leaves the project
  * unchanged; *ret_n: number of files in place. SNP_E_DENIED: the project has changed.
  */
 int snp_apply_run(const struct snp_apply *apply, size_t *ret_n, struct snp_err *err) SNP_NODISCARD;

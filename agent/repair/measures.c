@@ -33,7 +33,7 @@ static bool is_passed(const json_t *tests, const char *id)
     return strcmp(snp_json_str(tests, id, ""), "passed") == 0;
 }
 
-/* null: no command reported its tests before and after. */
+/* null: no command reported its tests on both sides. */
 static json_t *regressions(const struct snp_measured *of)
 {
     size_t n_base = json_array_size(of->base);
@@ -59,7 +59,10 @@ static json_t *regressions(const struct snp_measured *of)
     return n_known == 0 ? json_null() : json_integer(n);
 }
 
-/* How many findings more than before, of those tools that gave a number; *is_known: one did. */
+/*
+ * Findings of a tool beyond those before; 0 if a number is missing. *is_known: set if both are
+ * known.
+ */
 static json_int_t findings_add(const json_t *checks, const char *tool, bool *is_known)
 {
     const json_t *counts = json_object_get(checks, tool);

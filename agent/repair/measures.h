@@ -16,7 +16,7 @@ struct snp_measure {
     const char *name;
     const char *unit; /* "share" of true values, or the unit of a number */
     const char *how;
-    bool is_sum; /* a sum over many, not their mean */
+    bool is_sum; /* totalled as a sum, not as a mean */
 };
 #define SNP_MEASURES     14
 #define SNP_MEASURE_TEXT 48
@@ -25,25 +25,26 @@ extern const struct snp_measure snp_measures[SNP_MEASURES];
 /* Inputs for the measures of a verdict; borrowed. */
 struct snp_measured {
     bool is_ready;
-    size_t n_before;       /* other patches that were judged before it */
-    bool was_first_ready;  /* the first of these was */
+    size_t n_before;       /* other patches judged before this one */
+    bool was_first_ready;  /* the first of those patches was ready */
     const json_t *base;    /* runs on the clean project */
-    const json_t *runs;    /* these, and then those on the patched one */
-    const json_t *look;    /* what reading the patch found; NULL = it was not read */
+    const json_t *runs;    /* runs on the clean project, then on the patched one */
+    const json_t *look;    /* the result of reading the patch; NULL = it was not read */
     const json_t *checks;  /* of linters; NULL = none ran */
-    size_t n_secrets;      /* files with new ones */
-    const json_t *attempt; /* of an agent; NULL = of none */
+    size_t n_secrets;      /* files with new secrets */
+    const json_t *attempt; /* of an agent; NULL = no agent */
 };
 
-/* New reference. */
+/* Make the measures of one verdict. New reference. */
 json_t *snp_measures_make(const struct snp_measured *of);
 
 /*
- * Of many: an array of measures of one -> the same names; null where none is known. New reference.
+ * Combine an array of measures into one object of the same names; null where all are null. New
+ * reference.
  */
 json_t *snp_measures_sum(const json_t *all);
 
-/* For people. */
+/* Format a measure for people. */
 void snp_measure_text(const struct snp_measure *of,
                       const json_t *value,
                       char out[SNP_MEASURE_TEXT]);

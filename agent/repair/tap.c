@@ -20,7 +20,7 @@ struct tap {
     uint64_t plan;
     size_t n_plans;
     size_t n_tests;
-    bool is_over; /* it bailed out */
+    bool is_over; /* the program bailed out */
 };
 
 static bool starts(const char *line, const char *word)
@@ -28,7 +28,7 @@ static bool starts(const char *line, const char *word)
     return strncmp(line, word, strlen(word)) == 0;
 }
 
-/* "skipped" and the like from what stands behind a #; NULL: nothing does. */
+/* "skipped" or another outcome from the text after a #; NULL: none. */
 static const char *directive(const char *text)
 {
     const char *at = strstr(text, " #");

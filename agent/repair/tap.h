@@ -12,8 +12,8 @@
 #include "base/json.h"
 
 /*
- * {"tests", "errors", "given"} of its top level; NULL: the text is no TAP, or its plan and its
- * tests differ.
+ * {"tests", "errors", "given"} at the top level; NULL: the text is not TAP, or its plan does not
+ * match its tests.
  */
 json_t *snp_tap_read(const char *text, size_t n);
 

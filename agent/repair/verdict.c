@@ -19,10 +19,10 @@ static const char *const words[] = {snp_verdict_ready, snp_verdict_passed, snp_v
                                     snp_verdict_failed};
 
 enum {
-    NAMED_MAX = 5, /* tests that are named for one reason */
+    NAMED_MAX = 5, /* tests listed in one reason */
 };
 
-/* Whether a path, or a bare name, is of this program. */
+/* Whether a path, or a bare name, names this program. */
 static bool is_program_of(const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');
@@ -165,7 +165,7 @@ static bool is_in(const json_t *tests, const char *id)
 
     json_object_foreach((json_t *)(uintptr_t)tests, name, outcome)
     {
-        if (strncmp(name, id, n) == 0 && strchr(":.", name[n]) != NULL) { /* or its end */
+        if (strncmp(name, id, n) == 0 && strchr(":.", name[n]) != NULL) { /* or its NUL */
             return true;
         }
     }
@@ -329,7 +329,7 @@ json_t *snp_verdict_wrong(const struct snp_verdict_form *form,
 {
     const json_t *tests = json_object_get(report, "tests");
     json_t *wrong = json_array();
-    bool is_cut = form->must_fail; /* it ended before a test failed */
+    bool is_cut = form->must_fail; /* the run ended before a test failed */
 
     for (size_t i = 0; i < json_array_size(altered) && is_cut; i++) {
         const char *id = json_string_value(json_array_get(altered, i));

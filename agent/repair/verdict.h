@@ -41,13 +41,13 @@ void snp_verdict_for_user(json_t *reasons, bool is_both);
 /* Compare a run of the patched project with that of the clean one; reasons: appended to. */
 void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons);
 
-/* How tests can be altered (alter.py). */
+/* Altered forms of tests (alter.py). */
 #define SNP_VERDICT_FORMS 7
 struct snp_verdict_form {
     const char *name;
     const char *word;  /* the best verdict if a test behaves wrongly */
-    const char *wrong; /* how such a test behaves */
-    bool must_fail;    /* the altered tests; else they must pass */
+    const char *wrong; /* description of such a test's behaviour */
+    bool must_fail;    /* altered tests must fail in this form; else they must pass */
 };
 extern const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS];
 
@@ -56,14 +56,14 @@ json_t *snp_verdict_wrong(const struct snp_verdict_form *form,
                           const json_t *altered,
                           const json_t *report);
 
-/* Append the reason for these tests of a run, if there are any. */
+/* Append a reason for the wrong tests of a run, if there are any. */
 void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
                             const json_t *wrong,
                             const json_t *run,
                             json_t *reasons);
 
 /*
- * Compare a run with the same run before: a test with another outcome is flaky. reasons:
+ * Compare a run with an earlier identical run: a test with another outcome is flaky. reasons:
  * appended to.
  */
 void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reasons);
@@ -72,8 +72,7 @@ void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reaso
 bool snp_verdict_has_failures(const json_t *report);
 
 /*
- * Whether a run reported a test that stands in the file at path (no doctest: reading the file
- * finds these).
+ * Whether a run reported a test from the file at path (no doctest: reading the file finds these).
  */
 bool snp_verdict_has_tests_of(const json_t *run, const char *path);
 
