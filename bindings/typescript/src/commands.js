@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that work on files of this machine. Each runs in a process of the program, which does all checks.
+// Commands on files of this machine. Each runs in a separate process of the program, which does all checks.
 
 import { Pending } from "./connection.js";
 import { LimitReached, SandboxError, SandboxLost } from "./errors.js";
@@ -27,36 +27,36 @@ import { startProcess } from "./runs.js";
  * @property {string} session id
  * @property {string} project its folder
  * @property {string} sha256 of the patch
- * @property {number} left_out_caches files of caches that are not in it
+ * @property {number} left_out_caches number of cache files left out
  * @property {{path: string, base: ProjectSide | null, now: ProjectSide | null, unified?: string | null, refused?: string, must_be_named?: string}[]} files
- *   refused: why apply() does not write it; must_be_named: why it does so only with {allow: [path]}
+ *   refused: why apply() does not write the file; must_be_named: why apply() writes it only with {allow: [path]}
  */
 
 /**
  * @typedef {object} ApplyOptions
- * @property {string[]} [paths] only these files, or folders with all that is in them
+ * @property {string[]} [paths] only these files, or these folders with their contents
  * @property {string[]} [allow] files that are applied although tools run them automatically
  * @property {boolean} [unverified] apply without a verdict that the patch is ready; this is recorded
- * @property {boolean} [reviewed] a person has read it: apply a patch of high or critical risk; this is recorded
+ * @property {boolean} [reviewed] a person has read the patch: apply it at high or critical risk; this is recorded
  * @property {boolean} [projectMoved] apply although files changed in the project after the session began
  */
 
 /**
  * @typedef {object} ImportOptions
- * @property {string} [name] else that in the file
+ * @property {string} [name] the name in the file if not given
  * @property {string} [tier] as of a new session
- * @property {Limits} [limits] override those of the file, as in {memory: "1g"}; others are cut to those of new sessions in the configuration
- * @property {boolean} [allowDegraded] make it without a control that this host lacks
+ * @property {Limits} [limits] override those of the file, as in {memory: "1g"}; the others are lowered to the limits configured for new sessions
+ * @property {boolean} [allowDegraded] make the session without a control that this host lacks
  * @property {boolean} [requireExact] refuse if a control is approximate
  */
 
 /** @typedef {{session: string, project: string, sha256: string, applied: string[], verdict?: string, unverified: boolean, [more: string]: any}} Applied What `snipara-sandbox apply --json` prints; applied: paths. */
 
-const ANSWER_MOST = 128 << 20; // bytes; differences are as large as files of a session
+const ANSWER_MOST = 128 << 20; // bytes; a diff may be as large as a session's files
 
 const lost = () => new SandboxLost("the process of the command ended", { remedy: { kind: "" } });
 
-// Words of the command line, and those of this package.
+// Names of the command line, and names in this package.
 const OUR_WORDS = Object.entries({
   "--allow PATH": "{allow: [PATH]}", "apply SESSION PATH...": "apply({paths: [PATH, ...]})", "exec --project DIR": "new Sandbox({project: DIR})",
   "get one with verify": "get one with `snipara-sandbox verify`", "--force": "{force: true}", "--unverified": "{unverified: true}",
@@ -70,7 +70,7 @@ function inOurWords({ message, object }) {
 }
 
 /**
- * Run a command, and return what it prints with --json.
+ * Run a command, and return its output with --json.
  * @param {string[]} words
  * @returns {Promise<any>}
  * @internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to the daemon over a few connections, which are made when they are needed.
+// Requests to the daemon over a few connections, made as needed.
 
 import { connect } from "node:net";
 import { SandboxError, SandboxLost, SandboxTimeout, Unsupported, errorFrom } from "./errors.js";
@@ -12,15 +12,15 @@ import { checkOwner, socketPath, startDaemon } from "./daemon.js";
 
 const VERSION = 1;
 const OPEN_MOST = 32; // requests of one connection, as the daemon allows
-const CALLS_MOST = 24; // of them; the rest is for interrupting and answering
-const CONNECTIONS_MOST = 8; // beyond them calls wait
+const CALLS_MOST = 24; // calls of one connection; the remaining requests are for interrupts and answers
+const CONNECTIONS_MOST = 8; // further calls wait
 const HELLO_MS = 20_000;
 const CONNECT_MS = 40_000;
 const RETRY_MS = 20;
 /** @type {Set<string | undefined>} */
-const NOBODY = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "EAGAIN"]); // or one that is exiting
+const NOBODY = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "EAGAIN"]); // or the daemon is exiting
 /** @type {Set<string | undefined>} */
-const UNREAD = new Set(["ECONNRESET", "EPIPE"]); // the kernel: the peer closed before it read all that was sent
+const UNREAD = new Set(["ECONNRESET", "EPIPE"]); // from the kernel: the peer closed before it read all data
 const NOTHING = new Uint8Array(0);
 
 /**
@@ -35,9 +35,9 @@ const NOTHING = new Uint8Array(0);
  * @property {((name: keyof Events, event: any, raw: Buffer) => void) | undefined} onEvent
  * @property {(answer: Answer<any>) => void} resolve
  * @property {(why: unknown) => void} reject
- * @property {Connection | null} connection null: it waits for one
+ * @property {Connection | null} connection null: the call waits for one
  * @property {number} id
- * @property {boolean} mayRepeat it is sent to the next daemon, once, if this one ends before it reads it
+ * @property {boolean} mayRepeat sent to the next daemon, once, if this one ends before reading it
  */
 
 /** A stream to a peer that speaks the protocol. */
@@ -47,17 +47,17 @@ export class Connection {
   /** @type {Map<number, Call>} */
   #calls = new Map();
   isClosed = false;
-  /** The peer has closed it. */
+  /** The peer has closed the connection. */
   isGone = false;
-  /** @type {[Call, Buffer][]} have no room yet */
+  /** @type {[Call, Buffer][]} calls without room on the connection */
   #late = [];
-  /** @type {Call | null} the last that was sent */
+  /** @type {Call | null} the call sent last */
   #newest = null;
 
   /**
    * @param {Socket} socket
-   * @param {() => void} onRoom called when a call has ended, or the connection has
-   * @param {() => SandboxError} [lost] what calls fail with if the peer goes away
+   * @param {() => void} onRoom called when a call or the connection has ended
+   * @param {() => SandboxError} [lost] the error of open calls if the peer disconnects
    */
   constructor(socket, onRoom, lost = () => new SandboxLost("the daemon went away")) {
     this.socket = socket;
@@ -65,7 +65,7 @@ export class Connection {
     this.onRoom = onRoom;
     socket.on("data", (bytes) => this.#take(bytes));
     for (const end of ["error", "end", "close"]) socket.on(end, (/** @type {any} */ why) => this.#gone(why?.code));
-    socket.unref(); // while nothing is asked
+    socket.unref(); // the process may exit while no call is open
   }
 
   /** @param {string} [code] of the system's error */
@@ -75,7 +75,7 @@ export class Connection {
     if (!this.isClosed && call?.mayRepeat && UNREAD.has(code)) {
       this.#calls.delete(call.id);
       call.mayRepeat = false;
-      call.connection = null; // it waits again
+      call.connection = null; // so that it waits again
       waiting.unshift(call);
     }
     this.close(this.lost());
@@ -93,7 +93,7 @@ export class Connection {
   /** @param {Frame} frame */
   #handle(frame) {
     const call = this.#calls.get(frame.id);
-    if (frame.type === ERROR && frame.id === 0) throw errorFrom(frame.head); // about the connection
+    if (frame.type === ERROR && frame.id === 0) throw errorFrom(frame.head); // concerns the connection
     if (frame.type !== EVENT && frame.type !== RESPONSE && frame.type !== ERROR) {
       throw new SandboxLost(`the daemon sent a frame of type ${frame.type}`);
     }
@@ -104,7 +104,7 @@ export class Connection {
     }
     this.#calls.delete(frame.id);
     if (this.#newest === call) this.#newest = null;
-    if (this.#calls.size === 0) this.socket.unref(); // a program with nothing to wait for may end
+    if (this.#calls.size === 0) this.socket.unref(); // the process may exit without open calls
     if (frame.type === ERROR) call.reject(errorFrom(frame.head));
     else call.resolve({ answer: frame.head, raw: frame.raw });
     const next = this.#late.shift();
@@ -112,7 +112,7 @@ export class Connection {
     this.onRoom();
   }
 
-  /** How many of its calls are open. */
+  /** Number of open calls. */
   get nOpen() {
     return this.#calls.size + this.#late.length;
   }
@@ -138,7 +138,7 @@ export class Connection {
   }
 
   /**
-   * Ask beside all others, before what waits for a connection.
+   * Send a request on this connection, before calls that wait for one.
    * @template {keyof Methods} M
    * @param {M} method
    * @param {Methods[M]["request"]} request
@@ -148,7 +148,7 @@ export class Connection {
     return new Pending(method, request, raw, undefined, this).answer;
   }
 
-  /** @param {unknown} why what open calls fail with */
+  /** @param {unknown} why the error of open calls */
   close(why) {
     if (this.isClosed) return;
     this.isClosed = true;
@@ -163,7 +163,7 @@ export class Connection {
 
 // Connecting ---------------------------------------------------------------------------------
 
-/** @param {string} path @returns {Promise<Socket | null>} null: nobody is there */
+/** @param {string} path @returns {Promise<Socket | null>} null: no daemon */
 function connectOnce(path) {
   return new Promise((resolve, reject) => {
     const socket = connect({ path });
@@ -175,7 +175,7 @@ function connectOnce(path) {
   });
 }
 
-/** @param {string} path @param {() => void} onRoom @returns {Promise<Connection | null>} null: a new daemon would help */
+/** @param {string} path @param {() => void} onRoom @returns {Promise<Connection | null>} null: start a daemon */
 async function greet(path, onRoom) {
   const socket = checkOwner(path) ? await connectOnce(path) : null;
   if (!socket) return null;
@@ -187,14 +187,14 @@ async function greet(path, onRoom) {
   } catch (error) {
     connection.close(error);
     if (error instanceof Unsupported) throw new Unsupported(`daemon and client do not match; stop the daemon and try again: ${error.message}`, { code: "unsupported" });
-    if (connection.isGone) return null; // it was about to end
+    if (connection.isGone) return null; // the daemon was exiting
     throw error;
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** @type {Promise<void> | null} one for all connections that are made meanwhile */
+/** @type {Promise<void> | null} shared by all connections made at the same time */
 let starting = null;
 
 /** @param {() => void} onRoom */
@@ -214,7 +214,7 @@ async function connectToDaemon(onRoom) {
 
 // Asking -------------------------------------------------------------------------------------
 
-/** @type {{connection: Connection | null}[]} null: it is being made */
+/** @type {{connection: Connection | null}[]} null: connecting */
 let places = [];
 /** @type {Call[]} */
 let waiting = [];
@@ -222,7 +222,7 @@ let waiting = [];
 function fill() {
   const isDead = places.some((place) => place.connection?.isGone);
   for (const { connection } of places) {
-    if (isDead && connection?.nOpen === 0) connection.close(null); // the others just do not know yet
+    if (isDead && connection?.nOpen === 0) connection.close(null); // the others have not noticed yet
   }
   places = places.filter((place) => !place.connection || !(isDead || place.connection.isClosed));
   while (waiting.length > 0) {
@@ -248,14 +248,14 @@ function open() {
     fill();
   }, (error) => {
     places = places.filter((one) => one !== place);
-    const failed = places.length === 0 ? waiting : []; // else another connection has room some time
+    const failed = places.length === 0 ? waiting : []; // else another connection will have room
     if (failed.length > 0) waiting = [];
     for (const call of failed) call.reject(error);
   });
 }
 
 /**
- * What was asked, and how to take it back.
+ * A pending request, which can be interrupted.
  * @template {keyof Methods} M
  */
 export class Pending {
@@ -264,7 +264,7 @@ export class Pending {
    * @param {Methods[M]["request"]} request
    * @param {Uint8Array} [raw]
    * @param {Call["onEvent"]} [onEvent]
-   * @param {Connection} [connection] to ask over; else one to the daemon
+   * @param {Connection} [connection] connection to use; any one to the daemon if not given
    */
   constructor(method, request, raw = NOTHING, onEvent, connection) {
     /** @type {Partial<Call>} */
@@ -282,18 +282,18 @@ export class Pending {
     }
   }
 
-  /** Interrupt the cell; one that waits for a connection is not begun. @param {unknown} [why] what a cell not begun fails with */
+  /** Interrupt the cell; one that waits for a connection is not started. @param {unknown} [why] the error in that case */
   interrupt(why) {
     const { connection, id } = this.call;
     if (connection) {
-      connection.ask("interrupt", { request: id }).catch(() => {}); // its own end says what happened
+      connection.ask("interrupt", { request: id }).catch(() => {}); // the end of the cell has the outcome
     } else {
       waiting = waiting.filter((call) => call !== this.call);
       this.call.reject(why);
     }
   }
 
-  /** Answer a call of the code, or of the model. @param {number} number @param {boolean} ok @param {string} text */
+  /** Answer a call by the code or the model. @param {number} number @param {boolean} ok @param {string} text */
   answerCall(number, ok, text) {
     const { connection, id } = this.call;
     connection?.ask("answer", { request: id, call: number, ok }, Buffer.from(text)).catch(() => {}); // no recipient
@@ -301,7 +301,7 @@ export class Pending {
 }
 
 /**
- * Ask the daemon, which is started if none runs: a request of docs/wire.md, and the bytes that go with it.
+ * Send the daemon a request of docs/wire.md with its bytes. A daemon is started if none runs.
  * @template {keyof Methods} M
  * @param {M} method
  * @param {Methods[M]["request"]} members
@@ -313,7 +313,7 @@ export function request(method, members, raw) {
 }
 
 /**
- * Ask what this package asks by itself: a daemon that does not know the method, or a member, has an older version.
+ * Send a request of this package itself: if the daemon does not know the method or a member, it has an older version.
  * @template {keyof Methods} M
  * @param {M} method
  * @param {Methods[M]["request"]} members

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
-// create-snipara [DIR]: a configuration and an entry for AI clients in a project folder; replaces nothing that is there.
+// create-snipara [DIR]: a configuration and an entry for AI clients in a project folder; replaces no existing file.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, statSync } from "node:fs";
@@ -13,7 +13,7 @@ function fail(message) {
   process.exit(1);
 }
 
-/** With its parents; mkdirSync's recursive never ends below /proc. @param {string} path */
+/** Make a folder with its parents; mkdirSync's recursive never ends below /proc. @param {string} path */
 function makeFolder(path) {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found && !found.isDirectory()) fail(`${path} is a file, not a folder`);
@@ -22,7 +22,7 @@ function makeFolder(path) {
   mkdirSync(path);
 }
 
-/** @param {string} folder @param {string} made @param {string[]} args @param {string} instead what to do if it is there already */
+/** @param {string} folder @param {string} made @param {string[]} args @param {string} instead what to do if the file exists */
 function make(folder, made, args, instead) {
   const path = join(folder, made);
   if (existsSync(path)) {

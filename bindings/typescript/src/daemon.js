@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the daemon of this user is, and how it is started.
+// Find and start the daemon of this user.
 
 import { spawn } from "node:child_process";
 import { accessSync, constants, lstatSync, statSync } from "node:fs";
@@ -17,7 +17,7 @@ function isOwnFolder(path) {
   return found !== undefined && found.isDirectory() && found.uid === uid();
 }
 
-/** The folder of the socket, as src/base/rundir.c finds it. */
+/** The folder of the socket, by the rules of src/base/rundir.c. */
 function runtimeFolder() {
   const own = process.env.SNIPARA_SANDBOX_RUNTIME_DIR;
   if (own && !own.startsWith("/")) {
@@ -44,8 +44,8 @@ export function socketPath() {
 }
 
 /**
- * Code goes to nobody else: only this user can have put a socket into a folder that is his alone.
- * False: there is no folder yet; the daemon makes it, and nobody else's may be used that comes meanwhile.
+ * Code is sent only to this user's daemon: check that the folder of the socket belongs to this user alone.
+ * False: there is no folder yet. The daemon makes it; check again then, since another user may make it first.
  * @param {string} path
  */
 export function checkOwner(path) {
@@ -70,7 +70,7 @@ export function findProgram() {
       accessSync(place, constants.X_OK);
       if (statSync(place).isFile()) return place;
     } catch {
-      // the next one
+      // try the next place
     }
   }
   const where = given ? `at SNIPARA_SANDBOX_BIN=${given}` : "in PATH";
@@ -78,7 +78,7 @@ export function findProgram() {
     { code: "not_found", object: PROGRAM });
 }
 
-/** Start the daemon, unless one runs by now: any command that needs it does so, and waits until it answers. */
+/** Start the daemon unless one runs: any command that needs it does so, and waits until it answers. */
 export async function startDaemon() {
   const program = findProgram();
   const child = spawn(program, ["sessions", "list", "--json"], { stdio: ["ignore", "pipe", "pipe"], cwd: "/" });
@@ -95,7 +95,7 @@ export async function startDaemon() {
   try {
     failure = JSON.parse(out).error;
   } catch {
-    // it said nothing that can be read
+    // no readable output
   }
   if (failure) throw errorFrom(failure);
   const words = problem.trim().split("\n").pop();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can go wrong, and the way out of it in words of this package.
+// Errors, with remedies in names of this package.
 
 /** @import {Failure} from "../types/wire.d.ts" */
 /** @import {Result} from "./result.js" */
 
-// The way out by its kind (docs/wire.md): {name} is filled in.
+// Remedies by kind (docs/wire.md): {name} is filled in.
 /** @type {Record<string, string>} */
 const WAYS = {
   other_name: "choose another name",
@@ -54,21 +54,21 @@ export function wayOut(remedy) {
   return words.replace("{name}", remedy.name ?? "").replace("{value}", String(remedy.value));
 }
 
-/** Something that was asked for could not be done. Code that ran and failed is no such error: see Result.status. */
+/** A request failed. Failed code is not an error of this kind: see Result.status. */
 export class SandboxError extends Error {
   /** Kind of the error, as on the wire: "invalid", "not_found", "limit"... */
   code = "internal";
-  /** What it is about: a session, a file, an option; "" if there is nothing to name. */
+  /** The subject: a session, a file, an option; "" if there is none. */
   object = "";
-  /** The limit that was met: "memory"; "" if it was none. */
+  /** The limit that was reached: "memory"; "" if none. */
   limit = "";
   /** Its value, in the unit of that limit. */
   limitValue = 0;
-  /** What helps, a word of docs/wire.md: "raise_limit"; "" if nothing is known. */
+  /** The kind of remedy, a word of docs/wire.md: "raise_limit"; "" if there is none. */
   remedy = "";
-  /** What that is about: the nearest name, the limit to raise. */
+  /** The object of the remedy: the nearest name, the limit to raise. */
   remedyName = "";
-  /** Its number: a limit that would do; -1 = none. */
+  /** The number of the remedy: a sufficient limit; -1 = none. */
   remedyValue = -1;
 
   /**
@@ -102,7 +102,7 @@ export class InvalidArgument extends SandboxError {
 /** There is no such session, snapshot, file or template. */
 export class NotFound extends SandboxError {}
 
-/** A limit was met: see .limit and .limitValue. */
+/** A limit was reached: see .limit and .limitValue. */
 export class LimitReached extends SandboxError {}
 
 /** Policy forbids it. */
@@ -111,7 +111,7 @@ export class Denied extends SandboxError {}
 /** This host or tier cannot do it. */
 export class Unsupported extends SandboxError {}
 
-/** It took too long: a request, or a cell (CellTimeout). */
+/** A request, or a cell (CellTimeout), took too long. */
 export class SandboxTimeout extends SandboxError {
   /** CellTimeout cannot extend this class, too. @param {unknown} error @returns {error is SandboxTimeout} */
   static [Symbol.hasInstance](error) {
@@ -131,7 +131,7 @@ export class SandboxLost extends SandboxError {
   }
 }
 
-/** A cell did not end well; from Result.throwIfFailed(). code is its status. */
+/** A cell failed; from Result.throwIfFailed(). code is its status. */
 export class CellFailed extends SandboxError {
   /** @param {Result} result @internal */
   constructor(result) {
@@ -150,12 +150,12 @@ export class CellFailed extends SandboxError {
       remedy: limit ? { kind: "raise_limit", name: limit.key } : undefined,
     });
     if (error?.traceback) this.message += "\n\n" + error.traceback.trimEnd();
-    /** What the cell returned all the same. */
+    /** The result of the cell. */
     this.result = result;
   }
 }
 
-/** A cell met its time limit. It is an instanceof SandboxTimeout, too. */
+/** A cell reached its time limit. It is an instanceof SandboxTimeout, too. */
 export class CellTimeout extends CellFailed {}
 
 /** @type {Record<string, typeof SandboxError>} */

@@ -32,7 +32,7 @@ export function encodeFrame(type, id, head, raw) {
   return Buffer.concat([header, text, raw]);
 }
 
-/** Takes bytes as they come, and gives whole frames. */
+/** Collects received bytes and yields whole frames. */
 export class FrameReader {
   /** @type {Buffer[]} */
   #parts = [];
@@ -40,7 +40,7 @@ export class FrameReader {
   #needed = HEADER;
 
   /**
-   * SandboxLost: the peer broke the protocol. Its bytes are of no use any more.
+   * SandboxLost: the peer broke the protocol, and no later bytes can be read.
    * @param {Buffer} bytes
    * @returns {Generator<Frame>}
    */

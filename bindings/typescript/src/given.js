@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What callers without a type checker get wrong.
+// Checks of arguments, for callers without a type checker.
 
 import { InvalidArgument } from "./errors.js";
 
-/** @param {string} a @param {string} b @returns {number} letters to add, drop or change */
+/** @param {string} a @param {string} b @returns {number} number of letters to add, drop or change */
 function distance(a, b) {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 0; i < a.length; i++) {
@@ -15,10 +15,10 @@ function distance(a, b) {
 }
 
 /**
- * Refuse options that are none.
+ * Refuse unknown options.
  * @param {object} given
  * @param {string[]} names
- * @param {string} what they are options of
+ * @param {string} what the options belong to
  * @internal
  */
 export function checkOptions(given, names, what) {
@@ -32,7 +32,7 @@ export function checkOptions(given, names, what) {
 }
 
 /**
- * Bytes of text or bytes.
+ * Convert text or bytes to bytes.
  * @param {string | Uint8Array} data
  * @param {string} what its name in the error
  * @internal

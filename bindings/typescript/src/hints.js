@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What helps against a mistake of the code, as src/base/text/hint.c has it: for programs, for models.
+// Hints for mistakes of code, for programs and for models; generated from src/base/text/hint.c.
 
 /** @import {RawResult} from "../types/wire.d.ts" */
 
@@ -53,7 +53,7 @@ const HINTS = {
 const PROGRAM = 0;
 const MODEL = 1;
 
-/** @param {string | null | undefined} cause may go on after the mistake's name @param {number} reader */
+/** @param {string | null | undefined} cause begins with the mistake's name @param {number} reader */
 function words(cause, reader) {
   const found = Object.keys(HINTS).find((name) => cause === name || cause?.startsWith(`${name} `));
   return (found && HINTS[found][reader]) || null;
@@ -70,7 +70,7 @@ function moduleWords({ name, templates, command }) {
 /** The key of the limit that was reached. @param {RawResult["denials"][number]} denial */
 const limitKey = (denial) => denial.rule?.split(" ")[0];
 
-/** Write the hints of a result: it names mistakes only. @param {RawResult} raw */
+/** Add the hints to a result, which has only the names of mistakes. @param {RawResult} raw */
 export function fillHints(raw) {
   const { error, denials } = raw;
   const met = denials.find((one) => one.source === "limit" && ["write", "create"].includes(one.operation ?? ""));
@@ -89,7 +89,7 @@ export function hintForModel({ error }) {
   return error ? words(error.cause, MODEL) ?? error.hint : null;
 }
 
-/** What helps against the limit of a result, for a model. @param {RawResult} raw */
+/** The remedy for the limit of a result, for a model. @param {RawResult} raw */
 export function wayForModel({ limit }) {
   const way = limit && words(limit.key, MODEL);
   return way ? `. ${way}` : "";

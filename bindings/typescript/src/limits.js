@@ -3,7 +3,7 @@
 
 import { InvalidArgument } from "./errors.js";
 
-// What follows a limit's name in the protocol, from the table in src/policy/limits.c.
+// Units of limits, the suffixes of their names in the protocol; generated from the table in src/policy/limits.c.
 const UNITS = {
 // messages: limits
   timeout: "_ms", // wall clock of one cell, in seconds
@@ -21,14 +21,14 @@ const UNITS = {
 
 /** @typedef {{[name in keyof typeof UNITS]?: number | string}} Limits Limits by name; see docs/reference/configuration.md. */
 
-/** @param {string} text @returns {number} bytes; NaN: it is no size */
+/** @param {string} text @returns {number} bytes; NaN: not a size */
 function bytesOf(text) {
   const found = /^(\d+|\d+\.\d+(?= ?[kmgt])) ?([kmgt]?)(?:i?b)?$/i.exec(text);
   return found ? Math.floor(Number(found[1]) * 1024 ** " kmgt".indexOf(found[2].toLowerCase() || " ")) : NaN;
 }
 
 /**
- * What `limits` of a request says. The daemon checks the ranges.
+ * Convert limits for a request. The daemon checks the ranges.
  * @param {Limits} given
  * @returns {Record<string, number>}
  * @internal

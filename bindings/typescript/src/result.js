@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cell returned.
+// The result of a cell.
 
 import { ask } from "./connection.js";
 import { CellFailed, CellTimeout, InvalidArgument, NotFound, wayOut } from "./errors.js";
@@ -7,14 +7,14 @@ import { fillHints } from "./hints.js";
 
 /** @import {RawResult} from "../types/wire.d.ts" */
 
-/** @typedef {Record<string, string | Uint8Array>} Display Something that a cell displayed: its forms by MIME type, text as string. */
-/** @typedef {{stream: "stdout" | "stderr", text: string}} Output A piece of what a cell prints. */
-/** @typedef {Output | {stream: "value", text: string}} Piece A piece of what a cell prints, or its value, which is the last. */
+/** @typedef {Record<string, string | Uint8Array>} Display An object displayed by a cell: its forms by MIME type, text as string. */
+/** @typedef {{stream: "stdout" | "stderr", text: string}} Output A piece of a cell's output. */
+/** @typedef {Output | {stream: "value", text: string}} Piece A piece of a cell's output, or its value, which comes last. */
 
 const CHUNK = 1 << 20;
 const DENIALS_SHOWN = 4;
 
-/** @param {string} mime whether docs/result.md has this type as text */
+/** @param {string} mime whether this type is text (docs/result.md) */
 const isText = (mime) => mime.startsWith("text/") || ["image/svg+xml", "application/json", "application/javascript"].includes(mime);
 
 /**
@@ -35,9 +35,9 @@ function displayFrom(mime, raw) {
   return display;
 }
 
-/** @param {RawResult} raw @returns {string[]} what was refused, in lines for people */
+/** @param {RawResult} raw @returns {string[]} refused operations, as lines for people */
 function denialLines({ denials, denials_dropped, limit, error }) {
-  const refused = denials.filter(({ source }) => !limit || source !== "limit"); // else the limit has its line already
+  const refused = denials.filter(({ source }) => !limit || source !== "limit"); // else the limit already has a line
   const told = new Set([error?.hint, null]);
   const lines = refused.slice(0, DENIALS_SHOWN).flatMap(({ control, operation, object, rule, count, source, hint }) => {
     const what = `${operation}${object ? ` ${object}` : ""}${count > 1 ? ` (${count} times)` : ""}${rule ? `, ${rule}` : ""}`;
@@ -50,7 +50,7 @@ function denialLines({ denials, denials_dropped, limit, error }) {
   return more > 0 ? [...lines, `denied: ${more} more`] : lines;
 }
 
-/** Events of a cell, which are a part of its result. @internal */
+/** The events of a cell that are part of its result. @internal */
 export class CellEvents {
   /** @type {Record<string, Buffer[]>} */
   #printed = { stdout: [], stderr: [] };
@@ -73,7 +73,7 @@ export class CellEvents {
   }
 }
 
-/** What a cell returned: docs/result.md. */
+/** The result of a cell: docs/result.md. */
 export class Result {
   #cut;
 
@@ -82,19 +82,19 @@ export class Result {
    * @param {string} stdout
    * @param {string} stderr
    * @param {Display[]} displays
-   * @param {Set<string>} cut streams of which the middle is left out
+   * @param {Set<string>} cut streams whose middle is left out
    * @internal
    */
   constructor(raw, stdout, stderr, displays, cut) {
     this.#cut = cut;
-    /** The whole, as in docs/result.md. */
+    /** The whole result, as in docs/result.md. */
     this.raw = raw;
     fillHints(raw);
-    /** Standard output; of more than the limit `output` head and tail. */
+    /** Standard output; only head and tail if it is longer than the limit `output`. */
     this.stdout = stdout;
     /** Standard error, as stdout. */
     this.stderr = stderr;
-    /** What the cell displayed, in that order. */
+    /** Displayed objects, in order. */
     this.displays = displays;
   }
 
@@ -107,7 +107,7 @@ export class Result {
     return this.raw.status;
   }
 
-  /** What became of the session: "kept", "rolled_back", "restored_from_checkpoint" or "lost". */
+  /** State of the session after the cell: "kept", "rolled_back", "restored_from_checkpoint" or "lost". */
   get state() {
     return this.raw.state;
   }
@@ -117,7 +117,7 @@ export class Result {
     return this.raw.status === "ok";
   }
 
-  /** Exit status of a command, or what the code gave to sys.exit(); null if there is none. */
+  /** Exit status of a command, or the argument of sys.exit(); null if there is none. */
   get exitCode() {
     return this.raw.exit_code;
   }
@@ -137,24 +137,24 @@ export class Result {
     return this.raw.limit;
   }
 
-  /** Operations that were refused, each with its source; [] if there are none: the first 32; raw.denials_dropped is the number of others. */
+  /** Refused operations, each with its source: the first 32; raw.denials_dropped is the number of further ones. [] if none. */
   get denials() {
     return this.raw.denials;
   }
 
-  /** What the cell used: microseconds and bytes; null: this host cannot measure it. */
+  /** Resources used by the cell: microseconds and bytes; null: this host cannot measure it. */
   get usage() {
     return this.raw.usage;
   }
 
-  /** Which files it changed, as paths below /workspace. */
+  /** Files changed by the cell, as paths below /workspace. */
   get files() {
     return this.raw.files;
   }
 
   /**
-   * Read all that the cell printed to a stream, of which that property has at most head and tail. At most 64 MiB of a
-   * stream are stored; a warning says if there was more. NotFound: the full text is not stored, or no longer:
+   * Read the full output of a stream, of which the property has at most head and tail. At most 64 MiB of a stream are
+   * stored; a warning reports a longer one. NotFound: the full text is not stored, or no longer:
    * docs/result.md (output.handle).
    * @param {"stdout" | "stderr"} [stream]
    * @returns {Promise<string>}
@@ -188,19 +188,19 @@ export class Result {
     return this;
   }
 
-  /** The cell's output and value, or how it failed, what was refused and the limit that was met. */
+  /** The cell's output and value, or its failure, refused operations and the limit that was reached. */
   toString() {
     const { limit } = this.raw;
     const way = limit ? `; ${wayOut({ kind: "raise_limit", name: limit.key })}` : "";
     return this.text(this.error?.hint ?? "", way, denialLines(this.raw));
   }
 
-  /** What console.log() prints. @internal */
+  /** The text for console.log(). @internal */
   [Symbol.for("nodejs.util.inspect.custom")]() {
     return this.toString() || `<Result: ${this.status}>`;
   }
 
-  /** @param {string} hint @param {string} way out of the limit @param {string[]} denied @internal */
+  /** @param {string} hint @param {string} way remedy for the limit @param {string[]} denied @internal */
   text(hint, way, denied = []) {
     const { limit } = this.raw;
     const shown = this.displays.map((display) => String(display["text/plain"] ?? ""));

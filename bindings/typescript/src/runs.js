@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of models: each is a process of the program, which speaks the protocol over a socket of its own.
+// Runs of models: each is a separate process of the program, which speaks the protocol over its own socket.
 
 import { spawn } from "node:child_process";
 import { Connection, Pending } from "./connection.js";
@@ -11,29 +11,29 @@ import { Stream } from "./stream.js";
 /** @import {Socket} from "node:net" */
 
 /**
- * A tool of this program, which the model may call. It runs here, outside the sandbox.
+ * A tool of this program that the model may call. It runs in this program, outside the sandbox.
  * @typedef {object} Tool
  * @property {string} name 1 to 64 of A-Z a-z 0-9 _ -
- * @property {string} description what it does, for the model
- * @property {Record<string, unknown>} [parameters] JSON Schema of the arguments, an object; they are checked before the call
- * @property {(args: any) => unknown} handler what it returns, or resolves to, goes to the model: text as it is, all else as JSON; what it throws, as an error of the tool
+ * @property {string} description description for the model
+ * @property {Record<string, unknown>} [parameters] JSON Schema of the arguments, an object; checked before each call
+ * @property {(args: any) => unknown} handler returns the answer for the model, or a promise of it: text is sent unchanged, other values as JSON, exceptions as errors of the tool
  * @property {number} [timeout] seconds of one call: 30 if not given, at most 600
  */
 
 /**
  * @typedef {object} PromptOptions
- * @property {string} [model] else that of the configuration
- * @property {string} [system] instructions before the prompt; not of agents
+ * @property {string} [model] the configured one if not given
+ * @property {string} [system] instructions before the prompt; not for agents
  * @property {Tool[]} [tools]
  * @property {string} [folder] working folder of the run: its configuration, .env, project and records; this program's if not given
  * @property {Record<string, string | number | boolean>} [settings] keys of the configuration, and options of `run` and `agent`, as in {max_depth: 4}
- * @property {AbortSignal} [signal] stops the run, which is on record; the call fails with the signal's reason
- * @property {(text: string) => void} [onText] called with what the model writes, as it comes
+ * @property {AbortSignal} [signal] stops the run; its record stays, and the call fails with the signal's reason
+ * @property {(text: string) => void} [onText] called with the model's text as it arrives
  * @property {(record: any) => void} [onRecord] called with each record of the trajectory: docs/reference/trajectory.md
  */
 
-/** @typedef {{response: string | null, trajectory_id: string, error: string | null, [more: string]: any}} Completion What `snipara-sandbox run --json` prints. */
-/** @typedef {{answer: string, answer_source: string, iterations: number, trajectory_id: string, error: string | null, [more: string]: any}} AgentAnswer What `snipara-sandbox agent --json` prints. */
+/** @typedef {{response: string | null, trajectory_id: string, error: string | null, [more: string]: any}} Completion Output of `snipara-sandbox run --json`. */
+/** @typedef {{answer: string, answer_source: string, iterations: number, trajectory_id: string, error: string | null, [more: string]: any}} AgentAnswer Output of `snipara-sandbox agent --json`. */
 
 /** @param {Tool | undefined} tool @param {string} args @returns {Promise<{ok: boolean, text: string}>} */
 async function callTool(tool, args) {
@@ -50,7 +50,7 @@ const OPTIONS = ["model", "system", "tools", "folder", "settings", "signal", "on
 
 const lost = () => new SandboxLost("the process of the run ended; its record stays, and resume() goes on with it", { remedy: { kind: "" } });
 
-/** @param {() => SandboxError} lost what calls fail with if it ends @returns {Promise<Connection>} @internal */
+/** @param {() => SandboxError} lost the error of calls if it ends @returns {Promise<Connection>} @internal */
 export async function startProcess(lost) {
   const program = findProgram();
   const child = spawn(program, ["serve-run"], { stdio: ["ignore", "ignore", "ignore", "pipe"] });
@@ -69,7 +69,7 @@ export async function startProcess(lost) {
  * @param {string} prompt
  * @param {boolean} isAgent
  * @param {PromptOptions} options
- * @param {string} [resume] id of a run to go on with
+ * @param {string} [resume] id of a run to resume
  * @returns {Promise<any>}
  */
 async function ask(prompt, isAgent, options, resume) {
@@ -88,7 +88,7 @@ async function ask(prompt, isAgent, options, resume) {
   return new Promise((resolve, reject) => {
     /** @param {unknown} why */
     const stop = (why) => {
-      call.interrupt(); // its record says how it ended
+      call.interrupt(); // the record has its end
       reject(why);
     };
     const onAbort = () => stop(signal?.reason);
@@ -132,8 +132,8 @@ async function ask(prompt, isAgent, options, resume) {
 }
 
 /**
- * Have a model work on a prompt, with code in a sandbox and tools of this program. A run that meets a limit, or whose model
- * fails, is no exception: see `error` and `stopped_by`. SandboxError: it did not begin.
+ * Let a model work on a prompt, with code in a sandbox and tools of this program. A run that reaches a limit, or whose
+ * model fails, does not throw: see `error` and `stopped_by`. SandboxError: the run did not start.
  * @param {string} prompt
  * @param {PromptOptions} [options]
  * @returns {Promise<Completion>}
@@ -143,7 +143,7 @@ export function completion(prompt, options = {}) {
 }
 
 /**
- * Have a model work on a task in iterations, until it gives its final answer.
+ * Let a model work on a task in iterations, until it gives its final answer.
  * @param {string} task
  * @param {PromptOptions} [options]
  * @returns {Promise<AgentAnswer>}
@@ -153,9 +153,9 @@ export function agent(task, options = {}) {
 }
 
 /**
- * Go on with a run or an agent that was stopped, met a limit or was lost. It keeps its prompt, model, session and limits, but for
- * limits in `settings`; tools must be those that it had.
- * @param {string} trajectoryId of its result, or its beginning
+ * Resume a run or an agent that was stopped, reached a limit or was lost. It keeps its prompt, model, session and
+ * limits, except for limits in `settings`. Its tools must be the same as before.
+ * @param {string} trajectoryId trajectory_id of its result, or a prefix of it
  * @param {Omit<PromptOptions, "system">} [options]
  * @returns {Promise<Completion | AgentAnswer>}
  */
@@ -164,7 +164,7 @@ export function resume(trajectoryId, options = {}) {
 }
 
 /**
- * completion(), and what the model writes as it comes: `for await (const text of streamCompletion("..."))`.
+ * completion() with the model's text as it arrives: `for await (const text of streamCompletion("..."))`.
  * @param {string} prompt
  * @param {Omit<PromptOptions, "onText">} [options]
  * @returns {Stream<string, Completion>}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions, and what can be asked of them.
+// Sessions and their methods.
 
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -31,16 +31,16 @@ import { checkCell, getter, jsonOf, setter, valueOf } from "./values.js";
 /** @typedef {string | Uint8Array} Data Bytes, or text as UTF-8. */
 
 /**
- * What a session is made with.
+ * Options of a new session.
  * @typedef {object} SandboxOptions
- * @property {string} [name] 1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name goes on, and stays afterwards. Without a name it is a new one, destroyed by close(), or when this object or the program ends.
+ * @property {string} [name] 1 to 64 characters of A-Z a-z 0-9 . _ -; opens or makes the session of that name, which stays afterwards. Without a name: a new session, destroyed by close(), or when this object or the program ends.
  * @property {number} [timeout] seconds of one cell: 0.05 to 600, 30 if not given
  * @property {string | number} [memory] "512m", or bytes
- * @property {string} [template] "base", "data", "plot", or one you added
- * @property {string} [project] a folder seen at /workspace, never written to
+ * @property {string} [template] "base", "data", "plot", or an added one
+ * @property {string} [project] a folder shown at /workspace, never written to
  * @property {Record<string, string>} [env] variables for the code
  * @property {string} [tier] "native", "local", "auto"; the strongest of this host if not given
- * @property {Limits} [limits] others by name, as in {cpus: 2, workspace_size: "2g"}
+ * @property {Limits} [limits] other limits by name, as in {cpus: 2, workspace_size: "2g"}
  * @property {boolean} [allowDegraded] run without a control that this host lacks
  * @property {boolean} [requireExact] refuse if a control is approximate
  */
@@ -54,25 +54,25 @@ import { checkCell, getter, jsonOf, setter, valueOf } from "./values.js";
 
 /**
  * @typedef {object} Query
- * @property {string | null} system instructions that the code gave
- * @property {number | null} maxTokens the most that it wants back
+ * @property {string | null} system instructions given by the code
+ * @property {number | null} maxTokens most tokens of the answer
  */
 
 /**
  * @typedef {object} StreamOptions
- * @property {number} [timeout] seconds of this cell, else the session's
+ * @property {number} [timeout] seconds of this cell; the session's limit if not given
  * @property {Data} [input] standard input
- * @property {boolean} [atomic] what the cell did is undone if it fails
- * @property {"replay" | "skip" | "checkpoint"} [recover] what to do about cells that were lost in a crash; else the call fails with Denied and names them
- * @property {AbortSignal} [signal] ends the cell; the call fails with the signal's reason, and the session goes on
+ * @property {boolean} [atomic] undo the cell's effects if it fails
+ * @property {"replay" | "skip" | "checkpoint"} [recover] how to handle cells lost in a crash; if not given, the call fails with Denied and names them
+ * @property {AbortSignal} [signal] ends the cell; the call fails with the signal's reason, and the session continues
  * @property {(prompt: string, query: Query) => string | Promise<string>} [query] answers llm_query() and llm_query_batched() in the code
  */
 
-/** @typedef {StreamOptions & {onOutput?: (piece: Output) => void}} RunOptions onOutput: called with each piece of output; what it throws ends the cell. */
+/** @typedef {StreamOptions & {onOutput?: (piece: Output) => void}} RunOptions onOutput: called with each piece of output; if it throws, the cell ends. */
 
 const FILE_MOST = 1 << 30;
 const CHUNK = 1 << 20;
-const PROMPTS_MOST = 100; // of one call, as the functions inside allow
+const PROMPTS_MOST = 100; // of one call; the functions inside have the same limit
 const ANSWER_MOST = (4 << 20) - 64;
 
 const IMPORT_OPTIONS = ["name", "tier", "limits", "allowDegraded", "requireExact"];
@@ -91,12 +91,12 @@ process.on("beforeExit", () => {
   for (const name of own) ask("sessions.destroy", { session: name }).catch(() => {});
   own.clear();
 });
-process.on("exit", () => { // nothing can be waited for any more
+process.on("exit", () => { // asynchronous calls are no longer possible
   for (const name of own) {
     try {
       spawnSync(findProgram(), ["sessions", "destroy", name], { stdio: "ignore", cwd: "/" });
     } catch {
-      return; // the daemon is gone
+      return; // the daemon has ended
     }
   }
 });
@@ -147,7 +147,7 @@ function runCell(request, code, { input, signal, query, onOutput, timeout, atomi
       }
     });
     const onAbort = () => stop(signal?.reason);
-    if (signal) setMaxListeners(0, signal); // one signal may be for many cells
+    if (signal) setMaxListeners(0, signal); // many cells may share one signal
     signal?.addEventListener("abort", onAbort, { once: true });
     pending.answer.then(({ answer }) => resolve(events.result(answer))).catch(reject).finally(() => signal?.removeEventListener("abort", onAbort));
   });
@@ -173,7 +173,7 @@ async function answerQuery(raw, query) {
     if (Buffer.byteLength(JSON.stringify(results)) > ANSWER_MOST) return { error: "the answer has more than 4 MiB" };
     return { results };
   } catch {
-    return { error: "the call is not one of llm_query" }; // the code wrote it by hand
+    return { error: "the call is not one of llm_query" }; // the call was not made by llm_query
   }
 }
 
@@ -189,7 +189,7 @@ export class Files {
   }
 
   /**
-   * Read a file, whole. most: bytes, 1 GiB if not given. NotFound: there is none; LimitReached: it is larger.
+   * Read a whole file. most: bytes, 1 GiB if not given. NotFound: no such file; LimitReached: it is larger.
    * @param {string} path
    * @param {{most?: number}} [options]
    * @returns {Promise<Uint8Array>}
@@ -198,7 +198,7 @@ export class Files {
     await this.#sandbox.open();
     /** @type {Buffer[]} */
     const parts = [];
-    /** @type {Connection | undefined} that of the parts before: another daemon may have another file */
+    /** @type {Connection | undefined} used for earlier parts: another daemon may have another file */
     let connection;
     for (let offset = 0; ;) {
       const part = new Pending("get", { session: this.#sandbox.name, path, offset, length: CHUNK }, undefined, undefined, connection);
@@ -216,7 +216,7 @@ export class Files {
   }
 
   /**
-   * Read a file as UTF-8. TypeError: it is none.
+   * Read a file as UTF-8. TypeError: it is not UTF-8.
    * @param {string} path
    * @param {{most?: number}} [options]
    */
@@ -225,7 +225,7 @@ export class Files {
   }
 
   /**
-   * Write a file, whole. A path that ends in "/" makes a folder. LimitReached: no room.
+   * Write a whole file. A path that ends in "/" makes a folder. LimitReached: no room.
    * @param {string} path
    * @param {Data} data
    * @param {{mode?: number}} [options] mode: permissions, 0o644 if not given
@@ -235,7 +235,7 @@ export class Files {
     await this.#sandbox.open();
     let offset = 0;
     let part;
-    /** @type {Connection | undefined} that of the parts before: another daemon may not have them */
+    /** @type {Connection | undefined} used for earlier parts: another daemon may not have them */
     let connection;
     do { // a part shorter than CHUNK is the last; it may be empty
       part = bytes.subarray(offset, offset + CHUNK);
@@ -247,7 +247,7 @@ export class Files {
   }
 
   /**
-   * List a folder. NotFound: there is none.
+   * List a folder. NotFound: no such folder.
    * @param {string} [path]
    * @returns {Promise<Entry[]>}
    */
@@ -258,13 +258,13 @@ export class Files {
 }
 
 /**
- * A session in which code runs contained.
+ * A session, in which code runs contained.
  *
  *     await using s = await Sandbox.create();
  *     (await s.run("6 * 7")).value    // "42"
  *
- * Cells of a session run one after the other. Every method may fail with a SandboxError; SandboxLost if the daemon
- * went away; the next call restores the session then.
+ * Cells of a session run one after the other. Every method may fail with a SandboxError. SandboxLost: the daemon ended;
+ * the next call restores the session.
  */
 export class Sandbox {
   /** Name of the session. */
@@ -277,12 +277,12 @@ export class Sandbox {
   #open = null;
   #mayExist;
   #isClosed = false;
-  /** Warnings that were given. @type {Set<string>} */
+  /** Warnings already emitted. @type {Set<string>} */
   #warned = new Set();
   /** @type {Partial<ExecRequest>} */
   #policy = {};
 
-  /** A session, which is opened when it is first used; nothing is asked of the daemon yet. @param {SandboxOptions} [options] */
+  /** A session, opened at its first use; the constructor sends no request to the daemon. @param {SandboxOptions} [options] */
   constructor(options = {}) {
     const { name, timeout, memory, template, project, env, tier, limits, allowDegraded, requireExact } = options;
     checkOptions(options, OPTIONS, "a sandbox");
@@ -292,7 +292,7 @@ export class Sandbox {
     this.name = name ?? `js-${randomBytes(6).toString("hex")}`;
     this.isKept = name !== undefined;
     this.#mayExist = this.isKept;
-    const engine = tier === "docker" ? process.env.DOCKER_HOST : ""; // of this program, not of the daemon
+    const engine = tier === "docker" ? process.env.DOCKER_HOST : ""; // for this program, not for the daemon
     this.#policy = {
       ...(engine ? { defaults: { rootfs: `##${engine.replace(/^(unix|tcp):\/\//, "").replace(/^localhost:/, "127.0.0.1:")}` } } : {}),
       tier: tier ?? null, template: template ?? null, project: project === undefined ? null : realFolder(project),
@@ -302,7 +302,7 @@ export class Sandbox {
   }
 
   /**
-   * Make a session, or go on with the one of that name, and have it ready.
+   * Make a session, or open the one of that name, and make it ready.
    * @param {SandboxOptions} [options]
    */
   static async create(options) {
@@ -320,7 +320,7 @@ export class Sandbox {
     if (this.#isClosed) throw new InvalidArgument("this sandbox was closed; make another one", { object: this.name });
   }
 
-  /** Have the session ready; other methods do so themselves. */
+  /** Make the session ready; other methods do so automatically. */
   async open() {
     this.#checkOpen();
     this.#open ??= this.#doOpen().catch((error) => {
@@ -353,7 +353,7 @@ export class Sandbox {
     const cell = (more) => runCell({ ...this.#policy, session: this.name, kind, ...line, ...more }, kind === "command" ? Buffer.alloc(0) : bytes, options);
     const result = await (internal ? cell({ internal }) : cell({})).catch((error) => {
       if (!internal || !String(error).includes("exec: unknown member ")) throw error;
-      return cell({}); // an older daemon: history() lists it
+      return cell({}); // an older daemon; its history() lists the cell
     });
     this.#open ??= Promise.resolve();
     for (const { setting, session, asked } of result.raw.not_applied ?? []) {
@@ -364,7 +364,7 @@ export class Sandbox {
     return result;
   }
 
-  /** The session may exist from now on: see to its end. */
+  /** From now on the session may exist, so make sure that it is destroyed. */
   #begun() {
     this.#mayExist = true;
     if (!this.isKept && !own.has(this.name)) {
@@ -374,7 +374,7 @@ export class Sandbox {
   }
 
   /**
-   * Run Python code. Code that fails is no exception here: see Result.ok and Result.throwIfFailed().
+   * Run Python code. Failing code does not throw: see Result.ok and Result.throwIfFailed().
    * @param {Data} code
    * @param {RunOptions} [options]
    * @returns {Promise<Result>}
@@ -384,7 +384,7 @@ export class Sandbox {
   }
 
   /**
-   * Run a line of /bin/sh.
+   * Run a /bin/sh line.
    * @param {string} line
    * @param {RunOptions} [options]
    * @returns {Promise<Result>}
@@ -394,8 +394,8 @@ export class Sandbox {
   }
 
   /**
-   * Run Python code, and get what it prints as it comes, then its value if it has one: `for await (const {stream, text} of
-   * s.stream(code))`. The cell begins when it is first read.
+   * Run Python code, and read its output as it arrives, then its value if it has one:
+   * `for await (const {stream, text} of s.stream(code))`. The cell starts with the first read.
    * @param {Data} code
    * @param {StreamOptions} [options]
    * @returns {Stream<Piece, Result>}
@@ -432,7 +432,7 @@ export class Sandbox {
   }
 
   /**
-   * Keep variables and files as they are now. name: else s1, s2...
+   * Take a snapshot of variables and files. name: s1, s2... if not given.
    * @param {string} [name]
    * @returns {Promise<Snapshot>}
    */
@@ -443,7 +443,7 @@ export class Sandbox {
   }
 
   /**
-   * Take variables and files back to a snapshot of this session.
+   * Roll variables and files back to a snapshot of this session.
    * @param {string | Snapshot} snapshot
    */
   async rollback(snapshot) {
@@ -463,8 +463,8 @@ export class Sandbox {
   }
 
   /**
-   * Compare: how b differs from a, each a snapshot or a sandbox as it is now; b: else this one. Without arguments: what the
-   * session would change in its project, as apply() would.
+   * Compare a with b: each is a snapshot, or a sandbox in its current state; b: this sandbox if not given. Without
+   * arguments: the changes that apply() would make in the session's project.
    * @overload
    * @returns {Promise<ProjectDiff>}
    */
@@ -481,8 +481,8 @@ export class Sandbox {
   }
 
   /**
-   * Write variables, files, limits and history, or those of a snapshot, into one file, for import() on another machine. It
-   * is not encrypted. Denied: the file exists, and force is not true.
+   * Write variables, files, limits and history of the session, or of a snapshot, into one file, for import() on another
+   * machine. The file is not encrypted. Denied: the file exists, and force is not true.
    * @param {string} path
    * @param {{force?: boolean, snapshot?: string | Snapshot}} [options]
    * @returns {Promise<Exported>}
@@ -496,15 +496,15 @@ export class Sandbox {
   }
 
   /**
-   * Make a session from a file that export() wrote. It stays, as one with a name. Warnings say what differs from the file,
-   * and what could not be restored.
+   * Make a session from a file written by export(). It stays, like one with a name. Warnings list what differs from the
+   * file and what could not be restored.
    * @param {string} path
    * @param {ImportOptions} [options]
    */
   static async import(path, options = {}) {
     checkOptions(options, IMPORT_OPTIONS, "import");
     const { name, tier, limits = {}, allowDegraded, requireExact } = options;
-    limitsFor(limits); // checks them
+    limitsFor(limits); // checks the limits
     const words = Object.entries({ name, env: tier, ...limits }).filter(([, value]) => value !== undefined)
       .map(([key, value]) => `--${key.replaceAll("_", "-")}=${value}`);
     if (allowDegraded) words.push("--allow-degraded");
@@ -519,8 +519,8 @@ export class Sandbox {
   }
 
   /**
-   * Apply what the session changed to its project, as `snipara-sandbox apply --yes` does: see docs/reference/cli.md.
-   * Denied: a check refused it, and nothing was applied.
+   * Apply the session's changes to its project, like `snipara-sandbox apply --yes`: see docs/reference/cli.md.
+   * Denied: a check failed, and nothing was applied.
    * @param {ApplyOptions} [options]
    * @returns {Promise<Applied>}
    */
@@ -533,7 +533,7 @@ export class Sandbox {
   }
 
   /**
-   * Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then.
+   * Make n (1 to 64) sessions that continue from this one. name: prefix of their names; then they stay.
    * @template {number} [N=1]
    * @param {N} [n]
    * @param {{name?: string}} [options]
@@ -546,7 +546,7 @@ export class Sandbox {
       const made = new Sandbox();
       made.name = row.name;
       made.isKept = name !== undefined;
-      made.#policy = { attached: !made.isKept }; // else it has its parent's
+      made.#policy = { attached: !made.isKept }; // else it would have its parent's
       made.#open = Promise.resolve();
       made.#begun();
       return made;
@@ -554,7 +554,7 @@ export class Sandbox {
   }
 
   /**
-   * List its cells, the newest first.
+   * List the session's cells, newest first.
    * @param {number} [limit] at most 1000
    * @returns {Promise<Cell[]>}
    */
@@ -576,7 +576,7 @@ export class Sandbox {
     return events.result(/** @type {RawResult} */ (/** @type {unknown} */ (answer.result)));
   }
 
-  /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */
+  /** Interrupt the running cell. True: there was one; its status will be "interrupted". */
   async interrupt() {
     this.#checkOpen();
     return this.#mayExist && (await ask("interrupt", { session: this.name })).answer.interrupted;
@@ -604,7 +604,7 @@ export class Sandbox {
     await ask("hibernate", { session: this.name });
   }
 
-  /** End the session for good, with its files and snapshots. */
+  /** Destroy the session permanently, with its files and snapshots. */
   async destroy() {
     if (!this.#mayExist) return;
     own.delete(this.name);

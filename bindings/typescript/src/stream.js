@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes before a result.
+// Pieces that precede a result.
 
 import { SandboxError } from "./errors.js";
 
 /**
- * Pieces as they come, then the result: `for await (const piece of stream)`, `await stream.result`. Leaving the loop ends
- * what it is of.
+ * Pieces as they arrive, then the result: `for await (const piece of stream)`, `await stream.result`. Leaving the loop
+ * ends the cell or run.
  * @template P, R
  */
 export class Stream {
@@ -29,7 +29,7 @@ export class Stream {
     this.#signal = signal;
   }
 
-  /** What it ends with. It begins when this or a piece is first asked for. */
+  /** The result. The cell or run starts when the result or a piece is first requested. */
   get result() {
     this.#result ??= this.#start();
     return this.#result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the adapters tell a model.
+// Texts of the adapters for a model.
 
 import { hintForModel, wayForModel } from "./hints.js";
 

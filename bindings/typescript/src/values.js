@@ -6,17 +6,17 @@ import { InvalidArgument, LimitReached, SandboxError } from "./errors.js";
 
 /** @import {Result} from "./result.js" */
 
-const VALUE_MOST = 8 << 20; // bytes of text; objects made of it take up to twenty times as many
-const INTEGER_MOST = 10_000; // digits; BigInt() takes seconds for those of 8 MiB
+const VALUE_MOST = 8 << 20; // bytes of text; the objects made of it take up to twenty times as much memory
+const INTEGER_MOST = 10_000; // digits; BigInt() takes seconds for 8 MiB of digits
 const KEYWORDS = new Set(("False None True and as assert async await break class continue def del elif else except finally for from " +
   "global if import in is lambda nonlocal not or pass raise return try while with yield").split(" "));
 const FORMLESS = [Function, Map, Set, ArrayBuffer, Object.getPrototypeOf(Uint8Array)]; // JSON.stringify() loses their contents
 const HEADER = "Traceback (most recent call last):\n";
 
 /**
- * What get() runs: JSON in a display, which no output limit cuts. The expression is on separate lines.
+ * The code that get() runs: JSON in a display, which no output limit cuts. The expression is on separate lines.
  * @param {string} expression
- * @param {string} mark begins integers that a number of JavaScript cannot hold
+ * @param {string} mark prefix of integers that a JavaScript number cannot hold
  * @internal
  */
 export const getter = (expression, mark) => `_sent = (
@@ -48,7 +48,7 @@ finally: del _Sent, _sent
 `;
 
 /**
- * What set() runs; the value is its standard input.
+ * The code that set() runs; its standard input is the value.
  * @param {string} name
  * @internal
  */
@@ -60,7 +60,7 @@ export function setter(name) {
 }
 
 /**
- * A value as JSON in ASCII, which is what get() measures. TypeError: it has no form; LimitReached: it is too large.
+ * A value as JSON in ASCII, the form that get() measures. TypeError: JSON has no form for it; LimitReached: too large.
  * @param {unknown} value
  * @internal
  */
@@ -85,10 +85,10 @@ export function jsonOf(value) {
 }
 
 /**
- * A traceback without the frames of our code in that cell and those above; lines of the caller's code are numbered from 1.
+ * A traceback without frames of this package in that cell and those above; lines of the caller's code start at 1.
  * @param {string} text
  * @param {number} cell
- * @param {(line: number) => number | null} lineOf the caller's line; null: it is ours
+ * @param {(line: number) => number | null} lineOf the caller's line; null: a line of this package
  */
 function withoutOurs(text, cell, lineOf) {
   const frame = new RegExp(`^([ |]*)  File "<cell ${cell}>", line (\\d+)(, in .*)?\\n(?:\\1    .*\\n)*`, "gm");
@@ -101,7 +101,7 @@ function withoutOurs(text, cell, lineOf) {
 }
 
 /**
- * Throw if the cell of getter() or setter() failed. CellFailed speaks of the caller's code only.
+ * Throw if the cell of getter() or setter() failed. CellFailed shows only the caller's code.
  * @param {Result} result
  * @param {string | null} expression
  * @internal
@@ -119,7 +119,7 @@ export function checkCell(result, expression) {
 }
 
 /**
- * The value that the code of getter() sent. CellFailed: the expression failed; SandboxError: it sent something else.
+ * The value sent by the code of getter(). CellFailed: the expression failed; SandboxError: the code sent other data.
  * @param {Result} result
  * @param {string} expression
  * @param {string} mark
@@ -127,7 +127,7 @@ export function checkCell(result, expression) {
  */
 export function valueOf(result, expression, mark) {
   checkCell(result, expression);
-  const sent = result.displays.filter((display) => "application/json" in display).pop(); // the last is ours
+  const sent = result.displays.filter((display) => "application/json" in display).pop(); // the last is from this package
   if (!sent) throw new SandboxError("the code sent no value back");
   const text = String(sent["application/json"]);
   if (text.length > VALUE_MOST) throw new SandboxError(`the code sent ${text.length} bytes back (limit 8 MiB)`);

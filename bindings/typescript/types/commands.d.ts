@@ -39,11 +39,11 @@ export type ProjectDiff = {
      */
     sha256: string;
     /**
-     * files of caches that are not in it
+     * number of cache files left out
      */
     left_out_caches: number;
     /**
-     *   refused: why apply() does not write it; must_be_named: why it does so only with {allow: [path]}
+     *   refused: why apply() does not write the file; must_be_named: why apply() writes it only with {allow: [path]}
      */
     files: {
         path: string;
@@ -56,7 +56,7 @@ export type ProjectDiff = {
 };
 export type ApplyOptions = {
     /**
-     * only these files, or folders with all that is in them
+     * only these files, or these folders with their contents
      */
     paths?: string[];
     /**
@@ -68,7 +68,7 @@ export type ApplyOptions = {
      */
     unverified?: boolean;
     /**
-     * a person has read it: apply a patch of high or critical risk; this is recorded
+     * a person has read the patch: apply it at high or critical risk; this is recorded
      */
     reviewed?: boolean;
     /**
@@ -78,7 +78,7 @@ export type ApplyOptions = {
 };
 export type ImportOptions = {
     /**
-     * else that in the file
+     * the name in the file if not given
      */
     name?: string;
     /**
@@ -86,11 +86,11 @@ export type ImportOptions = {
      */
     tier?: string;
     /**
-     * override those of the file, as in {memory: "1g"}; others are cut to those of new sessions in the configuration
+     * override those of the file, as in {memory: "1g"}; the others are lowered to the limits configured for new sessions
      */
     limits?: Limits;
     /**
-     * make it without a control that this host lacks
+     * make the session without a control that this host lacks
      */
     allowDegraded?: boolean;
     /**

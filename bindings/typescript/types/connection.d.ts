@@ -13,12 +13,12 @@ export type Call = {
     resolve: (answer: Answer<any>) => void;
     reject: (why: unknown) => void;
     /**
-     * null: it waits for one
+     * null: the call waits for one
      */
     connection: Connection | null;
     id: number;
     /**
-     * it is sent to the next daemon, once, if this one ends before it reads it
+     * sent to the next daemon, once, if this one ends before reading it
      */
     mayRepeat: boolean;
 };
@@ -34,9 +34,9 @@ export type Call = {
  * @property {((name: keyof Events, event: any, raw: Buffer) => void) | undefined} onEvent
  * @property {(answer: Answer<any>) => void} resolve
  * @property {(why: unknown) => void} reject
- * @property {Connection | null} connection null: it waits for one
+ * @property {Connection | null} connection null: the call waits for one
  * @property {number} id
- * @property {boolean} mayRepeat it is sent to the next daemon, once, if this one ends before it reads it
+ * @property {boolean} mayRepeat sent to the next daemon, once, if this one ends before reading it
  */
 /** A stream to a peer that speaks the protocol. */
 export declare class Connection {
@@ -45,31 +45,31 @@ export declare class Connection {
     lost: () => SandboxError;
     onRoom: () => void;
     isClosed: boolean;
-    /** The peer has closed it. */
+    /** The peer has closed the connection. */
     isGone: boolean;
     /**
      * @param {Socket} socket
-     * @param {() => void} onRoom called when a call has ended, or the connection has
-     * @param {() => SandboxError} [lost] what calls fail with if the peer goes away
+     * @param {() => void} onRoom called when a call or the connection has ended
+     * @param {() => SandboxError} [lost] the error of open calls if the peer disconnects
      */
     constructor(socket: Socket, onRoom: () => void, lost?: () => SandboxError);
-    /** How many of its calls are open. */
+    /** Number of open calls. */
     get nOpen(): number;
     /** @param {Call} call */
     begin(call: Call): void;
     /**
-     * Ask beside all others, before what waits for a connection.
+     * Send a request on this connection, before calls that wait for one.
      * @template {keyof Methods} M
      * @param {M} method
      * @param {Methods[M]["request"]} request
      * @param {Uint8Array} [raw]
      */
     ask<M extends keyof Methods>(method: M, request: Methods[M]["request"], raw?: Uint8Array): Promise<Answer<M>>;
-    /** @param {unknown} why what open calls fail with */
+    /** @param {unknown} why the error of open calls */
     close(why: unknown): void;
 }
 /**
- * What was asked, and how to take it back.
+ * A pending request, which can be interrupted.
  * @template {keyof Methods} M
  */
 export declare class Pending<M extends keyof Methods> {
@@ -81,16 +81,16 @@ export declare class Pending<M extends keyof Methods> {
      * @param {Methods[M]["request"]} request
      * @param {Uint8Array} [raw]
      * @param {Call["onEvent"]} [onEvent]
-     * @param {Connection} [connection] to ask over; else one to the daemon
+     * @param {Connection} [connection] connection to use; any one to the daemon if not given
      */
     constructor(method: M, request: Methods[M]["request"], raw?: Uint8Array, onEvent?: Call["onEvent"], connection?: Connection);
-    /** Interrupt the cell; one that waits for a connection is not begun. @param {unknown} [why] what a cell not begun fails with */
+    /** Interrupt the cell; one that waits for a connection is not started. @param {unknown} [why] the error in that case */
     interrupt(why?: unknown): void;
-    /** Answer a call of the code, or of the model. @param {number} number @param {boolean} ok @param {string} text */
+    /** Answer a call by the code or the model. @param {number} number @param {boolean} ok @param {string} text */
     answerCall(number: number, ok: boolean, text: string): void;
 }
 /**
- * Ask the daemon, which is started if none runs: a request of docs/wire.md, and the bytes that go with it.
+ * Send the daemon a request of docs/wire.md with its bytes. A daemon is started if none runs.
  * @template {keyof Methods} M
  * @param {M} method
  * @param {Methods[M]["request"]} members
@@ -99,7 +99,7 @@ export declare class Pending<M extends keyof Methods> {
  */
 export declare function request<M extends keyof Methods>(method: M, members: Methods[M]["request"], raw?: Uint8Array): Promise<Answer<M>>;
 /**
- * Ask what this package asks by itself: a daemon that does not know the method, or a member, has an older version.
+ * Send a request of this package itself: if the daemon does not know the method or a member, it has an older version.
  * @template {keyof Methods} M
  * @param {M} method
  * @param {Methods[M]["request"]} members

@@ -1,8 +1,8 @@
 /** @returns {string} */
 export declare function socketPath(): string;
 /**
- * Code goes to nobody else: only this user can have put a socket into a folder that is his alone.
- * False: there is no folder yet; the daemon makes it, and nobody else's may be used that comes meanwhile.
+ * Code is sent only to this user's daemon: check that the folder of the socket belongs to this user alone.
+ * False: there is no folder yet. The daemon makes it; check again then, since another user may make it first.
  * @param {string} path
  */
 export declare function checkOwner(path: string): boolean;
@@ -11,5 +11,5 @@ export declare function checkOwner(path: string): boolean;
  * @returns {string}
  */
 export declare function findProgram(): string;
-/** Start the daemon, unless one runs by now: any command that needs it does so, and waits until it answers. */
+/** Start the daemon unless one runs: any command that needs it does so, and waits until it answers. */
 export declare function startDaemon(): Promise<void>;

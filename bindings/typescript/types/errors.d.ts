@@ -1,19 +1,19 @@
 import type { Result } from "./result.js";
-/** Something that was asked for could not be done. Code that ran and failed is no such error: see Result.status. */
+/** A request failed. Failed code is not an error of this kind: see Result.status. */
 export declare class SandboxError extends Error {
     /** Kind of the error, as on the wire: "invalid", "not_found", "limit"... */
     code: string;
-    /** What it is about: a session, a file, an option; "" if there is nothing to name. */
+    /** The subject: a session, a file, an option; "" if there is none. */
     object: string;
-    /** The limit that was met: "memory"; "" if it was none. */
+    /** The limit that was reached: "memory"; "" if none. */
     limit: string;
     /** Its value, in the unit of that limit. */
     limitValue: number;
-    /** What helps, a word of docs/wire.md: "raise_limit"; "" if nothing is known. */
+    /** The kind of remedy, a word of docs/wire.md: "raise_limit"; "" if there is none. */
     remedy: string;
-    /** What that is about: the nearest name, the limit to raise. */
+    /** The object of the remedy: the nearest name, the limit to raise. */
     remedyName: string;
-    /** Its number: a limit that would do; -1 = none. */
+    /** The number of the remedy: a sufficient limit; -1 = none. */
     remedyValue: number;
 }
 /** An argument is wrong; the message says which. */
@@ -22,7 +22,7 @@ export declare class InvalidArgument extends SandboxError {
 /** There is no such session, snapshot, file or template. */
 export declare class NotFound extends SandboxError {
 }
-/** A limit was met: see .limit and .limitValue. */
+/** A limit was reached: see .limit and .limitValue. */
 export declare class LimitReached extends SandboxError {
 }
 /** Policy forbids it. */
@@ -31,7 +31,7 @@ export declare class Denied extends SandboxError {
 /** This host or tier cannot do it. */
 export declare class Unsupported extends SandboxError {
 }
-/** It took too long: a request, or a cell (CellTimeout). */
+/** A request, or a cell (CellTimeout), took too long. */
 export declare class SandboxTimeout extends SandboxError {
     /** CellTimeout cannot extend this class, too. @param {unknown} error @returns {error is SandboxTimeout} */
     static [Symbol.hasInstance](error: unknown): error is SandboxTimeout;
@@ -42,11 +42,11 @@ export declare class SandboxTimeout extends SandboxError {
  */
 export declare class SandboxLost extends SandboxError {
 }
-/** A cell did not end well; from Result.throwIfFailed(). code is its status. */
+/** A cell failed; from Result.throwIfFailed(). code is its status. */
 export declare class CellFailed extends SandboxError {
-    /** What the cell returned all the same. */
+    /** The result of the cell. */
     result: Result;
 }
-/** A cell met its time limit. It is an instanceof SandboxTimeout, too. */
+/** A cell reached its time limit. It is an instanceof SandboxTimeout, too. */
 export declare class CellTimeout extends CellFailed {
 }

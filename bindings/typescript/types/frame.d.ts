@@ -16,11 +16,11 @@ export type Frame = {
  * @param {Uint8Array} raw
  */
 export declare function encodeFrame(type: number, id: number, head: object, raw: Uint8Array): Buffer<ArrayBuffer>;
-/** Takes bytes as they come, and gives whole frames. */
+/** Collects received bytes and yields whole frames. */
 export declare class FrameReader {
     #private;
     /**
-     * SandboxLost: the peer broke the protocol. Its bytes are of no use any more.
+     * SandboxLost: the peer broke the protocol, and no later bytes can be read.
      * @param {Buffer} bytes
      * @returns {Generator<Frame>}
      */

@@ -8,25 +8,25 @@ export type Piece = Output | {
     stream: "value";
     text: string;
 };
-/** What a cell returned: docs/result.md. */
+/** The result of a cell: docs/result.md. */
 export declare class Result {
     #private;
-    /** The whole, as in docs/result.md. */
+    /** The whole result, as in docs/result.md. */
     raw: RawResult;
-    /** Standard output; of more than the limit `output` head and tail. */
+    /** Standard output; only head and tail if it is longer than the limit `output`. */
     stdout: string;
     /** Standard error, as stdout. */
     stderr: string;
-    /** What the cell displayed, in that order. */
+    /** Displayed objects, in order. */
     displays: Display[];
     /** repr of the last expression; null if there is none. For an object see Sandbox.get(). */
     get value(): string | null;
     get status(): "error" | "interrupted" | "killed" | "limit" | "ok" | "oom" | "timeout";
-    /** What became of the session: "kept", "rolled_back", "restored_from_checkpoint" or "lost". */
+    /** State of the session after the cell: "kept", "rolled_back", "restored_from_checkpoint" or "lost". */
     get state(): "kept" | "lost" | "restored_from_checkpoint" | "rolled_back";
     /** Whether the status is "ok". */
     get ok(): boolean;
-    /** Exit status of a command, or what the code gave to sys.exit(); null if there is none. */
+    /** Exit status of a command, or the argument of sys.exit(); null if there is none. */
     get exitCode(): number | null;
     /** Number of the cell in its session, from 1. */
     get cell(): number;
@@ -48,7 +48,7 @@ export declare class Result {
         text: string;
         flag: string;
     } | null;
-    /** Operations that were refused, each with its source; [] if there are none: the first 32; raw.denials_dropped is the number of others. */
+    /** Refused operations, each with its source: the first 32; raw.denials_dropped is the number of further ones. [] if none. */
     get denials(): {
         source: string;
         control: string;
@@ -58,7 +58,7 @@ export declare class Result {
         hint: string | null;
         count: number;
     }[];
-    /** What the cell used: microseconds and bytes; null: this host cannot measure it. */
+    /** Resources used by the cell: microseconds and bytes; null: this host cannot measure it. */
     get usage(): {
         wall_us: number;
         cpu_us: number | null;
@@ -68,7 +68,7 @@ export declare class Result {
         written_bytes: number | null;
         setup_us: number;
     };
-    /** Which files it changed, as paths below /workspace. */
+    /** Files changed by the cell, as paths below /workspace. */
     get files(): {
         created: string[];
         modified: string[];
@@ -76,8 +76,8 @@ export declare class Result {
         truncated: boolean;
     };
     /**
-     * Read all that the cell printed to a stream, of which that property has at most head and tail. At most 64 MiB of a
-     * stream are stored; a warning says if there was more. NotFound: the full text is not stored, or no longer:
+     * Read the full output of a stream, of which the property has at most head and tail. At most 64 MiB of a stream are
+     * stored; a warning reports a longer one. NotFound: the full text is not stored, or no longer:
      * docs/result.md (output.handle).
      * @param {"stdout" | "stderr"} [stream]
      * @returns {Promise<string>}
@@ -85,6 +85,6 @@ export declare class Result {
     output(stream?: "stdout" | "stderr"): Promise<string>;
     /** Return this, or throw CellFailed if the status is not "ok"; CellTimeout if it is "timeout". */
     throwIfFailed(): this;
-    /** The cell's output and value, or how it failed, what was refused and the limit that was met. */
+    /** The cell's output and value, or its failure, refused operations and the limit that was reached. */
     toString(): string;
 }

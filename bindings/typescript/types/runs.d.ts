@@ -5,15 +5,15 @@ export type Tool = {
      */
     name: string;
     /**
-     * what it does, for the model
+     * description for the model
      */
     description: string;
     /**
-     * JSON Schema of the arguments, an object; they are checked before the call
+     * JSON Schema of the arguments, an object; checked before each call
      */
     parameters?: Record<string, unknown>;
     /**
-     * what it returns, or resolves to, goes to the model: text as it is, all else as JSON; what it throws, as an error of the tool
+     * returns the answer for the model, or a promise of it: text is sent unchanged, other values as JSON, exceptions as errors of the tool
      */
     handler: (args: any) => unknown;
     /**
@@ -23,11 +23,11 @@ export type Tool = {
 };
 export type PromptOptions = {
     /**
-     * else that of the configuration
+     * the configured one if not given
      */
     model?: string;
     /**
-     * instructions before the prompt; not of agents
+     * instructions before the prompt; not for agents
      */
     system?: string;
     tools?: Tool[];
@@ -40,11 +40,11 @@ export type PromptOptions = {
      */
     settings?: Record<string, string | number | boolean>;
     /**
-     * stops the run, which is on record; the call fails with the signal's reason
+     * stops the run; its record stays, and the call fails with the signal's reason
      */
     signal?: AbortSignal;
     /**
-     * called with what the model writes, as it comes
+     * called with the model's text as it arrives
      */
     onText?: (text: string) => void;
     /**
@@ -67,30 +67,30 @@ export type AgentAnswer = {
     [more: string]: any;
 };
 /**
- * Have a model work on a prompt, with code in a sandbox and tools of this program. A run that meets a limit, or whose model
- * fails, is no exception: see `error` and `stopped_by`. SandboxError: it did not begin.
+ * Let a model work on a prompt, with code in a sandbox and tools of this program. A run that reaches a limit, or whose
+ * model fails, does not throw: see `error` and `stopped_by`. SandboxError: the run did not start.
  * @param {string} prompt
  * @param {PromptOptions} [options]
  * @returns {Promise<Completion>}
  */
 export declare function completion(prompt: string, options?: PromptOptions): Promise<Completion>;
 /**
- * Have a model work on a task in iterations, until it gives its final answer.
+ * Let a model work on a task in iterations, until it gives its final answer.
  * @param {string} task
  * @param {PromptOptions} [options]
  * @returns {Promise<AgentAnswer>}
  */
 export declare function agent(task: string, options?: PromptOptions): Promise<AgentAnswer>;
 /**
- * Go on with a run or an agent that was stopped, met a limit or was lost. It keeps its prompt, model, session and limits, but for
- * limits in `settings`; tools must be those that it had.
- * @param {string} trajectoryId of its result, or its beginning
+ * Resume a run or an agent that was stopped, reached a limit or was lost. It keeps its prompt, model, session and
+ * limits, except for limits in `settings`. Its tools must be the same as before.
+ * @param {string} trajectoryId trajectory_id of its result, or a prefix of it
  * @param {Omit<PromptOptions, "system">} [options]
  * @returns {Promise<Completion | AgentAnswer>}
  */
 export declare function resume(trajectoryId: string, options?: Omit<PromptOptions, "system">): Promise<Completion | AgentAnswer>;
 /**
- * completion(), and what the model writes as it comes: `for await (const text of streamCompletion("..."))`.
+ * completion() with the model's text as it arrives: `for await (const text of streamCompletion("..."))`.
  * @param {string} prompt
  * @param {Omit<PromptOptions, "onText">} [options]
  * @returns {Stream<string, Completion>}

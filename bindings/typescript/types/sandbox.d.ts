@@ -15,7 +15,7 @@ export type Snapshot = {
 export type Data = string | Uint8Array;
 export type SandboxOptions = {
     /**
-     * 1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name goes on, and stays afterwards. Without a name it is a new one, destroyed by close(), or when this object or the program ends.
+     * 1 to 64 characters of A-Z a-z 0-9 . _ -; opens or makes the session of that name, which stays afterwards. Without a name: a new session, destroyed by close(), or when this object or the program ends.
      */
     name?: string;
     /**
@@ -27,11 +27,11 @@ export type SandboxOptions = {
      */
     memory?: string | number;
     /**
-     * "base", "data", "plot", or one you added
+     * "base", "data", "plot", or an added one
      */
     template?: string;
     /**
-     * a folder seen at /workspace, never written to
+     * a folder shown at /workspace, never written to
      */
     project?: string;
     /**
@@ -43,7 +43,7 @@ export type SandboxOptions = {
      */
     tier?: string;
     /**
-     * others by name, as in {cpus: 2, workspace_size: "2g"}
+     * other limits by name, as in {cpus: 2, workspace_size: "2g"}
      */
     limits?: Limits;
     /**
@@ -58,17 +58,17 @@ export type SandboxOptions = {
 export type Forks<N extends number> = N extends 1 ? [Sandbox] : N extends 2 ? [Sandbox, Sandbox] : N extends 3 ? [Sandbox, Sandbox, Sandbox] : N extends 4 ? [Sandbox, Sandbox, Sandbox, Sandbox] : Sandbox[];
 export type Query = {
     /**
-     * instructions that the code gave
+     * instructions given by the code
      */
     system: string | null;
     /**
-     * the most that it wants back
+     * most tokens of the answer
      */
     maxTokens: number | null;
 };
 export type StreamOptions = {
     /**
-     * seconds of this cell, else the session's
+     * seconds of this cell; the session's limit if not given
      */
     timeout?: number;
     /**
@@ -76,15 +76,15 @@ export type StreamOptions = {
      */
     input?: Data;
     /**
-     * what the cell did is undone if it fails
+     * undo the cell's effects if it fails
      */
     atomic?: boolean;
     /**
-     * what to do about cells that were lost in a crash; else the call fails with Denied and names them
+     * how to handle cells lost in a crash; if not given, the call fails with Denied and names them
      */
     recover?: "replay" | "skip" | "checkpoint";
     /**
-     * ends the cell; the call fails with the signal's reason, and the session goes on
+     * ends the cell; the call fails with the signal's reason, and the session continues
      */
     signal?: AbortSignal;
     /**
@@ -99,7 +99,7 @@ export type RunOptions = StreamOptions & {
 export declare class Files {
     #private;
     /**
-     * Read a file, whole. most: bytes, 1 GiB if not given. NotFound: there is none; LimitReached: it is larger.
+     * Read a whole file. most: bytes, 1 GiB if not given. NotFound: no such file; LimitReached: it is larger.
      * @param {string} path
      * @param {{most?: number}} [options]
      * @returns {Promise<Uint8Array>}
@@ -108,7 +108,7 @@ export declare class Files {
         most?: number;
     }): Promise<Uint8Array>;
     /**
-     * Read a file as UTF-8. TypeError: it is none.
+     * Read a file as UTF-8. TypeError: it is not UTF-8.
      * @param {string} path
      * @param {{most?: number}} [options]
      */
@@ -116,7 +116,7 @@ export declare class Files {
         most?: number;
     }): Promise<string>;
     /**
-     * Write a file, whole. A path that ends in "/" makes a folder. LimitReached: no room.
+     * Write a whole file. A path that ends in "/" makes a folder. LimitReached: no room.
      * @param {string} path
      * @param {Data} data
      * @param {{mode?: number}} [options] mode: permissions, 0o644 if not given
@@ -125,20 +125,20 @@ export declare class Files {
         mode?: number;
     }): Promise<void>;
     /**
-     * List a folder. NotFound: there is none.
+     * List a folder. NotFound: no such folder.
      * @param {string} [path]
      * @returns {Promise<Entry[]>}
      */
     list(path?: string): Promise<Entry[]>;
 }
 /**
- * A session in which code runs contained.
+ * A session, in which code runs contained.
  *
  *     await using s = await Sandbox.create();
  *     (await s.run("6 * 7")).value    // "42"
  *
- * Cells of a session run one after the other. Every method may fail with a SandboxError; SandboxLost if the daemon
- * went away; the next call restores the session then.
+ * Cells of a session run one after the other. Every method may fail with a SandboxError. SandboxLost: the daemon ended;
+ * the next call restores the session.
  */
 export declare class Sandbox {
     #private;
@@ -148,34 +148,34 @@ export declare class Sandbox {
     isKept: boolean;
     /** Its files. */
     files: Files;
-    /** A session, which is opened when it is first used; nothing is asked of the daemon yet. @param {SandboxOptions} [options] */
+    /** A session, opened at its first use; the constructor sends no request to the daemon. @param {SandboxOptions} [options] */
     constructor(options?: SandboxOptions);
     /**
-     * Make a session, or go on with the one of that name, and have it ready.
+     * Make a session, or open the one of that name, and make it ready.
      * @param {SandboxOptions} [options]
      */
     static create(options?: SandboxOptions): Promise<Sandbox>;
     /** List all sessions of this user. @returns {Promise<Session[]>} */
     static list(): Promise<Session[]>;
-    /** Have the session ready; other methods do so themselves. */
+    /** Make the session ready; other methods do so automatically. */
     open(): Promise<void>;
     /**
-     * Run Python code. Code that fails is no exception here: see Result.ok and Result.throwIfFailed().
+     * Run Python code. Failing code does not throw: see Result.ok and Result.throwIfFailed().
      * @param {Data} code
      * @param {RunOptions} [options]
      * @returns {Promise<Result>}
      */
     run(code: Data, options?: RunOptions): Promise<Result>;
     /**
-     * Run a line of /bin/sh.
+     * Run a /bin/sh line.
      * @param {string} line
      * @param {RunOptions} [options]
      * @returns {Promise<Result>}
      */
     sh(line: string, options?: RunOptions): Promise<Result>;
     /**
-     * Run Python code, and get what it prints as it comes, then its value if it has one: `for await (const {stream, text} of
-     * s.stream(code))`. The cell begins when it is first read.
+     * Run Python code, and read its output as it arrives, then its value if it has one:
+     * `for await (const {stream, text} of s.stream(code))`. The cell starts with the first read.
      * @param {Data} code
      * @param {StreamOptions} [options]
      * @returns {Stream<Piece, Result>}
@@ -197,21 +197,21 @@ export declare class Sandbox {
      */
     set(name: string, value: unknown): Promise<void>;
     /**
-     * Keep variables and files as they are now. name: else s1, s2...
+     * Take a snapshot of variables and files. name: s1, s2... if not given.
      * @param {string} [name]
      * @returns {Promise<Snapshot>}
      */
     snapshot(name?: string): Promise<Snapshot>;
     /**
-     * Take variables and files back to a snapshot of this session.
+     * Roll variables and files back to a snapshot of this session.
      * @param {string | Snapshot} snapshot
      */
     rollback(snapshot: string | Snapshot): Promise<void>;
     diff(): Promise<ProjectDiff>;
     diff(a: string | Snapshot | Sandbox, b?: string | Snapshot | Sandbox): Promise<Diff>;
     /**
-     * Write variables, files, limits and history, or those of a snapshot, into one file, for import() on another machine. It
-     * is not encrypted. Denied: the file exists, and force is not true.
+     * Write variables, files, limits and history of the session, or of a snapshot, into one file, for import() on another
+     * machine. The file is not encrypted. Denied: the file exists, and force is not true.
      * @param {string} path
      * @param {{force?: boolean, snapshot?: string | Snapshot}} [options]
      * @returns {Promise<Exported>}
@@ -221,21 +221,21 @@ export declare class Sandbox {
         snapshot?: string | Snapshot;
     }): Promise<Exported>;
     /**
-     * Make a session from a file that export() wrote. It stays, as one with a name. Warnings say what differs from the file,
-     * and what could not be restored.
+     * Make a session from a file written by export(). It stays, like one with a name. Warnings list what differs from the
+     * file and what could not be restored.
      * @param {string} path
      * @param {ImportOptions} [options]
      */
     static import(path: string, options?: ImportOptions): Promise<Sandbox>;
     /**
-     * Apply what the session changed to its project, as `snipara-sandbox apply --yes` does: see docs/reference/cli.md.
-     * Denied: a check refused it, and nothing was applied.
+     * Apply the session's changes to its project, like `snipara-sandbox apply --yes`: see docs/reference/cli.md.
+     * Denied: a check failed, and nothing was applied.
      * @param {ApplyOptions} [options]
      * @returns {Promise<Applied>}
      */
     apply(options?: ApplyOptions): Promise<Applied>;
     /**
-     * Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then.
+     * Make n (1 to 64) sessions that continue from this one. name: prefix of their names; then they stay.
      * @template {number} [N=1]
      * @param {N} [n]
      * @param {{name?: string}} [options]
@@ -245,7 +245,7 @@ export declare class Sandbox {
         name?: string;
     }): Promise<Forks<N>>;
     /**
-     * List its cells, the newest first.
+     * List the session's cells, newest first.
      * @param {number} [limit] at most 1000
      * @returns {Promise<Cell[]>}
      */
@@ -256,7 +256,7 @@ export declare class Sandbox {
      * @returns {Promise<Result>}
      */
     result(cell: number): Promise<Result>;
-    /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */
+    /** Interrupt the running cell. True: there was one; its status will be "interrupted". */
     interrupt(): Promise<boolean>;
     /**
      * Change limits of the session permanently. Returns the names of limits that apply at the next wake; hibernate() ends
@@ -267,7 +267,7 @@ export declare class Sandbox {
     setLimits(limits: Limits): Promise<string[]>;
     /** Save the session and end its sandbox; the next cell wakes it. */
     hibernate(): Promise<void>;
-    /** End the session for good, with its files and snapshots. */
+    /** Destroy the session permanently, with its files and snapshots. */
     destroy(): Promise<void>;
     /** Destroy the session, unless a name was given. This object cannot be used afterwards. */
     close(): Promise<void>;
