@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build backend of the wheel (PEP 517, 660), in pure Python: the package, and the programs beside it.
+"""The build backend of the wheel (PEP 517, 660), in pure Python: the package with the programs.
 
-The programs are those of the build folder (SNP_BUILD, else build), which is brought up to date, or made, first. That
-takes what `make` takes: tools/setup says which packages are missing. The same sources and tools make the same bytes.
+The programs are those of the build folder (SNP_BUILD, else build), which is first created or brought up to date. That
+needs the packages that `make` needs: tools/setup lists missing ones. The same sources and tools produce the same bytes.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 NAME = "snipara_sandbox"
-EXTRAS = ("all", "docker", "mcp", "snipara", "visualizer")  # of releases before 3: nothing more is needed for them
+EXTRAS = ("all", "docker", "mcp", "snipara", "visualizer")  # of releases before 3; now empty
 KEPT = re.compile(r"(bin/snipara-sandbox|libexec/snipara-sandbox/.*|lib/(?:[^/]*/)?(libsnipara-sandbox\.so\.0))$")
 COMMANDS = "[console_scripts]\nrlm = {0}.__main__:main\nsnipara-sandbox = {0}.__main__:main\n".format(NAME)
 Entry = Tuple[str, bytes, int]  # name in the wheel, contents, permissions
@@ -62,7 +62,7 @@ def _metadata_files() -> List[Entry]:
 
 
 def files(folder: str) -> List[Tuple[str, str]]:
-    """(path below it, path) of all files of a folder."""
+    """(path below the folder, path) of each file in a folder."""
     found = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
     return [(os.path.relpath(path, folder), path) for path in sorted(found)]
 
@@ -73,14 +73,14 @@ def _read(path: str) -> Tuple[bytes, int]:
 
 
 def _run(*words: str) -> None:
-    """Run a program. What pip tells the Python of its build environment is not for programs of the system, as meson."""
+    """Run a program without pip's variables for its build environment, which mislead system programs such as meson."""
     env = {name: value for name, value in os.environ.items()
            if name not in ("PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONPATH")}
     subprocess.run(words, cwd=ROOT, env=env, check=True)
 
 
 def _build() -> str:
-    """The build folder, brought up to date."""
+    """Create the build folder or bring it up to date."""
     build = os.path.join(ROOT, os.environ.get("SNP_BUILD", "build"))
     if not os.path.exists(os.path.join(build, "build.ninja")):
         _run("tools/configure", build)
@@ -89,7 +89,7 @@ def _build() -> str:
 
 
 def _programs() -> List[Entry]:
-    """What `make install` installs, as far as a program in Python needs it."""
+    """The files of `make install` that a Python program needs."""
     entries: List[Entry] = []
     with tempfile.TemporaryDirectory() as folder:
         staged = os.path.join(folder, "staged")
@@ -133,12 +133,12 @@ def _unpack(folder: str, entries: List[Entry]) -> None:
 
 
 def install(folder: str) -> None:
-    """The package alone, for a system that has the programs and the library by another package."""
+    """Install the package alone, for a system with the programs and the library in another package."""
     _unpack(folder, _package() + _metadata_files()[:1])
 
 
 def epoch() -> int:
-    """Seconds: SOURCE_DATE_EPOCH, else when the commit was made, else when the archive was that this is from."""
+    """Seconds: SOURCE_DATE_EPOCH, else the time of the commit, else of the archive with these sources."""
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not given:
         done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, stdout=subprocess.PIPE,
@@ -148,7 +148,7 @@ def epoch() -> int:
 
 
 def write_tar(path: str, base: str, files: Iterable[Tuple[str, str]], texts: Iterable[Tuple[str, bytes]] = ()) -> None:
-    """A tar.gz of (name, path) and (name, contents), below the folder base; of modes only x counts."""
+    """Write a tar.gz of (name, path) and (name, contents), below the folder base; of modes only x is kept."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as tar:
         both: Dict[str, Any] = {**dict(files), **dict(texts)}
@@ -171,7 +171,7 @@ def _is_clone() -> bool:
 
 
 def _sources() -> List[str]:
-    """The files that git knows, and those of tools/grammars; of an archive all, but for what was built."""
+    """The files tracked by git and those of tools/grammars; in an unpacked archive, all except build products."""
     if _is_clone():
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.decode()
         return [name for name in listed.split("\0") if name] + [
@@ -184,7 +184,7 @@ def _sources() -> List[str]:
 
 def build_wheel(wheel_directory: str, config_settings: Optional[Dict[str, Any]] = None,
                 metadata_directory: Optional[str] = None) -> str:
-    """Make the wheel; its name."""
+    """Make the wheel; returns its name."""
     name = "{}-{}-{}.whl".format(NAME, version(), _tag())
     entries = sorted(_package() + _programs()) + _metadata_files()
     _write(os.path.join(wheel_directory, name), [*entries, _record(entries)])
@@ -192,13 +192,13 @@ def build_wheel(wheel_directory: str, config_settings: Optional[Dict[str, Any]] 
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Optional[Dict[str, Any]] = None) -> str:
-    """Write the metadata alone; the name of its folder."""
+    """Write only the metadata; returns the name of its folder."""
     _unpack(metadata_directory, _metadata_files())
     return _info("").rstrip("/")
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, Any]] = None) -> str:
-    """Pack the sources; the name of the archive."""
+    """Pack the sources; returns the name of the archive."""
     base = "{}-{}".format(NAME, version())
     write_tar(os.path.join(sdist_directory, base + ".tar.gz"), base,
               [(name, os.path.join(ROOT, name)) for name in _sources()], [("PKG-INFO", _metadata().encode())])
@@ -207,7 +207,7 @@ def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, Any]] 
 
 def build_editable(wheel_directory: str, config_settings: Optional[Dict[str, Any]] = None,
                    metadata_directory: Optional[str] = None) -> str:
-    """Make a wheel of a path: to links to the package's files, with the programs beside them, in the build folder."""
+    """Make a wheel with a path into the build folder: to links to the package's files, beside the programs."""
     folder = os.path.join(_build(), "editable")
     shutil.rmtree(folder, ignore_errors=True)
     _unpack(folder, _package() + _programs())

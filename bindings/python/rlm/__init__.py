@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The name of snipara_sandbox in releases before 2: this package is that one, and its modules are those."""
+"""The former name of snipara_sandbox, in releases before 2: an alias of that package and its modules."""
 from __future__ import annotations
 
 import sys
@@ -28,7 +28,7 @@ class _Same(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # the import system has set its own
+        module.__spec__ = self._spec  # the import system has set another one
 
 
 sys.meta_path.insert(0, _Same())

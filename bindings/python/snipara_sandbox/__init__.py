@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run code that nobody has checked, in sessions that last.
+"""Run untrusted code in lasting sessions.
 
     from snipara_sandbox import Sandbox
 
@@ -43,7 +43,7 @@ __all__ = [
     "ToolCall", "ToolRegistry", "ToolResult", "TrajectoryEvent", "Unsupported", "Usage", "__version__", "agent",
     "backends", "core", "exceptions", "load_config", "logging", "mcp", "repl", "sandboxed", "tools", "visualizer"]
 
-# What takes time to load, when it is first asked for: the module it is in, or itself.
+# Modules and names that are imported at first use.
 _LATER = {
     "_function": ("Function", "sandboxed"),
     "agent": ("AgentConfig", "AgentResult", "AgentRunner"),

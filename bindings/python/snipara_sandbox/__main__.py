@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands `snipara-sandbox` and `rlm` of an installed wheel: the program that came with it takes over."""
+"""The commands `snipara-sandbox` and `rlm` of an installed wheel: they execute the program in the wheel."""
 from __future__ import annotations
 
 import os
@@ -8,7 +8,7 @@ from typing import NoReturn
 
 
 def become(name: str, *args: str) -> NoReturn:
-    """Become the program of this package, else the installed one. Exit status 127: there is none."""
+    """Execute the program of this package, else the installed one. Exit status 127: not found."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "bin", "snipara-sandbox")
     try:
         os.execvp(path if os.path.exists(path) else "snipara-sandbox", [name, *args])
@@ -18,7 +18,7 @@ def become(name: str, *args: str) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """Become the program, with the arguments of this one."""
+    """Execute the program with the arguments of this one."""
     become("rlm" if os.path.basename(sys.argv[0]) == "rlm" else "snipara-sandbox", *sys.argv[1:])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs by the C library: what it is given, its callbacks, and tools of this program."""
+"""Runs through the C library: arguments, callbacks, and tools of this program."""
 from __future__ import annotations
 
 import asyncio
@@ -20,8 +20,8 @@ from .core import raised_by
 from .exceptions import ConfigValidationError, ToolExecutionError
 from .tools import Tool
 
-LATER_S = 5.0  # how much longer than here the run waits for a tool
-TICK_S = 0.2  # how long the main thread waits before Python looks for signals
+LATER_S = 5.0  # the run's limit for a tool exceeds the one here by this
+TICK_S = 0.2  # longest wait of the main thread before Python checks for signals
 _OnText = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 _OnCalled = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_uint32, c_char_p, c_void_p, c_size_t)
 
@@ -56,7 +56,7 @@ def _tools(tools: Sequence[Tool]) -> Any:
 
 
 def settings(given: Mapping[str, object]) -> Dict[str, Any]:
-    """The configuration in force."""
+    """Get the configuration in force."""
     call = connection().ask("settings", None, _lines(given))
     try:
         call.wait()
@@ -70,7 +70,7 @@ def settings(given: Mapping[str, object]) -> Dict[str, Any]:
 
 
 class Ask:
-    """A run. run() or wait(), once."""
+    """A run. Call run() or wait(), once."""
 
     def __init__(self, prompt: Optional[str], settings: Mapping[str, object], more: Mapping[str, object], *,
                  system: Optional[str] = None, resume: Optional[str] = None, tools: Sequence[Tool] = (),
@@ -85,14 +85,14 @@ class Ask:
         self.place = caller()
         self.id = ""
         self.limits: Dict[str, Any] = {}
-        self.records: List[Dict[str, Any]] = []  # of an agent
+        self.records: List[Dict[str, Any]] = []  # of an agent only
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._call: Optional[Call] = None
         self._busy: Set[asyncio.Future[None]] = set()
-        self._jobs: Optional[SimpleQueue[Optional[Callable[[], None]]]] = None  # for the thread in wait()
+        self._jobs: Optional[SimpleQueue[Optional[Callable[[], None]]]] = None  # jobs for the thread in wait()
         self._is_stopped = False
-        self._error: Optional[str] = None  # why it ended, without the command line's way out
+        self._error: Optional[str] = None  # the error of the run, without the command line's remedy
         self._raw = _Prompt(
             sizeof(_Prompt), text(prompt, "prompt"), text(system, "system"), text(resume, "trajectory_id"), is_agent,
             None, _lines(self.settings), _tools(tools) if tools else None, _record_thunk, _text_thunk, _called_thunk,
@@ -126,7 +126,7 @@ class Ask:
     def _served(self, task: asyncio.Future[None]) -> None:
         self._busy.discard(task)
         if not task.cancelled():
-            task.exception()  # only what ends the loop, too, and is raised there
+            task.exception()  # only exceptions that also end the loop, which raises them
 
     async def _serve(self, number: int, name: str, arguments: str) -> None:
         tool, given = self.tools[name], json.loads(arguments)
@@ -137,7 +137,7 @@ class Ask:
             _lib.snipara_free(_lib.snipara_answer(call.handle, number, is_ok, data, len(data)))
 
     async def _value(self, tool: Tool, given: Dict[str, Any]) -> Any:
-        """What the tool returns."""
+        """The value that the tool returns."""
         jobs = self._jobs
         if jobs is None or type(tool).execute is not Tool.execute:
             return await tool.execute(**given)
@@ -165,7 +165,7 @@ class Ask:
     # Running it
 
     async def run(self) -> Dict[str, Any]:
-        """Run it, and give its answer. Cancelled, it is stopped, and its record says so."""
+        """Run and return the answer. If the task is cancelled, the run is stopped, which its record reports."""
         self._loop = loop = asyncio.get_running_loop()
         box = loop_connection(loop)
         call = self._begin(box)
@@ -189,7 +189,7 @@ class Ask:
         try:
             return self._finished(call.answer())
         except SandboxLost as error:
-            if error.object:  # the run, which had begun
+            if error.object:  # the id of the run, which had started
                 error.remedy = "resume"
             raise
         finally:
@@ -211,9 +211,9 @@ class Ask:
         return answer
 
     def wait(self) -> Dict[str, Any]:
-        """Run it in an event loop of a separate thread, where its tools find no running loop.
+        """Run in an event loop of a separate thread, where tools find no running loop.
 
-        Ctrl-C stops the run and waits for its end; once more leaves at once.
+        Ctrl-C stops the run and waits for its end; a second Ctrl-C returns at once.
         """
         from contextvars import copy_context
         from threading import Thread
@@ -246,7 +246,7 @@ class Ask:
         task = loop.create_task(self.run())
         try:
             return loop.run_until_complete(task)
-        except BaseException:  # a tool wants the program to end
+        except BaseException:  # such as SystemExit from a tool
             if not task.done():
                 self.stop()
                 loop.run_until_complete(asyncio.wait({task}, timeout=STOP_MS / 1e3))
@@ -256,10 +256,10 @@ class Ask:
             _close(loop)
 
     def stop(self) -> None:
-        """Stop it; from any thread."""
+        """Stop the run; from any thread."""
         self._is_stopped = True
         loop, running = self._loop, asyncio._get_running_loop()
-        if loop is not None and loop is running:  # at once, before a tool that stops its own run is answered
+        if loop is not None and loop is running:  # directly, before a tool that stops its own run is answered
             self._interrupt()
         elif loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._interrupt)
@@ -284,7 +284,7 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _next(jobs: SimpleQueue[Optional[Callable[[], None]]]) -> Optional[Callable[[], None]]:
-    """What there is to do; awake now and then, since a signal may come just before waiting."""
+    """The next job. Wakes from time to time, because a signal may arrive just before the wait."""
     while True:
         try:
             return jobs.get(timeout=TICK_S)
@@ -313,7 +313,7 @@ def _plain(value: Any) -> Any:
 
 
 def _line(record: Dict[str, Any]) -> str:
-    """A record, for people."""
+    """A line for people about a record."""
     step = record.get("step")
     if step == "answer":
         answer = record["answer"]
@@ -330,7 +330,7 @@ _asks: WeakValueDictionary[int, Ask] = WeakValueDictionary()
 
 
 def _guarded(key: Optional[int], take: Callable[[Ask], None]) -> None:
-    """In a callback of a run: what it raises ends the run."""
+    """Call take() in a callback of a run: an exception in it ends the run."""
     ask = _asks.get(key or 0)
     call = None if ask is None else ask._call
     if ask is None or call is None:

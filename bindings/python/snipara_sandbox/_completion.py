@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs: a model works on a prompt, with code in a sandbox and tools of this program. RLM is what sandboxes inherit."""
+"""Runs: a model works on a prompt, with code in a sandbox and tools of this program. RLM is the base of sandboxes."""
 from __future__ import annotations
 
 import os
@@ -22,18 +22,18 @@ T = TypeVar("T")
 
 SECRETS = ("api_key", "snipara_api_key")
 PATHS = ("allowed_paths", "docker_workspace_path", "log_dir", "price_file", "record_file", "replay_file")
-# Of features that this version does not have: docs/reference/configuration.md, "Keys without effect".
-IN_DOCKER = (  # has effect in the docker tier
+# Keys of features that this version lacks: docs/reference/configuration.md, "Keys without effect".
+IN_DOCKER = (  # effective in the docker tier
     "docker_image", "docker_mount_workspace", "docker_network_disabled", "docker_runtime",
     "docker_workspace_build_network", "docker_workspace_install_command", "docker_workspace_install_extras",
     "docker_workspace_path", "docker_workspace_setup")
 NO_EFFECT = (
     *IN_DOCKER, "allowed_paths", "log_level", "memory_enabled", "snipara_api_key", "snipara_base_url",
     "snipara_project_slug", "trust_level")
-# Defaults in any case: no warning that they have no effect is needed.
+# Fixed defaults: no warning that the key has no effect is needed.
 AS_IT_IS = {"docker_mount_workspace": True, "docker_network_disabled": True, "docker_workspace_setup": "none",
             "memory_enabled": False, "trust_level": "sandboxed"}
-NO_KEYS = ("allow_degraded", "project")  # options of a run, which a run that is resumed keeps
+NO_KEYS = ("allow_degraded", "project")  # options of a run that a resumed run keeps
 KEYS = (
     *NO_EFFECT, "api_key", "backend", "base_url", "checkpoint", "context_embeddings", "cost_limit", "cpus",
     "docker_cpus", "docker_memory", "docker_timeout", "durability", "environment", "file_size", "guarantees",
@@ -46,7 +46,7 @@ _OF_SESSIONS = ("allow_degraded", "config", "env", "limits", "name", "project", 
 
 
 def refuse(name: str, why: str) -> NoReturn:
-    """An argument that cannot be honoured."""
+    """Refuse an argument that cannot be honoured."""
     error = InvalidArgument("{}: {}".format(name, why))
     error.object = name
     raise error
@@ -65,27 +65,27 @@ def caller() -> Tuple[str, int]:
 
 
 def shown(text: str) -> str:
-    """For a terminal: what would control it, or turn text around, is written out."""
+    """Escape characters that control a terminal or change the direction of text."""
     import re
     return re.sub("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]",
                   lambda found: repr(found.group())[1:-1], text)
 
 
 def tell(message: str, place: Optional[Tuple[str, int]] = None) -> None:
-    """A warning of that place; once."""
+    """Warn about a place, once."""
     from warnings import warn_explicit
     file, line = place or caller()
     warn_explicit(shown(message), UserWarning, file, line, registry=_told)
 
 
 def tier_of(environment: Optional[str]) -> str:
-    """What code really runs in. None: as configured."""
+    """The tier that runs the code. None: as configured."""
     from ._ask import settings
     return str(settings({} if environment is None else {"environment": environment})["tier"])
 
 
 def checked(of: str, settings: Dict[str, Any]) -> Dict[str, Any]:
-    """Those that are given. TypeError: there is no such argument. A warning names what has no effect."""
+    """The arguments that are not None. TypeError: unknown argument. A warning names keys without effect."""
     for name in settings:
         if name not in KEYS:
             raise TypeError("{}() has no argument {!r}{}".format(of, name, nearest(name, [*KEYS, *_OF_SESSIONS])))
@@ -111,15 +111,15 @@ class Pending(Coroutine[Any, Any, T]):
         return self._coroutine.__await__()
 
     def send(self, value: Any) -> Any:
-        """As of any coroutine."""
+        """As in any coroutine."""
         return self._coroutine.send(value)
 
     def throw(self, *how: Any) -> Any:
-        """As of any coroutine."""
+        """As in any coroutine."""
         return self._coroutine.throw(*how)
 
     def close(self) -> None:
-        """As of any coroutine."""
+        """As in any coroutine."""
         self._coroutine.close()
 
     def __repr__(self) -> str:
@@ -143,12 +143,12 @@ def in_loop() -> bool:
 
 
 def both(begin: Callable[[], Coroutine[Any, Any, T]], wait: Callable[[], T]) -> T:
-    """Wait for it; in an event loop, what can be awaited for it."""
+    """Wait for the result; in an event loop, return an awaitable for it."""
     return cast(T, Pending(begin())) if in_loop() else wait()
 
 
 def result_of(ask: Ask, make: Callable[[Dict[str, Any]], T]) -> T:
-    """What a run ends with."""
+    """The result of a run."""
     async def begin() -> T:
         return make(await ask.run())
     return both(begin, lambda: make(ask.wait()))
@@ -158,16 +158,16 @@ def result_of(ask: Ask, make: Callable[[Dict[str, Any]], T]) -> T:
 
 
 class RLM:
-    """A model, its limits and its tools. Sandbox is one, and a session as well."""
+    """A model with its limits and tools. A Sandbox is an RLM and also a session."""
 
     def __init__(self, backend: Union[str, BaseBackend, None] = None, model: Optional[str] = None,
                  environment: Union[str, BaseREPL, None] = None, config: Any = None,
                  tools: Optional[Iterable[Tool]] = None, verbose: Optional[bool] = None, **settings: Any) -> None:
-        """Settings of runs: keys of docs/reference/configuration.md. None is what environment or file say.
+        """Settings of runs: keys of docs/reference/configuration.md. None: the value of the environment or the file.
 
         backend: "litellm" (the provider by the model's name), "openai", "anthropic"... environment: where code runs.
-        config: a SniparaSandboxConfig, or the path of a file. verbose: say on stderr what runs do, and give results
-        their events. Whether values are right is found when they are first used. TypeError: there is no such argument.
+        config: a SniparaSandboxConfig, or the path of a file. verbose: print the progress of runs on stderr, and give
+        results their events. Values are checked when they are first used. TypeError: unknown argument.
         """
         self._given: Dict[str, Any]
         self._config_given: Optional[SniparaSandboxConfig] = None
@@ -189,11 +189,11 @@ class RLM:
             self.tool_registry.register(tool)
 
     def _as(self, other: RLM) -> None:
-        """Have its settings."""
+        """Take over the settings of another."""
         self._given, self._config_given, self._tools = other._given, other._config_given, other._tools
 
     def _session_settings(self) -> Dict[str, Any]:
-        """What the options of a session mean for runs."""
+        """The options of a session as settings of runs."""
         return {}
 
     def _settings(self) -> Dict[str, Any]:
@@ -214,7 +214,7 @@ class RLM:
 
     @property
     def backend(self) -> BaseBackend:
-        """The model that is asked."""
+        """The model that is called."""
         from .backends import BaseBackend
         config = self.config
         backend = BaseBackend(config.model, config.temperature, None, config.base_url)
@@ -223,7 +223,7 @@ class RLM:
 
     @property
     def tool_registry(self) -> ToolRegistry:
-        """Tools of this program, which the model may call."""
+        """Tools of this program that the model may call."""
         if self._tools is None:
             from .tools import ToolRegistry
             self._tools = ToolRegistry()
@@ -237,7 +237,7 @@ class RLM:
 
     @property
     def repl(self) -> BaseREPL:
-        """The session of this sandbox, by the names of earlier releases. Runs have sessions of their own."""
+        """The session of this sandbox, by the names of earlier releases. Runs have separate sessions."""
         if self._repl is None:
             from ._sandbox import Sandbox
             from .repl import BaseREPL
@@ -246,13 +246,15 @@ class RLM:
 
     def completion(self, prompt: str, system: Optional[str] = None,
                    options: Optional[CompletionOptions] = None, **unknown: NoReturn) -> RLMResult:
-        """Have the model work on a prompt. system: instructions before it. options: settings of this run alone.
+        """Let the model work on a prompt. system: instructions before it. options: settings of this run alone.
 
-        Outside an event loop it waits and returns the result, which may be awaited as well; in one it returns what is
-        awaited. Ctrl-C, or cancelling the task, stops the run; its record stays, and `snipara-sandbox resume` goes on.
+        Outside an event loop it waits and returns the result, which may also be awaited; in an event loop it returns an
+        awaitable. Ctrl-C, or cancelling the task, stops the run; its record stays, and `snipara-sandbox resume`
+        continues it.
 
-        A run that meets a limit, or whose model fails, raises nothing: see RLMResult.success, .error and
-        .raise_for_error(). SandboxError: it did not begin: no key, a wrong setting. InvalidArgument: a wrong option.
+        A run that reaches a limit, or whose model fails, does not raise: see RLMResult.success, .error and
+        .raise_for_error(). SandboxError: the run did not start: no key, a wrong setting. InvalidArgument: a wrong
+        option.
         """
         from ._ask import Ask
         from .core import RLMResult
@@ -266,12 +268,12 @@ class RLM:
 
     def resume(self, trajectory_id: object, options: Optional[CompletionOptions] = None, *,
                recover: Optional[str] = None) -> RLMResult:
-        """Resume a run that was stopped, met a limit or was lost. It waits, or is awaited, as completion().
+        """Resume a run that was stopped, reached a limit or was lost. Waits or is awaited, like completion().
 
-        trajectory_id: of its result, or its beginning. The run keeps its prompt, model and session; of its limits those
-        change that this sandbox or options give: `SniparaSandbox(max_depth=8).resume(result.trajectory_id)`. Its tools
-        must be those that it had. recover: if cells of its session are missing after a crash: "replay" or
-        "checkpoint". NotFound: there is no record of it. Denied: it is done, or its tools or files are others.
+        trajectory_id: of its result, or a prefix of it. The run keeps its prompt, model, session and limits, except for
+        limits given by this sandbox or options: `SniparaSandbox(max_depth=8).resume(result.trajectory_id)`. Its tools
+        must be the same as before. recover: if cells of its session are missing after a crash: "replay" or
+        "checkpoint". NotFound: no such record. Denied: the run is finished, or its tools or files differ.
         """
         from ._ask import Ask
         from .core import RLMResult
@@ -313,9 +315,9 @@ class RLM:
             task.cancel()
 
     def stream(self, prompt: str, system: Optional[str] = None, options: Optional[StreamOptions] = None) -> Any:
-        """Get what the model writes in a run, as it comes: `async for chunk in sandbox.stream("...")`.
+        """Read the model's text in a run as it arrives: `async for chunk in sandbox.stream("...")`.
 
-        The run is as that of completion(), on record too. It raises at the end if the run is not done:
+        The run is like that of completion(), with a record. It raises at the end if the run is not finished:
         CostBudgetExhausted, TimeoutExceeded, BackendError.
         """
         return self._chunks(prompt, system, options)
@@ -333,7 +335,7 @@ _OPTIONS = {"cost_budget_usd": "cost_limit", "include_trajectory": "verbose"}
 
 
 def _schema_of(form: Any) -> str:
-    """The JSON Schema that a response_format stands for, as text."""
+    """The JSON Schema of a response_format, as text."""
     import json
     if isinstance(form, type) and hasattr(form, "model_json_schema"):  # pydantic
         form = form.model_json_schema()

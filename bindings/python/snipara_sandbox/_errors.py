@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, and the way out of it in words of this package."""
+"""Errors, with remedies in names of this package."""
 from __future__ import annotations
 
 from functools import wraps
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Type[Any])
 VAR_KEYWORDS, COROUTINE = 0x08, 0x80  # flags of code
 
-# The way out by its kind (docs/wire.md): {name} and {object} are filled in.
+# Remedies by kind (docs/wire.md): {name} and {object} are filled in.
 _WAYS: Dict[str, str] = {
     "other_name": "choose another name",
     "set_limit": "set_limits({name}=...) changes it",
@@ -50,12 +50,12 @@ _LIMIT_WAYS: Dict[str, str] = {
 
 
 def limit_way(name: str, value: int) -> str:
-    """How a limit is raised; value: what would do."""
+    """The remedy for a limit; value: a sufficient limit."""
     words = _LIMIT_WAYS.get(name, 'pass a higher limits={{"{name}": ...}} to Sandbox()')
     return words.format(name=name, value=value)
 
 
-# What commands say in words of the command line.
+# Names of the command line in failures of commands, and names in this package.
 _ARGUMENTS = (
     ("--allow PATH", "allow=[PATH]"), ("apply SESSION PATH...", "apply(PATH, ...)"),
     ("exec --project DIR", "Sandbox(project=DIR)"), ("get one with verify", "get one with `snipara-sandbox verify`"),
@@ -64,7 +64,7 @@ _ARGUMENTS = (
 
 
 def in_arguments(error: SandboxError) -> SandboxError:
-    """The failure of a command, in words of this package."""
+    """Put the failure of a command into names of this package."""
     text = str(error.args[0])
     for theirs, ours in _ARGUMENTS:
         text = text.replace(theirs, ours)
@@ -73,7 +73,7 @@ def in_arguments(error: SandboxError) -> SandboxError:
     return error
 
 
-# What an argument has to be, and in words; all others are text.
+# The types of arguments, and their description; all others are text.
 _KINDS: Dict[str, Tuple[Any, str]] = {
     "timeout": (SupportsFloat, "seconds, a number"),
     "snapshot": ((str, Snapshot), "a name or a Snapshot"),
@@ -85,12 +85,12 @@ _KINDS: Dict[str, Tuple[Any, str]] = {
 
 
 def wrong_kind(name: str, words: str, value: object) -> TypeError:
-    """An argument is something else than it has to be."""
+    """An argument has the wrong type."""
     return TypeError("{} must be {} (not {})".format(name, words, type(value).__name__))
 
 
 def check_kinds(**given: object) -> None:
-    """Raise TypeError for an argument that is neither None nor what it has to be."""
+    """Raise TypeError for an argument that is neither None nor of its type."""
     for name, value in given.items():
         kinds, words = _KINDS.get(name, (str, "text"))
         if value is not None and not isinstance(value, kinds):
@@ -98,7 +98,7 @@ def check_kinds(**given: object) -> None:
 
 
 def check_needed(**given: object) -> None:
-    """The same, and None means not given."""
+    """The same, for arguments that must not be None."""
     for name, value in given.items():
         if value is None:
             raise wrong_kind(name, _KINDS.get(name, (str, "text"))[1], value)
@@ -135,7 +135,7 @@ def _naming(function: FunctionType, called: str) -> Callable[..., Any]:
 
 
 def names_nearest(kind: K) -> K:
-    """Have a class tell the nearest name, when its constructor or a method gets an argument that it does not have."""
+    """Let a class name the nearest argument if its constructor or a method gets an unknown one."""
     for name, member in list(vars(kind).items()):
         if isinstance(member, FunctionType) and not member.__code__.co_flags & VAR_KEYWORDS and (
                 name == "__init__" or name[0] != "_"):
@@ -144,24 +144,24 @@ def names_nearest(kind: K) -> K:
 
 
 class SandboxError(Exception):
-    """Something that was asked for could not be done. Code that ran and failed is no such error: see Result.status."""
+    """A request failed. Failed code is not an error of this kind: see Result.status."""
 
     code = "internal"
     """Kind of the error, as on the wire: "invalid", "not_found", "limit"..."""
     object = ""
-    """What it is about: a session, a file, an option; "" if there is nothing to name."""
+    """The subject: a session, a file, an option; "" if there is none."""
     limit = ""
-    """The limit that was met: "memory"; "" if it was none."""
+    """The limit that was reached: "memory"; "" if none."""
     limit_value = 0
     """Its value, in the unit of that limit."""
     remedy = ""
-    """What helps, a word of docs/wire.md: "raise_limit"; "" if nothing is known."""
+    """The kind of remedy, a word of docs/wire.md: "raise_limit"; "" if there is none."""
     remedy_name = ""
-    """What that is about: the nearest name, the limit to raise."""
+    """The object of the remedy: the nearest name, the limit to raise."""
     remedy_value = -1
-    """Its number: a limit that would do; -1 = none."""
+    """The number of the remedy: a sufficient limit; -1 = none."""
     remedy_ways: Tuple[str, ...] = ()
-    """Of the remedy "recover": values of recover= that fit."""
+    """For the remedy "recover": suitable values of recover=."""
 
     def _way(self) -> str:
         if self.remedy == "recover":
@@ -189,7 +189,7 @@ class NotFound(SandboxError, LookupError):
 
 
 class LimitReached(SandboxError):
-    """A limit was met: see .limit and .limit_value."""
+    """A limit was reached: see .limit and .limit_value."""
 
     code = "limit"
 
@@ -207,7 +207,7 @@ class Unsupported(SandboxError):
 
 
 class SandboxTimeout(SandboxError, TimeoutError):
-    """It took too long."""
+    """A request, or a cell (CellTimeout), took too long."""
 
     code = "timeout"
 
@@ -223,10 +223,10 @@ class SandboxLost(SandboxError, ConnectionError):
 
 
 class CellFailed(SandboxError):
-    """A cell did not end well; from Result.raise_for_error(). code is its status."""
+    """A cell failed; from Result.raise_for_error(). code is its status."""
 
     result: Result
-    """What the cell returned all the same."""
+    """The result of the cell."""
 
     def __init__(self, result: Result) -> None:
         error, limit, status = result.error, result.raw.get("limit"), result.status
@@ -255,7 +255,7 @@ class CellFailed(SandboxError):
 
 
 class CellTimeout(CellFailed, SandboxTimeout):
-    """A cell met its time limit."""
+    """A cell reached its time limit."""
 
 
 CLASSES: Dict[str, Type[SandboxError]] = {

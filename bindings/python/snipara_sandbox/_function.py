@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 def _annotations(node: ast.AST) -> List[ast.expr]:
-    """Types of arguments and results in it that name more than builtins, which the sandbox would look for in vain."""
+    """Annotations of arguments and results that name more than builtins, which the sandbox would not find."""
     found = [each.annotation if isinstance(each, ast.arg) else each.returns for each in ast.walk(node)
              if isinstance(each, (ast.arg, ast.FunctionDef, ast.AsyncFunctionDef))]
     return [each for each in found if each is not None and any(
@@ -28,7 +28,7 @@ def _annotations(node: ast.AST) -> List[ast.expr]:
 
 
 def _source(function: Callable[..., object]) -> str:
-    """Its definition, without decorators, and without types that the sandbox does not know."""
+    """The definition of a function, without decorators and without annotations that the sandbox does not know."""
     try:
         lines, _ = inspect.getsourcelines(function)
     except OSError:
@@ -50,9 +50,9 @@ def _source(function: Callable[..., object]) -> str:
 
 
 class Function(Generic[R]):
-    """A function whose body runs in a sandbox: its source goes there, and is a cell in the session's history.
+    """A function whose body runs in a sandbox: its source is sent there, and is a cell in the session's history.
 
-    It sees its arguments, what it imports itself, and variables of the session; nothing of this program.
+    It has access to its arguments, its own imports, and variables of the session, but not to this program.
     """
 
     sandbox: Any
@@ -66,9 +66,9 @@ class Function(Generic[R]):
         self._trust = trust
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
-        """Run it. Arguments go there by value, and so does the result come back, as of Sandbox.get().
+        """Run the function. Arguments and result are passed by value, as in Sandbox.set() and get().
 
-        CellFailed: it raised, or the result has no such form. TypeError: an argument has none.
+        CellFailed: the function raised, or its result cannot be passed. TypeError: an argument cannot be passed.
         """
         exchange = Exchange(self._trust)
         call = self.__name__ + "(*_given[0], **_given[1])"
@@ -112,9 +112,9 @@ def sandboxed(function: Optional[Callable[..., Any]] = None, *, sandbox: Union[S
               trust: bool = False, **options: Any) -> Any:
     """Decorate a function so that it runs in a sandbox, by value: `@sandboxed` or `@sandboxed(memory="1g")`.
 
-    sandbox: where; else one of its own with these options, as of Sandbox(). A function of `async def`, or in an
-    AsyncSandbox, is awaited. trust: the result comes back by pickle, which lets code in the sandbox run anything in
-    this program: only for code that you would run without a sandbox.
+    sandbox: where it runs; else a new session with these options, as in Sandbox(). An `async def` function, or one in
+    an AsyncSandbox, is awaited. trust: the result is pickled, which lets code in the sandbox run anything in this
+    program: only for code that you would run without a sandbox.
     """
     def decorate(decorated: Callable[..., Any]) -> Function[Any]:
         is_async = inspect.iscoroutinefunction(decorated)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C library by ctypes: include/snipara/sandbox.h says what each function does.
+"""The C library through ctypes: include/snipara/sandbox.h documents each function.
 
-A thread has a connection of its own, an event loop as many as it needs; a forked child makes new ones by itself.
+Each thread has one connection, an event loop as many as it needs; a forked child opens new ones.
 """
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import ctypes
 import json
 import os
 import sys
-from _signal import SIGINT, getsignal, signal  # those of the module signal take ten times as long
+from _signal import SIGINT, getsignal, signal  # the module signal takes ten times as long to import
 from codecs import getincrementaldecoder
 from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int64, c_size_t, c_void_p, sizeof
 from itertools import count
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import asyncio
 
 STREAMS = {1: "stdout", 2: "stderr"}
-SLICE_MS = 200  # how long the library waits before Python looks for signals: one may come just before it begins to wait
-CALLS_MAX = 24  # of one connection; the daemon takes 32, and interrupting takes some
-STOP_MS = 30000  # at most this long for a cell that was interrupted
+SLICE_MS = 200  # longest wait in the library before Python checks for signals: one may arrive just before the wait
+CALLS_MAX = 24  # of one connection; the daemon allows 32, and interrupting needs some
+STOP_MS = 30000  # longest wait for an interrupted cell
 
 
 class _Error(Structure):
@@ -67,7 +67,7 @@ class _Cell(Structure):
 
 
 def programs() -> str:
-    """The folder with bin/, lib/ and libexec/ that came with this package; "" if none did."""
+    """The folder with bin/, lib/ and libexec/ of this package; "" if it has none."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
     return folder if os.path.isdir(folder) else ""
 
@@ -75,7 +75,7 @@ def programs() -> str:
 def _places() -> List[str]:
     name = "libsnipara-sandbox.so.0"
     given = os.environ.get("SNIPARA_SANDBOX_LIBRARY", "")
-    if given:  # a file, or the folder it is in
+    if given:  # a file, or its folder
         return [os.path.join(given, name) if os.path.isdir(given) else given]
     usual = [folder + "/" + name for folder in
              (os.path.expanduser("~/.local/lib"), "/usr/local/lib",
@@ -127,7 +127,7 @@ def _error(found: Any) -> SandboxError:
 
 
 def text(value: Optional[str], what: str) -> Optional[bytes]:
-    """A string for the library, which ends them at a NUL."""
+    """A string for the library, without NUL characters."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -144,7 +144,7 @@ def texts(values: Sequence[str], what: str) -> Any:
 
 
 class Policy:
-    """What a session is made with, ready for the library."""
+    """The options of a session as a C structure."""
 
     def __init__(self, *, tier: Optional[str], template: Optional[str], project: Optional[str],
                  limits: Sequence[str], env: Mapping[str, str], allow_degraded: bool, require_exact: bool,
@@ -162,20 +162,20 @@ class Policy:
 
 
 class Call:
-    """What was asked for. Ended by free(); its connection's thread alone may use it."""
+    """A call of the library. Ended by free(); used only by the thread of its connection."""
 
     def __init__(self, box: Connection, key: int) -> None:
         self.box = box
         box.n_calls += 1
         self.key = key
         self.handle: Optional[int] = None
-        self.printed: Tuple[List[bytes], List[bytes]] = ([], [])  # on stdout and on stderr
+        self.printed: Tuple[List[bytes], List[bytes]] = ([], [])  # stdout and stderr
         self.shown: List[Dict[str, bytes]] = []
         self.on_output: Optional[Callable[[Output], object]] = None
         self.decoders: Dict[int, Any] = {}
         self.ended: Optional[Callable[[], object]] = None
         self.failure: Optional[BaseException] = None
-        self.is_watched = False  # an event loop waits for its end
+        self.is_watched = False  # an event loop waits for it
 
     def take_output(self, stream: int, data: bytes) -> None:
         self.printed[stream - 1].append(data)
@@ -187,7 +187,7 @@ class Call:
                 self.on_output(piece)
 
     def fail(self, failure: BaseException) -> None:
-        """A callback raised: the cell is interrupted, and check() raises that."""
+        """Interrupt the cell after an exception in a callback; check() raises the exception."""
         if self.failure is None:
             self.failure = failure
             self.interrupt()
@@ -201,7 +201,7 @@ class Call:
             _lib.snipara_interrupt(self.handle)
 
     def check(self) -> None:
-        """Raise what the call failed with."""
+        """Raise the error of the call."""
         if self.failure is not None:
             raise self.failure
         found = _lib.snipara_call_error(self.handle)
@@ -209,13 +209,13 @@ class Call:
             raise _error(found)
 
     def answer(self) -> Dict[str, Any]:
-        """Its answer; raises why there is none."""
+        """The answer of the call; raises its error."""
         self.check()
         answer: Dict[str, Any] = json.loads(_lib.snipara_json(self.handle))
         return answer
 
     def data(self) -> bytes:
-        """The bytes that came with its answer."""
+        """The bytes of the answer."""
         self.check()
         size = c_size_t()
         at = _lib.snipara_data(self.handle, byref(size))
@@ -229,9 +229,9 @@ class Call:
             self.box.n_calls -= 1
 
     def let_go(self, lose: Callable[[Call], object] = lambda call: None) -> None:
-        """Interrupt the cell and free the call at its end; until then it is one of those that the daemon has open.
+        """Interrupt the cell and free the call at its end; until then it counts as one of the connection's open calls.
 
-        lose: called before it is freed.
+        lose: called before the call is freed.
         """
         def ended() -> None:
             lose(self)
@@ -244,12 +244,12 @@ class Call:
             self.ended = ended
 
     def drop(self) -> None:
-        """Interrupt the cell and hear no more of it: the last of a stream that was not read to its end."""
-        if self.box.owner == get_ident() and self.box.pid == os.getpid():  # another thread may be in its midst
+        """Interrupt the cell and ignore its end, for a stream that was not read to its end."""
+        if self.box.owner == get_ident() and self.box.pid == os.getpid():  # another thread may be using it
             self.let_go()
 
     def wait(self) -> None:
-        """Wait until it is done. An exception from a signal handler, such as Ctrl-C, interrupts the cell."""
+        """Wait for the end of the call. An exception from a signal handler, such as Ctrl-C, interrupts the cell."""
         try:
             with Signals(self.box) as signals:
                 while not _lib.snipara_wait(self.handle, SLICE_MS):
@@ -259,7 +259,7 @@ class Call:
             raise
 
     def stop(self) -> None:
-        """Interrupt the cell, and wait for its end; once more Ctrl-C leaves at once."""
+        """Interrupt the cell, and wait for its end; a second Ctrl-C returns at once."""
         self.interrupt()
         for _ in range(STOP_MS // SLICE_MS):
             if _lib.snipara_wait(self.handle, SLICE_MS):
@@ -271,7 +271,7 @@ _keys = count(1)
 
 
 def _call_of(key: Optional[int]) -> Optional[Call]:
-    """The call of a callback, whose key begins with that of its connection."""
+    """The call of a callback, by its key, whose upper bits are the key of the connection."""
     box = _boxes.get((key or 0) >> 40)
     return None if box is None or key is None else box.calls.get(key)
 
@@ -306,9 +306,9 @@ def _on_done(key: Optional[int], handle: int) -> None:
 
 
 class Held:
-    """Delays Ctrl-C in the main thread: it could leave a cell without an owner.
+    """Delays Ctrl-C in the main thread, where it could leave a cell without an owner.
 
-    is_final: where Python drops what is raised, as in finalizers; it comes again soon after.
+    is_final: for finalizers, where Python drops exceptions: the signal is sent again shortly after.
     """
 
     def __init__(self, is_final: bool = False) -> None:
@@ -334,12 +334,13 @@ class Held:
 
 
 class Signals:
-    """Keeps what a signal handler raises just as a callback begins: ctypes drops it, and Ctrl-C would go unheard."""
+    """Keeps an exception that a signal handler raises at the start of a callback: ctypes would drop it, and Ctrl-C be
+    lost."""
 
     def __init__(self, box: Connection) -> None:
         self.box, self.depth = box, box.depth
         self.raised: Optional[BaseException] = None
-        self.is_main = current_thread() is main_thread()  # handlers run nowhere else
+        self.is_main = current_thread() is main_thread()  # only there handlers run
 
     def __enter__(self) -> Signals:
         if self.is_main:
@@ -347,14 +348,14 @@ class Signals:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self.box.depth = self.depth  # also where a callback did not get to its end
+        self.box.depth = self.depth  # even if a callback did not finish
         if self.is_main:
             sys.unraisablehook = self.before
         if kind is None:
             self.check()
 
     def take(self, dropped: Any) -> None:
-        words = "{} {!r}".format(dropped.err_msg, dropped.object)  # which of the two has the function depends on Python
+        words = "{} {!r}".format(dropped.err_msg, dropped.object)  # the Python version decides which has the function
         if any(repr(callback) in words for callback in (_on_output, _on_display, _on_done)):
             self.raised = dropped.exc_value
         else:
@@ -378,9 +379,9 @@ class Connection:
         self.box = c_void_p()
         self.pid = os.getpid()
         self.owner = get_ident()
-        self.depth = 0  # of callbacks that run
-        self.n_calls = 0  # not freed yet
-        self.calls: Dict[int, Call] = {}  # that have callbacks
+        self.depth = 0  # of running callbacks
+        self.n_calls = 0  # not yet freed
+        self.calls: Dict[int, Call] = {}  # those with callbacks
         self.key, self.last = next(_keys), 0
         _boxes[self.key] = self
         options = _Options(size=sizeof(_Options), later=True)  # runs and settings need no connection
@@ -438,7 +439,7 @@ class Connection:
         return call
 
     def when_done(self, call: Call, ended: Callable[[], object]) -> None:
-        """Have ended() called in step() when the call is done; at once if it is."""
+        """Call ended() in step() when the call is done; at once if it already is."""
         call.ended = ended
         call.is_watched = True
         self.calls[call.key] = call
@@ -449,7 +450,7 @@ _mine = local()
 
 
 def connection() -> Connection:
-    """The connection of this thread; another one in a callback, since that runs in the middle of a step."""
+    """The connection of this thread; in a callback another one, because the callback runs during a step."""
     stack: List[Connection] = _mine.__dict__.setdefault("stack", [])
     if stack and stack[0].pid != os.getpid():
         stack.clear()
@@ -464,7 +465,7 @@ _loops: Any = None
 
 
 def loop_connection(loop: asyncio.AbstractEventLoop) -> Connection:
-    """A connection of a running event loop, which steps it when there is something to do."""
+    """A connection of a running event loop, which steps it when data arrives."""
     global _loops
     if _loops is None:
         _loops = WeakKeyDictionary()
@@ -480,6 +481,6 @@ def loop_connection(loop: asyncio.AbstractEventLoop) -> Connection:
 
 
 def hear_signals(loop: asyncio.AbstractEventLoop, call: Call) -> None:
-    """Turn the loop every moment until the call is done: Jupyter's kernel sees Ctrl-C only when it turns."""
+    """Run the loop at short intervals until the call is done: Jupyter's kernel notices Ctrl-C only while it runs."""
     if "ipykernel" in sys.modules and call.handle is not None and not call.is_done:
         loop.call_later(SLICE_MS / 1000, hear_signals, loop, call)

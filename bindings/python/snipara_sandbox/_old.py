@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of modules in earlier releases, which had packages where this one has modules."""
+"""Names of modules in earlier releases, which had packages in place of these modules."""
 from __future__ import annotations
 
 import sys
@@ -8,7 +8,7 @@ from typing import Optional
 
 
 def also(name: str, *parts: str, of: Optional[ModuleType] = None) -> None:
-    """Have the module be its former parts, too: tools is tools.base. of: another module that is."""
+    """Make parts of a former package importable: tools is also tools.base. of: another module to use."""
     module = of or sys.modules[name]
     for part in parts:
         setattr(sys.modules[name], part, module)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls return."""
+"""Results of calls."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Type, TypeVar, Union
@@ -21,7 +21,7 @@ class CellError(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a cell used: microseconds and bytes; None: this host cannot measure it."""
+    """Resources used by a cell: microseconds and bytes; None: this host cannot measure it."""
 
     wall_us: int
     cpu_us: Optional[int]
@@ -44,7 +44,7 @@ class Limit(NamedTuple):
 
 
 class Denial(NamedTuple):
-    """An operation that was refused."""
+    """A refused operation."""
 
     source: str
     """Who reports it: "kernel", "limit", or "guest", which the code can forge."""
@@ -60,7 +60,7 @@ class Denial(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Files that a cell changed, as paths below /workspace."""
+    """Files changed by a cell, as paths below /workspace."""
 
     created: List[str]
     modified: List[str]
@@ -107,21 +107,21 @@ class Snapshot(NamedTuple):
 
 
 class Output(str):
-    """A piece of what a cell prints, or its value. .stream says which."""
+    """A piece of a cell's output, or its value. .stream names the stream."""
 
     stream: str
     """"stdout" or "stderr"; in a stream also "value"."""
 
     @classmethod
     def of(cls, stream: str, text: str) -> Output:
-        """Make one."""
+        """Make a piece."""
         piece = cls(text)
         piece.stream = stream
         return piece
 
 
 class Display(Dict[str, Union[str, bytes]]):
-    """Something that a cell displayed: its forms by MIME type, text as str and the rest as bytes."""
+    """An object displayed by a cell: its forms by MIME type, text as str and other types as bytes."""
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Dict[str, Any]:
         return {"text/plain": str(self.get("text/plain", "")), "text/html": self._html()}
@@ -147,14 +147,14 @@ def _pre(text: str) -> str:
     return "<pre>{}</pre>".format(escape(text)) if text else ""
 
 
-# First in a frame. It bounds what its HTML fetches, and names that are looked up ahead.
+# First in a frame: it limits the requests of its HTML, and DNS lookups made in advance.
 _POLICY = ('<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
            'style-src \'unsafe-inline\'; form-action \'none\'; base-uri \'none\'">'
            '<meta http-equiv="x-dns-prefetch-control" content="off">')
 
 
 def _frame(html: str) -> str:
-    """HTML of a sandbox, in a frame without scripts, network and this page's rights: a notebook trusts its outputs."""
+    """HTML of a sandbox, in a frame without scripts, network and this page's rights: notebooks trust outputs."""
     import re
     from html import escape
     height = min(600, 40 + 25 * (html.count("<tr") + html.count("<br") + html.count("<p")))
@@ -176,7 +176,7 @@ def _denial(row: Dict[str, Any]) -> str:
 
 
 class Result:
-    """What a cell returned: docs/result.md. Prints as the cell's output and value; notebooks show tables and images."""
+    """The result of a cell: docs/result.md. Prints as output and value; notebooks show tables and images."""
 
     __slots__ = ("raw", "displays", "_cut")
 
@@ -186,7 +186,7 @@ class Result:
     """What the cell displayed, in that order."""
 
     def __init__(self, raw: Dict[str, Any], displays: List[Display], cut: Set[str]) -> None:
-        """cut: streams of which raw has not all."""
+        """cut: streams that raw has only in part."""
         self.raw = raw
         self.displays = displays
         self._cut = cut
@@ -199,7 +199,7 @@ class Result:
 
     @property
     def stdout(self) -> str:
-        """Standard output; of more than the limit `output` head and tail: output() has all."""
+        """Standard output; only head and tail if it is longer than the limit `output`: output() has all."""
         return str(self.raw["stdout"])
 
     @property
@@ -214,7 +214,7 @@ class Result:
 
     @property
     def state(self) -> str:
-        """What became of the session: "kept", "rolled_back", "restored_from_checkpoint" or "lost"."""
+        """State of the session after the cell: "kept", "rolled_back", "restored_from_checkpoint" or "lost"."""
         return str(self.raw["state"])
 
     @property
@@ -224,7 +224,7 @@ class Result:
 
     @property
     def exit_code(self) -> Optional[int]:
-        """Exit status of a command, or what the code gave to sys.exit(); None if there is none."""
+        """Exit status of a command, or the argument of sys.exit(); None if there is none."""
         code: Optional[int] = self.raw["exit_code"]
         return code
 
@@ -250,25 +250,25 @@ class Result:
 
     @property
     def denials(self) -> List[Denial]:
-        """What was refused: the first 32; raw["denials_dropped"] is the number of others."""
+        """Refused operations: the first 32; raw["denials_dropped"] is the number of further ones."""
         found = [Denial(*(row.get(name) for name in Denial._fields)) for row in self.raw["denials"]]
         return [row if row.hint is None else row._replace(hint=_in_python(row.hint)) for row in found]
 
     @property
     def usage(self) -> Usage:
-        """What the cell used."""
+        """Resources used by the cell."""
         return Usage(*(self.raw["usage"].get(name) for name in Usage._fields))
 
     @property
     def files(self) -> Changes:
-        """Which files it changed."""
+        """Files changed by the cell."""
         return Changes(*(self.raw["files"].get(name) for name in Changes._fields))
 
     def output(self, stream: str = "stdout") -> str:
-        """Get all that the cell printed to "stdout" or "stderr", of which that property has at most head and tail.
+        """Read the full output on "stdout" or "stderr", of which the property has at most head and tail.
 
-        At most 64 MiB of a stream are stored; a warning says if there was more. NotFound: they are not stored, or not
-        any more: docs/result.md (output.handle).
+        At most 64 MiB of a stream are stored; a warning reports a longer one. NotFound: the full text is not stored, or
+        no longer: docs/result.md (output.handle).
         """
         from ._sandbox import _ask_output, _do
         text, handle = bytearray(), self._stored(stream)
@@ -279,7 +279,7 @@ class Result:
         return self._whole(stream, text)
 
     def _stored(self, stream: str) -> Optional[str]:
-        """Where the whole of a stream is stored; None: raw has all of it."""
+        """The handle of the full stored stream; None: raw has all of it."""
         from ._errors import InvalidArgument, NotFound
         if stream not in ("stdout", "stderr"):
             raise InvalidArgument('stream must be "stdout" or "stderr" (not {!r})'.format(stream))
@@ -299,7 +299,7 @@ class Result:
         return self
 
     def _ending(self) -> str:
-        """How it ended, for people: the value, or the traceback, and the status with its limit."""
+        """The outcome for people: the value, or the traceback, and the status with its limit."""
         error, limit = self.error, self.raw.get("limit")
         if self.ok:
             return self.value or ""
@@ -313,14 +313,14 @@ class Result:
             error.hint + "\n" if error.hint else "") + (status if limit else "")
 
     def _unshown(self) -> str:
-        """How it ended, but for a value that is among what was displayed: as a table, maybe with figures after it."""
+        """The outcome without a value that is also displayed, such as a table, possibly with figures after it."""
         ending = self._ending()
         is_shown = any(item.get("text/plain") == ending and (len(item) > 1 or item is self.displays[-1])
                        for item in self.displays)
         return "" if is_shown else ending
 
     def _denied(self) -> str:
-        """What was denied, a line each; not what the limit is that ended the cell."""
+        """Denials, a line each, except those of the limit that ended the cell."""
         rows = [row for row in self.raw["denials"] if not self.raw.get("limit") or row["source"] != "limit"]
         from ._errors import limit_way
         told = {self.error.hint if self.error else None}
@@ -355,7 +355,7 @@ class AsyncResult(Result):
     __slots__ = ()
 
     async def output(self, stream: str = "stdout") -> str:  # type: ignore[override]
-        """As of Result."""
+        """As in Result."""
         from ._sandbox import _ask_output, _do_async
         text, handle = bytearray(), self._stored(stream)
         while handle is not None:
@@ -366,13 +366,13 @@ class AsyncResult(Result):
 
 
 def is_text(mime: str) -> bool:
-    """Whether docs/result.md has this type as text."""
+    """Whether this type is text (docs/result.md)."""
     return mime.startswith("text/") or mime in ("image/svg+xml", "application/json", "application/javascript")
 
 
 def make_result(kind: Type[R], raw: Dict[str, Any], printed: Tuple[List[bytes], List[bytes]],
                 shown: List[Dict[str, bytes]]) -> R:
-    """Put together what an answer and its events say."""
+    """Make a result from an answer and its events."""
     cut: Set[str] = set()
     for name, parts in zip(("stdout", "stderr"), printed):
         text = b"".join(parts)

@@ -31,12 +31,12 @@ Code = Union[str, bytes]
 Path = Union[str, "os.PathLike[str]"]
 FILE_MOST = 1 << 30
 PART_MOST = 1 << 20  # bytes of stored output in one answer
-NAMES_SHOWN = 8  # the newest
+NAMES_SHOWN = 8  # newest first
 SESSION_LIMITS = ("cpus", "file_size", "open_files", "output", "processes", "tmp_size", "workspace_files",
                   "workspace_size")
 LIMITS = (*SESSION_LIMITS, "memory", "timeout")
 IMAGE = "python:3.11-slim"  # the default of docker_image
-STOOD_IN_FOR = ("docker", "wasm")  # as environment, where there is no such tier
+STOOD_IN_FOR = ("docker", "wasm")  # environments with a substitute if there is no such tier
 
 
 class Ask(Generic[T]):
@@ -49,12 +49,12 @@ class Ask(Generic[T]):
         self.undo = undo
 
     def lose(self, call: Call) -> None:
-        """Ctrl-C, or a task that was cancelled, came before the answer."""
+        """Handle Ctrl-C or a cancelled task before the answer."""
         if self.undo is not None and call.is_done:
             try:
                 self.undo(call)
             except SandboxError:
-                pass  # it failed, so there is nothing to undo
+                pass  # the request failed, so there is nothing to undo
 
 
 def _nothing(call: Call) -> None:
@@ -87,7 +87,7 @@ def _name_of(path: Path) -> bytes:
 
 
 class Session(RLM, Generic[R]):
-    """What Sandbox and AsyncSandbox share: a session's name and policy, and what can be asked of it."""
+    """Base of Sandbox and AsyncSandbox: a session's name and options, and its requests."""
 
     _makes: Type[R]
     """Kind of its results."""
@@ -102,23 +102,23 @@ class Session(RLM, Generic[R]):
                  max_subcalls: Optional[int] = None, token_budget: Optional[int] = None,
                  config: Union[SniparaSandboxConfig, str, os.PathLike[str], None] = None,
                  tools: Optional[Iterable[Tool]] = None, verbose: Optional[bool] = None, **settings: Any) -> None:
-        """A session, which is opened when it is first used; and the settings of runs, as completion().
+        """A session, opened at its first use; and the settings of runs, as for completion().
 
-        name: 1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name goes on, and stays afterwards. Without a
-        name it is a new one, destroyed by close(), at the end of `with`, or when this object or the program ends.
-        timeout: seconds of one cell. memory: "512m" or bytes. template: "base", "data", "plot", or one you added.
-        project: a folder seen at /workspace, never written to. env: variables for the code. tier: "native", "local",
-        "auto"; None is the strongest of this host. limits: others by name, as in {"cpus": 2, "workspace_size": "2g"}.
-        allow_degraded: run without a control that this host lacks. require_exact: refuse if one is approximate.
-        These hold for the session of a run, too, but for name and env.
+        name: 1 to 64 characters of A-Z a-z 0-9 . _ -; opens or makes the session of that name, which stays afterwards.
+        Without a name: a new session, destroyed by close(), at the end of `with`, or when this object or the program
+        ends. timeout: seconds of one cell. memory: "512m" or bytes. template: "base", "data", "plot", or an added one.
+        project: a folder shown at /workspace, never written to. env: variables for the code. tier: "native", "local",
+        "auto"; None: the strongest of this host. limits: other limits by name, as in {"cpus": 2, "workspace_size":
+        "2g"}. allow_degraded: run without a control that this host lacks. require_exact: refuse if one is approximate.
+        All of these except name and env also apply to the session of a run.
 
-        Runs: backend: "litellm" (the provider by the model's name), "openai", "anthropic"... environment: as tier,
-        and "docker". max_depth: turns of the model. max_subcalls: its calls. token_budget: tokens of both directions.
+        Runs: backend: "litellm" (the provider by the model's name), "openai", "anthropic"... environment: as tier, and
+        "docker". max_depth: turns of the model. max_subcalls: its calls. token_budget: tokens of both directions.
         config: a SniparaSandboxConfig, or the path of a file. tools: functions of this program for the model. verbose:
-        say on stderr what runs do, and give results their events. settings: other keys of
-        docs/reference/configuration.md, as timeout_seconds (of a run), temperature, cost_limit, log_dir; guarantees,
-        as in ["network", "kernel"], hold for this session, too.
-        Nothing is asked of the daemon yet: errors come from the first method. TypeError: there is no such argument.
+        print the progress of runs on stderr, and give results their events. settings: other keys of
+        docs/reference/configuration.md, such as timeout_seconds (of a run), temperature, cost_limit, log_dir;
+        guarantees, as in ["network", "kernel"], also apply to this session.
+        The constructor sends no request to the daemon: errors come from the first method. TypeError: unknown argument.
         """
         check_kinds(name=name, env=env, limits=limits)
         for variable, content in (env or {}).items():
@@ -152,7 +152,7 @@ class Session(RLM, Generic[R]):
             "guarantees": [word.strip() for word in wanted.split(",")] if isinstance(wanted, str) else list(wanted)}
         self._policy: Optional[Policy] = None
         self._is_open = self._is_closed = False
-        self._has_policy = True  # false: a fork, which has its parent's
+        self._has_policy = True  # false: a fork, which has its parent's options
         self._at_end: Any = None
 
     def _session_settings(self) -> Dict[str, Any]:
@@ -165,13 +165,13 @@ class Session(RLM, Generic[R]):
         return {name: value for name, value in given.items() if value is not None}
 
     def _adopt(self, other: Session[Any]) -> None:
-        """Be that session."""
+        """Take over the session of another object."""
         self._as(other)
         self.name, self.is_kept, self._options = other.name, other.is_kept, other._options
         self._is_open, self._has_policy = other._is_open, other._has_policy
 
     def _own(self, fork_name: str, is_kept: bool) -> None:
-        """Be a session that exists, made by fork()."""
+        """Take over a session made by fork()."""
         self.name, self.is_kept, self._is_open, self._has_policy = fork_name, is_kept, True, False
         self._begun()
 
@@ -195,7 +195,7 @@ class Session(RLM, Generic[R]):
         return self._policy
 
     def _in_docker(self) -> Dict[str, Any]:
-        """What the options docker_... mean for the session."""
+        """The options docker_... as options of the session."""
         given = self._given
         found: Dict[str, Any] = {}
         if given.get("docker_workspace_setup", "none") != "none":
@@ -206,19 +206,19 @@ class Session(RLM, Generic[R]):
         if self._options["project"] is None and given.get("docker_mount_workspace", "docker_workspace_path" in given):
             found["project"] = os.fspath(given.get("docker_workspace_path", "."))
         disabled = given.get("docker_network_disabled")
-        if disabled:  # said, so a session that has a network is refused
+        if disabled:  # as a guarantee, so that a session with a network is refused
             found["guarantees"] = [*self._options["guarantees"], "network"]
         return {**found, "network": disabled is False}
 
     def _begun(self) -> None:
-        """The session may exist from now on: see to its end."""
+        """From now on the session may exist, so make sure that it is destroyed."""
         self._check()
         if self._at_end is None and not self.is_kept:
             from weakref import finalize
             self._at_end = finalize(self, _destroy_at_end, self.name, os.getpid())
 
     def _needs_destroy(self) -> bool:
-        """Whether closing destroys it; once. A forked child leaves its parent's session alone."""
+        """Whether closing destroys the session; true once. A forked child leaves its parent's session alone."""
         finalizer, self._at_end = self._at_end, None
         kept = finalizer.detach() if finalizer is not None else None
         return kept is not None and bool(kept[2][1] == os.getpid())
@@ -236,7 +236,7 @@ class Session(RLM, Generic[R]):
     def _ask_cell(self, code: Optional[bytes], shell: bool = False, timeout: Optional[float] = None,
                   input: Union[str, bytes, None] = None, atomic: bool = False, recover: Optional[str] = None,
                   on_output: OnOutput = None, internal: bool = False) -> Ask[R]:
-        """internal: code of this package itself, which history() leaves out."""
+        """internal: code of this package, which history() leaves out."""
         stdin = None if input is None else _bytes_of(input, "input")
         check_kinds(timeout=timeout, recover=recover)
         if timeout is not None and not 0 < timeout < float("inf"):
@@ -273,7 +273,7 @@ class Session(RLM, Generic[R]):
         return self._ask_given(value, "{} = _given\n".format(name))
 
     def _ask_given(self, value: object, use: str) -> Ask[None]:
-        """use: what becomes of the value in _given."""
+        """use: code that uses the value in _given."""
         from ._values import Exchange
         exchange = Exchange()
         run = self._ask_run(exchange.giving(value) + use + "del _given\n", input=exchange.input, internal=True)
@@ -360,7 +360,7 @@ class Session(RLM, Generic[R]):
                    read, undo if name is None else None)
 
     def _reference(self, name: str, to: Union[str, Snapshot, Session[Any]]) -> str:
-        """A snapshot, or a session as it is now, for a command."""
+        """The name of a snapshot, or of a session in its current state, for a command."""
         if isinstance(to, (Snapshot, Session)):
             return to.id if isinstance(to, Snapshot) else to.name
         if not isinstance(to, str):
@@ -439,7 +439,7 @@ class Session(RLM, Generic[R]):
         return self._is_open or self.is_kept or self._at_end is not None
 
     def _is_new(self) -> bool:
-        """Whether the session cannot exist yet."""
+        """Whether the session certainly does not exist yet."""
         self._check()
         return not self._may_exist()
 
@@ -455,13 +455,13 @@ def _ask_sessions() -> Ask[List[Dict[str, Any]]]:
 
 
 def _file_of(path: Path) -> str:
-    """A file of this program."""
+    """The absolute path of a file of this program."""
     check_needed(path=path if isinstance(path, str) else os.fspath(path))
     return os.path.abspath(path)
 
 
 def _ask_command(*words: str) -> Ask[Dict[str, Any]]:
-    """A command of the command line, and what it prints with --json."""
+    """Run a command of the command line and return its output with --json."""
     from ._library import texts
 
     def read(call: Call) -> Dict[str, Any]:
@@ -473,7 +473,7 @@ def _ask_command(*words: str) -> Ask[Dict[str, Any]]:
 
 
 def _ask_output(handle: str, stream: str, offset: int) -> Ask[Tuple[bytes, bool]]:
-    """A part of the stored output of a cell, and whether it is the last."""
+    """A part of the stored output of a cell, and whether it is the last part."""
     def read(call: Call) -> Tuple[bytes, bool]:
         answer, part = call.answer(), call.data()
         is_last = bool(answer["eof"]) or not part
@@ -485,14 +485,14 @@ def _ask_output(handle: str, stream: str, offset: int) -> Ask[Tuple[bytes, bool]
 
 
 def _with_names(error: NotFound, snapshots: List[Snapshot]) -> NotFound:
-    """No such snapshot: which there are."""
+    """Add the existing names to the error for a missing snapshot."""
     names = ", ".join(snapshot.name for snapshot in snapshots[-NAMES_SHOWN:])
     error.args = ("{}; the session has {}".format(error.args[0], names or "no snapshot"),)
     return error
 
 
 def _do(ask: Ask[T]) -> T:
-    """Ask, and wait for the answer."""
+    """Start a request, and wait for the answer."""
     from ._library import Held, connection
     call = None
     try:
@@ -519,7 +519,7 @@ def _destroy_at_end(name: str, pid: int) -> None:
             with Held(is_final=True):
                 _do(Ask(lambda box: box.ask("destroy", name.encode()), _nothing))
         except SandboxError:
-            pass  # it is gone, or the daemon is
+            pass  # the session or the daemon has already ended
 
 
 # Waiting ------------------------------------------------------------------------------------
@@ -533,27 +533,27 @@ class Files:
         self._sandbox = sandbox
 
     def read(self, path: Path, *, most: int = FILE_MOST) -> bytes:
-        """Read a file, whole. most: bytes. NotFound: there is none; LimitReached: it is larger."""
+        """Read a whole file. most: bytes. NotFound: no such file; LimitReached: it is larger."""
         return self._sandbox._opened(self._sandbox._ask_read(path, most))
 
     def read_text(self, path: Path, *, encoding: str = "utf-8", most: int = FILE_MOST) -> str:
-        """Read a file as text; UnicodeDecodeError: it is none."""
+        """Read a file as text; UnicodeDecodeError: it is not UTF-8."""
         return self.read(path, most=most).decode(encoding)
 
     def write(self, path: Path, data: Union[str, bytes, bytearray, memoryview], *, mode: int = 0o644) -> None:
-        """Write a file, whole; text as UTF-8. A path that ends in "/" makes a folder. LimitReached: no room."""
+        """Write a whole file; text as UTF-8. A path that ends in "/" makes a folder. LimitReached: no room."""
         self._sandbox._opened(self._sandbox._ask_write(path, data, mode))
 
     def list(self, path: Path = ".") -> List[Entry]:
-        """List a folder. NotFound: there is none."""
+        """List a folder. NotFound: no such folder."""
         return self._sandbox._opened(self._sandbox._ask_list(path))
 
 
 class Stream(Iterator[Output], AsyncIterable[str]):
-    """What a cell prints, as it comes, then its value if it has one: Output.stream tells them apart. Ends with the
-    cell; then .result has the rest. Leaving it ends the cell.
+    """The output of a cell as it arrives, then its value if it has one: Output.stream tells them apart. Ends with the
+    cell; then .result has the rest. Leaving the loop ends the cell.
 
-    With `async for` it is what a model writes on a prompt: see Sandbox.stream().
+    With `async for` it is a model's text for a prompt: see Sandbox.stream().
     """
 
     def __init__(self, make: Callable[[Callable[[Output], None]], Ask[Result]],
@@ -569,7 +569,7 @@ class Stream(Iterator[Output], AsyncIterable[str]):
 
     @property
     def result(self) -> Result:
-        """What the cell returned; waits until it has ended."""
+        """The result of the cell; waits for its end."""
         for _ in self:
             pass
         assert self._result is not None
@@ -617,7 +617,7 @@ class Stream(Iterator[Output], AsyncIterable[str]):
             call.free()
 
     def close(self) -> None:
-        """End the cell if it runs: status "interrupted". For the thread that began it."""
+        """End the cell if it runs: status "interrupted". To be called in the thread that started it."""
         if self._call is not None:
             self._call.stop()
             self._free()
@@ -636,14 +636,14 @@ class Stream(Iterator[Output], AsyncIterable[str]):
 
 @names_nearest
 class Sandbox(Session[Result]):
-    """A session in which code runs contained; methods wait until it is done. And a model that can: see completion().
+    """A session, in which code runs contained; methods wait for results. It can also run models: see completion().
 
         with Sandbox() as s:
             s.run("6 * 7").value    # "42"
 
     Threads may share it: each has its own connection, and cells of a session run one after the other. `async with
-    Sandbox() as s` gives an AsyncSandbox. Every method may raise SandboxError; SandboxLost if the daemon went away, and
-    the next call restores the session then. Ctrl-C ends the cell with KeyboardInterrupt, and the session continues.
+    Sandbox() as s` gives an AsyncSandbox. Every method may raise SandboxError. SandboxLost: the daemon ended; the next
+    call restores the session. Ctrl-C ends the cell with KeyboardInterrupt, and the session continues.
     """
 
     _makes = Result
@@ -654,7 +654,7 @@ class Sandbox(Session[Result]):
         return Files(self)
 
     def _opened(self, ask: Ask[T]) -> T:
-        """Ask something that needs a session, which is opened first."""
+        """Start a request that needs a session, which is opened first."""
         if not self._is_open:
             try:
                 if self._is_new():
@@ -667,28 +667,28 @@ class Sandbox(Session[Result]):
 
     def run(self, code: Code, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
             on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> Result:
-        """Run Python code. Code that fails is no exception here: see Result.ok and Result.raise_for_error().
+        """Run Python code. Failing code does not raise: see Result.ok and Result.raise_for_error().
 
-        timeout: seconds, else the session's. input: standard input. on_output: called with each piece of output; what
-        it raises ends the cell. atomic: what the cell did is undone if it fails. recover: what to do about cells that
-        were lost in a crash: "replay", "skip" or "checkpoint"; None fails with Denied and names them.
+        timeout: seconds; None: the session's. input: standard input. on_output: called with each piece of output; if it
+        raises, the cell ends. atomic: undo the cell's effects if it fails. recover: how to handle cells lost in a
+        crash: "replay", "skip" or "checkpoint"; None fails with Denied and names them.
         """
         return _do(self._ask_run(code, False, timeout, input, atomic, recover, on_output))
 
     def sh(self, line: str, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
            on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> Result:
-        """Run a line of /bin/sh. Arguments as of run()."""
+        """Run a /bin/sh line. Arguments as in run()."""
         return _do(self._ask_run(line, True, timeout, input, atomic, recover, on_output))
 
     def stream(self, code: Code = "", system: Optional[str] = None,  # type: ignore[override]
                options: Optional[StreamOptions] = None, *, prompt: Optional[str] = None,
                timeout: Optional[float] = None, input: Union[str, bytes, None] = None, atomic: bool = False,
                recover: Optional[str] = None) -> Stream:
-        """Run Python code, and get what it prints as it comes, and its value: `for piece in s.stream(code)`; .stream of
-        a piece is "stdout", "stderr" or "value". Arguments as of run().
+        """Run Python code, and read its output as it arrives, then its value: `for piece in s.stream(code)`; .stream of
+        a piece is "stdout", "stderr" or "value". Arguments as in run().
 
-        `async for chunk in s.stream(prompt, system, options)` is another thing, of earlier releases: what a model
-        writes in a run on that prompt, as of completion(). It raises at the end if the run is not done.
+        `async for chunk in s.stream(prompt, system, options)`, from earlier releases, is different: a model's text in a
+        run on that prompt, as in completion(). It raises at the end if the run is not finished.
         """
         def make(take: Callable[[Output], None]) -> Ask[Result]:
             if (system, options, prompt) != (None, None, None):
@@ -704,28 +704,28 @@ class Sandbox(Session[Result]):
         return Stream(make, chunks)
 
     def get(self, expression: str, *, trust: bool = False) -> Any:
-        """Get a variable, or any expression, as a Python object: what JSON has, bytes, and where this program has the
-        module, arrays of numpy, and DataFrame and Series of pandas. Without it they are lists, and dicts of lists.
+        """Get a variable, or any expression, as a Python object: JSON values, bytes, and, if this program has the
+        module, numpy arrays, and DataFrame and Series of pandas. Without the module they are lists, and dicts of lists.
 
-        trust: it comes back by pickle, which lets code in the sandbox run anything in this program: only for code that
-        you would run without a sandbox. CellFailed: there is no such variable, or it has no such form.
+        trust: the value is pickled, which lets code in the sandbox run anything in this program: only for code that you
+        would run without a sandbox. CellFailed: no such variable, or it cannot be passed.
         """
         return _do(self._ask_get(expression, trust))
 
     def set(self, name: str, value: object) -> None:
-        """Set a variable, by value: what get() returns can be given. TypeError: it has no form that can go there."""
+        """Set a variable by value; accepts what get() returns. TypeError: the value cannot be passed."""
         _do(self._ask_set(name, value))
 
     def snapshot(self, name: Optional[str] = None) -> Snapshot:
-        """Keep variables and files as they are now. name: else s1, s2..."""
+        """Take a snapshot of variables and files. name: s1, s2... if not given."""
         return self._opened(self._ask_snapshot(name))
 
     def snapshots(self) -> List[Snapshot]:
-        """List its snapshots, the oldest first."""
+        """List the session's snapshots, oldest first."""
         return [] if self._is_new() else _do(self._ask_snapshots())
 
     def rollback(self, snapshot: Union[str, Snapshot]) -> None:
-        """Take variables and files back to a snapshot of this session. NotFound names those there are."""
+        """Roll variables and files back to a snapshot of this session. NotFound lists the existing ones."""
         try:
             self._opened(self._ask_rollback(snapshot))
         except NotFound as error:
@@ -736,17 +736,18 @@ class Sandbox(Session[Result]):
         return self._opened(self._ask_fork(n, name))
 
     def diff(self, a: Compared = None, b: Compared = None) -> Dict[str, Any]:
-        """Compare: how b differs from a. diff(): what the session would change in its project, as apply() would.
+        """Compare a with b. diff(): the changes that apply() would make in the session's project.
 
-        a, b: a snapshot, or a sandbox as it is now; b: else this. Returns what `snipara-sandbox diff --json` prints:
-        `files` (each with `unified`, or None if it is binary) and, unless it is of the project, `variables`.
+        a, b: a snapshot, or a sandbox in its current state; b: this sandbox if not given. Returns the output of
+        `snipara-sandbox diff --json`: `files` (each with `unified`, or None if it is binary) and, except for a project,
+        `variables`.
         """
         return self._opened(self._ask_diff(a, b))
 
     def export(self, path: Path, *, snapshot: Union[str, Snapshot, None] = None, force: bool = False) -> Dict[str, Any]:
         """Write the session, or a snapshot of it, to a file, for another machine. The file is not encrypted.
 
-        Denied: the file exists; force: replace it. Returns `bytes`, `cell`, and `lost`: what could not be saved.
+        Denied: the file exists; force: replace it. Returns `bytes`, `cell`, and `lost`, the items not saved.
         """
         return self._opened(self._ask_export(path, snapshot, force))
 
@@ -754,26 +755,28 @@ class Sandbox(Session[Result]):
     def import_(cls, path: Path, *, name: Optional[str] = None, tier: Optional[str] = None,
                 limits: Optional[Mapping[str, object]] = None, allow_degraded: bool = False,
                 require_exact: bool = False) -> Sandbox:
-        """Make a session from a file that export() wrote. It stays, as one with a name.
+        """Make a session from a file written by export(). It stays, like one with a name.
 
-        name: else that in the file. limits: override those of the file, as in {"memory": "1g"}; others are cut to those
-        of new sessions in the configuration. Warnings say what differs from the file, and what could not be restored.
+        name: the name in the file if not given. limits: override those of the file, as in {"memory": "1g"}; the others
+        are lowered to the limits configured for new sessions. Warnings list what differs from the file and what could
+        not be restored.
         """
         return _do(cls._ask_import(path, name, tier, limits or {}, allow_degraded, require_exact))
 
     def apply(self, *paths: Path, unverified: bool = False, reviewed: bool = False,
               allow: Union[str, Iterable[str]] = (), project_moved: bool = False) -> Dict[str, Any]:
-        """Write into its project what diff() shows, without asking. paths: only these files or folders.
+        """Apply the changes of diff() to the session's project, without asking. paths: only these files or folders.
 
-        unverified: without a verdict of `snipara-sandbox verify`. reviewed: a person has read it, if its risk is high.
-        allow: files that tools run automatically. project_moved: although the project changed after the session began.
-        Denied: nothing was applied. Returns `applied`, the paths, and what else `snipara-sandbox apply --json` prints.
+        unverified: without a verdict of `snipara-sandbox verify`. reviewed: a person has read the patch, if its risk is
+        high. allow: files that tools run automatically. project_moved: although the project changed after the session
+        began. Denied: nothing was applied. Returns the output of `snipara-sandbox apply --json`; `applied` has the
+        paths.
         """
         flags = {"unverified": unverified, "reviewed": reviewed, "project-moved": project_moved}
         return self._opened(self._ask_apply(paths, flags, allow))
 
     def history(self, limit: int = 50) -> List[Cell]:
-        """List its cells, the newest first. limit: at most 1000."""
+        """List the session's cells, newest first. limit: at most 1000."""
         return [] if self._is_new() else _do(self._ask_history(limit))
 
     def result(self, cell: int) -> Result:
@@ -781,7 +784,7 @@ class Sandbox(Session[Result]):
         return self._opened(self._ask_result(cell))
 
     def interrupt(self) -> bool:
-        """Interrupt the cell that runs, from another thread. True: one ran; its status will be "interrupted"."""
+        """Interrupt the running cell, from another thread. True: there was one; its status will be "interrupted"."""
         return not self._is_new() and _do(self._ask_interrupt())
 
     def set_limits(self, **limits: object) -> List[str]:
@@ -796,7 +799,7 @@ class Sandbox(Session[Result]):
         self._opened(self._ask_name("hibernate", _nothing))
 
     def destroy(self) -> None:
-        """End the session for good, with its files and snapshots."""
+        """Destroy the session permanently, with its files and snapshots."""
         if self._may_exist():
             self._needs_destroy()
             _do(self._ask_name("destroy", _nothing))
@@ -804,7 +807,7 @@ class Sandbox(Session[Result]):
 
     @staticmethod
     def list() -> List[Dict[str, Any]]:
-        """List all sessions of this user: dicts with `name`, `state`, `cells`... as docs/wire.md has them."""
+        """List all sessions of this user: dicts with `name`, `state`, `cells`... of docs/wire.md."""
         return _do(_ask_sessions())
 
     def close(self) -> None:
@@ -872,24 +875,24 @@ class AsyncFiles:
         self._sandbox = sandbox
 
     async def read(self, path: Path, *, most: int = FILE_MOST) -> bytes:
-        """Read a file, whole. most: bytes. NotFound: there is none; LimitReached: it is larger."""
+        """Read a whole file. most: bytes. NotFound: no such file; LimitReached: it is larger."""
         return await self._sandbox._opened(self._sandbox._ask_read(path, most))
 
     async def read_text(self, path: Path, *, encoding: str = "utf-8", most: int = FILE_MOST) -> str:
-        """Read a file as text; UnicodeDecodeError: it is none."""
+        """Read a file as text; UnicodeDecodeError: it is not UTF-8."""
         return (await self.read(path, most=most)).decode(encoding)
 
     async def write(self, path: Path, data: Union[str, bytes, bytearray, memoryview], *, mode: int = 0o644) -> None:
-        """Write a file, whole; text as UTF-8. A path that ends in "/" makes a folder. LimitReached: no room."""
+        """Write a whole file; text as UTF-8. A path that ends in "/" makes a folder. LimitReached: no room."""
         await self._sandbox._opened(self._sandbox._ask_write(path, data, mode))
 
     async def list(self, path: Path = ".") -> List[Entry]:
-        """List a folder. NotFound: there is none."""
+        """List a folder. NotFound: no such folder."""
         return await self._sandbox._opened(self._sandbox._ask_list(path))
 
 
 class AsyncStream(AsyncIterator[Output]):
-    """What a cell prints, as it comes, and its value, as Stream. Then .result has the rest. aclose() ends the cell."""
+    """The output of a cell as it arrives, and its value, like Stream; .result then has the rest. aclose() ends it."""
 
     def __init__(self, make: Callable[[Callable[[Output], None]], Ask[AsyncResult]]) -> None:
         self._ask = make(self._take)
@@ -909,7 +912,7 @@ class AsyncStream(AsyncIterator[Output]):
 
     @property
     def result(self) -> AsyncResult:
-        """What the cell returned, once the stream has ended."""
+        """The result of the cell, after the end of the stream."""
         if self._result is None:
             raise InvalidArgument("the cell has not ended yet: read the stream to its end first")
         return self._result
@@ -964,12 +967,12 @@ class AsyncStream(AsyncIterator[Output]):
 
 @names_nearest
 class AsyncSandbox(Session[AsyncResult]):
-    """A session in which code runs contained; methods are awaited. What they do, and raise, is as of Sandbox.
+    """A session, in which code runs contained; methods are awaited. Their effects and exceptions are as in Sandbox.
 
         async with AsyncSandbox() as s:
             (await s.run("6 * 7")).value    # "42"
 
-    The event loop watches its connections itself: there are no threads.
+    The event loop watches the connections: there are no threads.
     """
 
     _makes = AsyncResult
@@ -997,13 +1000,13 @@ class AsyncSandbox(Session[AsyncResult]):
 
     async def sh(self, line: str, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
                  on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> AsyncResult:
-        """Run a line of /bin/sh."""
+        """Run a /bin/sh line."""
         return await _do_async(self._ask_run(line, True, timeout, input, atomic, recover, on_output))
 
     def stream(self, code: Code, *, timeout: Optional[float] = None,  # type: ignore[override]
                input: Union[str, bytes, None] = None, atomic: bool = False,
                recover: Optional[str] = None) -> AsyncStream:
-        """Run Python code, and get what it prints as it comes, and its value: `async for piece in s.stream(code)`."""
+        """Run Python code, and read its output as it arrives, then its value: `async for piece in s.stream(code)`."""
         return AsyncStream(lambda take: self._ask_run(code, False, timeout, input, atomic, recover, take))
 
     async def get(self, expression: str, *, trust: bool = False) -> Any:
@@ -1011,19 +1014,19 @@ class AsyncSandbox(Session[AsyncResult]):
         return await _do_async(self._ask_get(expression, trust))
 
     async def set(self, name: str, value: object) -> None:
-        """Set a variable, by value."""
+        """Set a variable by value."""
         await _do_async(self._ask_set(name, value))
 
     async def snapshot(self, name: Optional[str] = None) -> Snapshot:
-        """Keep variables and files as they are now."""
+        """Take a snapshot of variables and files."""
         return await self._opened(self._ask_snapshot(name))
 
     async def snapshots(self) -> List[Snapshot]:
-        """List its snapshots, the oldest first."""
+        """List the session's snapshots, oldest first."""
         return [] if self._is_new() else await _do_async(self._ask_snapshots())
 
     async def rollback(self, snapshot: Union[str, Snapshot]) -> None:
-        """Take variables and files back to a snapshot of this session."""
+        """Roll variables and files back to a snapshot of this session."""
         try:
             await self._opened(self._ask_rollback(snapshot))
         except NotFound as error:
@@ -1034,7 +1037,7 @@ class AsyncSandbox(Session[AsyncResult]):
         return await self._opened(self._ask_fork(n, name))
 
     async def diff(self, a: Compared = None, b: Compared = None) -> Dict[str, Any]:
-        """Compare: how b differs from a; without them what the session would change in its project."""
+        """Compare a with b; without them, show the changes that apply() would make in the session's project."""
         return await self._opened(self._ask_diff(a, b))
 
     async def export(self, path: Path, *, snapshot: Union[str, Snapshot, None] = None,
@@ -1046,17 +1049,17 @@ class AsyncSandbox(Session[AsyncResult]):
     async def import_(cls, path: Path, *, name: Optional[str] = None, tier: Optional[str] = None,
                       limits: Optional[Mapping[str, object]] = None, allow_degraded: bool = False,
                       require_exact: bool = False) -> AsyncSandbox:
-        """Make a session from a file that export() wrote."""
+        """Make a session from a file written by export()."""
         return await _do_async(cls._ask_import(path, name, tier, limits or {}, allow_degraded, require_exact))
 
     async def apply(self, *paths: Path, unverified: bool = False, reviewed: bool = False,
                     allow: Union[str, Iterable[str]] = (), project_moved: bool = False) -> Dict[str, Any]:
-        """Write into its project what diff() shows, without asking."""
+        """Apply the changes shown by diff() to the session's project, without asking."""
         flags = {"unverified": unverified, "reviewed": reviewed, "project-moved": project_moved}
         return await self._opened(self._ask_apply(paths, flags, allow))
 
     async def history(self, limit: int = 50) -> List[Cell]:
-        """List its cells, the newest first."""
+        """List the session's cells, newest first."""
         return [] if self._is_new() else await _do_async(self._ask_history(limit))
 
     async def result(self, cell: int) -> AsyncResult:
@@ -1064,7 +1067,7 @@ class AsyncSandbox(Session[AsyncResult]):
         return await self._opened(self._ask_result(cell))
 
     async def interrupt(self) -> bool:
-        """Interrupt the cell that runs, from another task."""
+        """Interrupt the running cell, from another task."""
         return not self._is_new() and await _do_async(self._ask_interrupt())
 
     async def set_limits(self, **limits: object) -> List[str]:
@@ -1076,7 +1079,7 @@ class AsyncSandbox(Session[AsyncResult]):
         await self._opened(self._ask_name("hibernate", _nothing))
 
     async def destroy(self) -> None:
-        """End the session for good, with its files and snapshots."""
+        """Destroy the session permanently, with its files and snapshots."""
         if self._may_exist():
             self._needs_destroy()
             await _do_async(self._ask_name("destroy", _nothing))

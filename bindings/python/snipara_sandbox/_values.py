@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python objects by value, between this program and code that nobody has checked.
+"""Python objects by value, between this program and untrusted code.
 
-They travel as JSON. What JSON has no form for is {token: [kind, ...]} in it, with a token that is new each time, so
-that no dict of the data is taken for one. Nothing is unpickled, and what the sandbox wrote is checked before use.
+They travel as JSON. Objects without a JSON form become {token: [kind, ...]}, with a new token each time, so that no
+dict in the data is mistaken for one. Nothing is unpickled, and data from the sandbox is checked before use.
 
-pack(), unpack() and special() run here and, as source, in the sandbox: they use nothing of this module.
+pack(), unpack() and special() run here and, as source, in the sandbox: they use no other names of this module.
 """
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ._errors import LimitReached, SandboxError
 from ._result import Result
 
 PACKED, PICKLE = "application/json", "application/x-python-pickle"
-VALUE_MOST = 8 << 20  # bytes of text, which is a display or standard input
-ARROW_SAFE = (14, 0, 1)  # pyarrow before that ran code which the data brought along
+VALUE_MOST = 8 << 20  # bytes of text, the limit of a display and of standard input
+ARROW_SAFE = (14, 0, 1)  # older versions of pyarrow ran code contained in the data
 _HEADER = "Traceback (most recent call last):\n"
-_forms: List[str] = []  # kinds that this program can make objects of
+_forms: List[str] = []  # kinds of objects that this program can make
 
 
 def pack(value: object, token: str, forms: str) -> str:
-    """As JSON, with special forms of the modules in `forms`; without them an array is a list."""
+    """A value as JSON, with special forms of the modules in `forms`; without them an array is a list."""
     import base64
     import datetime
     import json
@@ -65,7 +65,7 @@ def pack(value: object, token: str, forms: str) -> str:
 
 
 def special(kind: str, parts: "Any") -> "Any":
-    """What a special form stands for; some exception if it is not a good one."""
+    """The object of a special form; raises any exception if the form is invalid."""
     from binascii import a2b_base64
     if kind == "bytes":
         return a2b_base64(parts[0])
@@ -78,11 +78,11 @@ def special(kind: str, parts: "Any") -> "Any":
         form, shape, data = parts[0], tuple(parts[1]), bytearray(a2b_base64(parts[2]))
         if not re.match(r"[<>|=][biufcSUmM][0-9]{1,9}(\[[0-9]{0,3}[a-zA-Z]{1,2}\])?\Z", form):
             raise ValueError("arrays of dtype {!r} are not taken".format(form))
-        size = numpy.dtype(form).itemsize  # below 0 if numpy cannot count it
+        size = numpy.dtype(form).itemsize  # below 0 if numpy overflows
         if not 0 < size <= max(len(data), 8 << 20):
             raise ValueError("arrays of dtype {!r} are not taken".format(form))
         array: "Any" = numpy.ndarray(shape, form, data)
-        n_rows = 1  # of an array without elements; as a list it has them
+        n_rows = 1  # rows even without elements, since a list would have them
         for each in array.shape:
             n_rows *= each or 1
         if n_rows > max(len(data), 8 << 20):
@@ -108,16 +108,16 @@ def special(kind: str, parts: "Any") -> "Any":
         if isinstance(values, list):
             values = [tuple(each) if isinstance(each, list) else each for each in values]
             widths = {len(each) for each in values if isinstance(each, tuple)}
-            if len(widths) > 1:  # pandas would fill up the shorter ones
+            if len(widths) > 1:  # pandas would pad the shorter ones
                 raise ValueError("labels of a table have {} to {} parts (limit: all of one length)".format(
                     min(widths), max(widths)))
         return pandas.Index(values)
 
     names, index_names, values, columns = parts
     index = labels(values)
-    if len(columns) > 1 << 16:  # each takes more than its text
+    if len(columns) > 1 << 16:  # each takes more memory than its text
         raise ValueError("a table has {} columns (limit 65536)".format(len(columns)))
-    for each in columns:  # pandas would spread a scalar, or a dict, over all rows
+    for each in columns:  # pandas would repeat a scalar, or a dict, in all rows
         count = len(each) if isinstance(each, (list, numpy.ndarray)) else 1
         if count != len(index) or not isinstance(each, (list, numpy.ndarray)):
             raise ValueError("a column of a table of {} rows and {} columns has {} values (limit: one for each "
@@ -133,7 +133,7 @@ def special(kind: str, parts: "Any") -> "Any":
 
 
 def unpack(text: str, token: str, special: "Any") -> "Any":
-    """What pack() made a text of; some exception if it is no such text."""
+    """The object that pack() made a text of; raises any exception if the text is invalid."""
     import json
 
     def form(found: "Any") -> "Any":
@@ -190,12 +190,12 @@ def forms() -> str:
 
 
 def _count(code: str) -> int:
-    """Lines, as the sandbox counts them."""
+    """Number of lines, by the rules of the sandbox."""
     return len(StringIO(code, newline=None).readlines())
 
 
 def without_ours(text: str, cell: int, lines: range) -> str:
-    """A traceback without the frames of our code in that cell and those above. lines: the caller's, numbered from 1."""
+    """A traceback without this package's frames in that cell and above it. lines: the caller's, renumbered from 1."""
     frame = re.compile(r'^([ |]*)  File "<cell {}>", line (\d{{1,9}})(, in .*)?\n(?:\1    .*\n)*'.format(cell), re.M)
 
     def renumber(found: Match[str]) -> str:
@@ -213,7 +213,7 @@ def without_ours(text: str, cell: int, lines: range) -> str:
 
 
 class Exchange:
-    """One value that comes back, and arguments that go there."""
+    """A value to be returned, and arguments to be passed."""
 
     def __init__(self, trust: bool = False) -> None:
         from binascii import hexlify
@@ -226,7 +226,7 @@ class Exchange:
         """Standard input of the code."""
 
     def calling(self, source: str) -> str:
-        """Code of the caller's, which is first."""
+        """The caller's code, which comes first."""
         self.lines = range(1, 1 + _count(source))
         return source + "\n"
 
@@ -236,7 +236,7 @@ class Exchange:
         return "_sent = (\n{}\n)\n{}".format(expression, self.sending())
 
     def giving(self, value: object) -> str:
-        """Code that has the value in its variable _given. TypeError: it has no form; LimitReached: it is too large."""
+        """Code that sets its variable _given to the value. TypeError: it cannot be passed; LimitReached: too large."""
         text = pack(value, self.token, "numpy pandas pyarrow")
         if len(text) > VALUE_MOST:
             error = LimitReached("the value has {} bytes as text (limit 8 MiB); write it to a file with "
@@ -257,7 +257,7 @@ class Exchange:
         return _SEND.format(mime=PACKED, pack=_method(pack), packed=packed, most=VALUE_MOST)
 
     def check(self, result: Result) -> None:
-        """CellFailed: the code failed; its traceback has no lines of ours."""
+        """CellFailed: the code failed; its traceback has no lines of this package."""
         error = result.raw["error"]
         if error is not None:
             if error["line"] is not None:
@@ -267,10 +267,10 @@ class Exchange:
         result.raise_for_error()
 
     def sent(self, result: Result) -> Any:
-        """The value that the code sent. CellFailed: the code failed; SandboxError: what it sent is no value."""
+        """The value that the code sent. CellFailed: the code failed; SandboxError: the data is not a value."""
         self.check(result)
         mime = PICKLE if self.trust else PACKED
-        for item in reversed(result.displays):  # the last is ours; the code may have displayed others before
+        for item in reversed(result.displays):  # the last is from this package; code may have displayed others
             if mime in item:
                 break
         else:

@@ -54,7 +54,7 @@ class AgentConfig(Record):
 
 @dataclass(eq=False)
 class AgentResult(Outcome):
-    """What an agent answered. It is there, and may be awaited too."""
+    """The result of an agent. It is complete, and may also be awaited."""
 
     answer: str = ""
     answer_source: str = "error"
@@ -73,11 +73,11 @@ class AgentResult(Outcome):
 
     @property
     def success(self) -> bool:
-        """Whether it gave a final answer."""
+        """Whether the agent gave a final answer."""
         return not self.forced_termination and self.answer_source in ("final", "final_var")
 
     def to_dict(self) -> Dict[str, Any]:
-        """Make it what `snipara-sandbox agent --json` prints."""
+        """A dict in the form of `snipara-sandbox agent --json`."""
         names = [each.name for each in fields(AgentResult)][len(fields(Outcome)):-3]
         order = [*names, "success", "iteration_summaries", "trajectory_id", "error", "stopped_by", "session", "files"]
         return {name: plain(getattr(self, name)) for name in order}
@@ -113,16 +113,16 @@ class AgentRunner:
         self._is_cancelled = False
 
     def run(self, task: str) -> AgentResult:
-        """Run an agent. As completion() it waits outside an event loop, and is awaited in one.
+        """Run an agent. Like completion(), it waits outside an event loop, and is awaited in one.
 
-        A limit raises nothing: see AgentResult.error, and raise_for_error().
+        A limit does not raise: see AgentResult.error, and raise_for_error().
         """
         check_needed(task=task)
         budget = self.config.context_budget if self.config.auto_context else 0
         return self._result(task, {**self._limits(), "context_budget": budget}, None, [])
 
     def resume(self, trajectory_id: object, *, recover: Optional[str] = None) -> AgentResult:
-        """Resume an agent that was stopped, met a limit or was lost, as resume() of a sandbox.
+        """Resume an agent that was stopped, reached a limit or was lost, like resume() of a sandbox.
 
         It keeps its limits, except those set by AgentConfig or the sandbox.
         """
@@ -154,7 +154,7 @@ class AgentRunner:
         return result_of(ask, result)
 
     def _shared(self) -> Dict[str, Any]:
-        """Settings of the sandbox. completion() has them, too, and higher maxima: lowered without a warning."""
+        """Settings of the sandbox. completion() shares them and has higher maxima: lowered without a warning."""
         shared = self.rlm._settings()
         for name, most in AGENT_MOST.items():
             value = shared.get(name)
@@ -170,7 +170,7 @@ class AgentRunner:
 
     @property
     def status(self) -> Dict[str, Any]:
-        """How it stands: run_id, iteration, total_tokens, total_cost, is_terminal, cancelled."""
+        """State of the agent: run_id, iteration, total_tokens, total_cost, is_terminal, cancelled."""
         ask = self._ask
         events = [] if ask is None else [record for record in ask.records if "_type" not in record]
         costs = [event["estimated_cost_usd"] for event in events]

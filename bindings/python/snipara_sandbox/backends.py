@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which model is asked. The runtime asks it itself; docs/reference/models.md has the providers."""
+"""Names of models. The runtime calls the models; docs/reference/models.md lists the providers."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -29,8 +29,8 @@ class BackendResponse(Record):
 class BaseBackend:
     """A model and its provider: `SniparaSandbox(backend=LiteLLMBackend("gpt-4o-mini", api_key=...))`.
 
-    name: as the configuration's `backend`. temperature, api_key, api_base: as its keys of these names and `base_url`;
-    None is what it says.
+    name: the configuration's `backend`. temperature, api_key, api_base: its keys of these names and `base_url`; None:
+    the value of the configuration.
     """
 
     name = "litellm"
@@ -43,7 +43,7 @@ class BaseBackend:
         self.temperature, self.api_key, self.api_base = temperature, api_key, api_base
 
     def settings(self) -> Dict[str, Any]:
-        """What it means for the configuration."""
+        """The backend as keys of the configuration."""
         if type(self).complete is not BaseBackend.complete:
             from ._completion import refuse
             refuse("backend", "a class with a complete() of its own is not asked; model=\"replay/FILE\" gives scripted "
@@ -53,7 +53,7 @@ class BaseBackend:
         return {name: value for name, value in given.items() if value is not None}
 
     def complete(self, messages: Any = None, tools: Any = None, **more: Any) -> NoReturn:
-        """Models are asked in runs only: completion() of a sandbox."""
+        """Models are called only in runs: completion() of a sandbox."""
         from ._errors import Unsupported
         raise Unsupported("a backend is not asked directly; use completion() of a SniparaSandbox")
 

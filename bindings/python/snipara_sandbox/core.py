@@ -26,7 +26,7 @@ S = TypeVar("S", bound="Ready")
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value in JSON types."""
     if isinstance(value, Record):
         return value.to_dict()
     if isinstance(value, (list, tuple)):
@@ -35,15 +35,15 @@ def plain(value: Any) -> Any:
 
 
 class Record:
-    """What records share."""
+    """Base of records."""
 
     def to_dict(self) -> Dict[str, Any]:
-        """Make it what JSON has."""
+        """The record as a dict in JSON types."""
         return {each.name: plain(getattr(self, each.name)) for each in fields(self)}
 
     @classmethod
     def of(cls: Type[R], members: Any) -> R:
-        """Make one of what to_dict() made, or a trajectory has; members that it does not know are left out."""
+        """Make a record from a dict of to_dict() or of a trajectory; unknown members are left out."""
         if isinstance(members, cls):
             return members
         known = {each.name for each in fields(cls)}
@@ -51,18 +51,18 @@ class Record:
 
 
 class Ready(Coroutine[Any, Any, Any]):
-    """A result that is there, and may be awaited all the same: `await`, gather() and asyncio.run() give it back."""
+    """A complete result that may also be awaited: `await`, gather() and asyncio.run() return it."""
 
     def __await__(self: S) -> Generator[Any, None, S]:
         return self
         yield
 
     def send(self, value: Any) -> NoReturn:
-        """As a coroutine that returns at once."""
+        """As in a coroutine that returns at once."""
         raise StopIteration(self)
 
     def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> NoReturn:
-        """As a coroutine that has not begun."""
+        """As in a coroutine that has not started."""
         raise kind if value is None else value
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Ready(Coroutine[Any, Any, Any]):
 
 @dataclass
 class ToolCall(Record):
-    """What a model wants a tool to do."""
+    """A tool call requested by a model."""
 
     id: str
     name: str
@@ -83,7 +83,7 @@ class ToolCall(Record):
 
 @dataclass
 class ToolResult(Record):
-    """What the tool said, as the model got it."""
+    """The result of a tool, in the form given to the model."""
 
     tool_call_id: str
     content: str
@@ -107,7 +107,7 @@ class Message(Record):
 
 @dataclass(eq=False)
 class REPLResult(Record, Ready):
-    """What code in a sandbox did."""
+    """The result of code in a sandbox."""
 
     output: str
     error: Optional[str] = None
@@ -175,10 +175,10 @@ class TrajectoryEvent(Record):
 @names_nearest
 @dataclass
 class CompletionOptions(Record):
-    """Settings of one run. None is what the sandbox, the environment or the configuration file say, else the default.
+    """Settings of one run. None: the value of the sandbox, the environment or the configuration file, else the default.
 
-    include_trajectory: the result has events. response_format: a JSON Schema of the answer,
-    as OpenAI takes it, or a pydantic class. stop_sequences, of earlier releases, have no effect.
+    include_trajectory: the result has events. response_format: a JSON Schema of the answer, in OpenAI's form, or a
+    pydantic class. stop_sequences, of earlier releases, have no effect.
     """
 
     max_depth: Optional[int] = None
@@ -206,26 +206,26 @@ class StreamOptions(Record):
 
 @dataclass(eq=False)
 class Outcome(Record, Ready):
-    """What results of runs and of agents share."""
+    """Base of the results of runs and of agents."""
 
     error: Optional[str] = None
-    """Why it is not done, with the way out; None: it is."""
+    """Why the run is not finished, with the remedy; None: it is finished."""
     stopped_by: Optional[str] = None
     """The limit that stopped it ("max_depth", "token_budget"...), "cancelled" or "error"."""
     session: Optional[str] = None
-    """The session with what the run did, if that stays: Sandbox(result.session)."""
+    """The session with the effects of the run, if it stays: Sandbox(result.session)."""
     files: Dict[str, List[str]] = field(default_factory=dict)
-    """Files that it changed there: created, modified, deleted."""
+    """Files changed in the session: created, modified, deleted."""
     limits: Dict[str, Any] = field(default_factory=dict, repr=False)
-    """The limits that held for it."""
+    """The limits in force."""
     schema_error: Optional[str] = None
-    """Why the answer is not what response_format says; None: it is, or nothing was said."""
+    """Why the answer does not match response_format; None: it does, or there was no response_format."""
 
     def _reason(self) -> Optional[RLMError]:
         return None
 
     def raise_for_error(self: S) -> S:
-        """Return this, or raise why it is not done: MaxDepthExceeded, TokenBudgetExhausted, BackendError..."""
+        """Return this, or raise the reason for the end: MaxDepthExceeded, TokenBudgetExhausted, BackendError..."""
         error = self._reason()  # type: ignore[attr-defined]
         if error is not None:
             limit = self.stopped_by  # type: ignore[attr-defined]
@@ -236,7 +236,7 @@ class Outcome(Record, Ready):
 
 
 def raised_by(limit: str) -> str:
-    """How a limit of a run is raised."""
+    """The remedy for a limit of a run."""
     name = {"timeout": "timeout_seconds", "sub_calls": "sub_calls_max_per_turn",
             "sub_cost": "sub_calls_max_cost_per_session"}.get(limit, limit)
     return "pass a higher {}=".format(name)
@@ -244,10 +244,10 @@ def raised_by(limit: str) -> str:
 
 @dataclass(eq=False)
 class RLMResult(Outcome):
-    """What a run answered. It is there, and may be awaited too."""
+    """The result of a run. It is complete, and may also be awaited."""
 
     response: str = ""
-    """The answer; of a run that was stopped, what there is of it."""
+    """The answer; for a stopped run, the part received."""
     trajectory_id: Any = None
     """UUID of its record: trajectory_logger.load_trajectory(), `snipara-sandbox logs`."""
     total_calls: int = 0
@@ -267,11 +267,11 @@ class RLMResult(Outcome):
 
     @property
     def success(self) -> bool:
-        """Whether it is done."""
+        """Whether the run is finished."""
         return self.error is None and all(event.error is None for event in self.events)
 
     def to_dict(self) -> Dict[str, Any]:
-        """Make it what `snipara-sandbox run --json` prints."""
+        """A dict in the form of `snipara-sandbox run --json`."""
         names = [each.name for each in fields(RLMResult)]
         order = [*names[len(fields(Outcome)):-1], "error", "success", "events"]
         return {name: plain(getattr(self, name)) for name in [*order, "stopped_by", "session", "files"]}
@@ -297,17 +297,17 @@ class RLMResult(Outcome):
 
 
 def _shown(name: str, value: Any) -> str:
-    """Without a secret, and without the password of an address."""
+    """Hide a secret, and the password in an address."""
     from re import sub
     from ._completion import SECRETS
     return "'...'" if name in SECRETS else sub("//.*@", "//...@", repr(value))
 
 
 class SniparaSandboxConfig:
-    """The effective configuration: arguments, else variables, .env, the file of the folder, the defaults.
+    """The effective configuration: arguments, else variables, .env, the file in the folder, the defaults.
 
-    Its members are the keys of docs/reference/configuration.md: config.model, config.max_depth. They are read when
-    the first of them is asked for; then ConfigValidationError says which value is wrong, and in which file.
+    Its members are the keys of docs/reference/configuration.md: config.model, config.max_depth. They are read at the
+    first access; ConfigValidationError names a wrong value and its file.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -352,7 +352,7 @@ class SniparaSandboxConfig:
         return "{}({})".format(type(self).__name__, ", ".join(shown))
 
     def to_dict(self) -> Dict[str, Any]:
-        """All of it as `snipara-sandbox config show --json` prints it, without secrets."""
+        """All keys in the form of `snipara-sandbox config show --json`, without secrets."""
         return dict(self._load())
 
     def get_snipara_url(self) -> Optional[str]:
@@ -362,9 +362,9 @@ class SniparaSandboxConfig:
 
 
 def load_config(config_path: Union[str, "os.PathLike[str]", None] = None) -> SniparaSandboxConfig:
-    """Read the configuration: of this file, or as the command line does in the working folder.
+    """Read the configuration: from this file, or in the working folder like the command line.
 
-    ConfigNotFoundError: there is no such file. ConfigValidationError: a value is wrong, or the file is no TOML.
+    ConfigNotFoundError: no such file. ConfigValidationError: a value is wrong, or the file is not TOML.
     """
     config = SniparaSandboxConfig()
     if config_path is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run can fail with, by the names of earlier releases. All of them are SandboxError as well.
+"""Errors of a run, by the names of earlier releases. All of them are also SandboxErrors.
 
-A run that meets a limit raises nothing: see RLMResult.error, and raise_for_error(), which raises one of these.
+A run that reaches a limit does not raise: see RLMResult.error, and raise_for_error(), which raises one of these.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._errors import SandboxError
 
 
 class RLMError(SandboxError):
-    """Base of these. context: what it is about, also as members of the exception."""
+    """Base of these errors. context: details, also available as members of the exception."""
 
     def __init__(self, message: str, **context: Any) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class RLMError(SandboxError):
 
 
 def _remade(kind: Any, args: Tuple[Any, ...], members: Dict[str, Any]) -> RLMError:
-    """One that was pickled; a constructor takes other arguments than a message."""
+    """Rebuild a pickled error, whose constructor takes other arguments than a message."""
     error: RLMError = kind.__new__(kind, *args)
     error.__dict__.update(members)
     return error
@@ -45,7 +45,7 @@ def _remade(kind: Any, args: Tuple[Any, ...], members: Dict[str, Any]) -> RLMErr
 
 
 class MaxDepthExceeded(RLMError):
-    """The turns of a run were used up."""
+    """The turns of a run are used up."""
 
     depth: int
     max_depth: int
@@ -56,7 +56,7 @@ class MaxDepthExceeded(RLMError):
 
 
 class TokenBudgetExhausted(RLMError):
-    """Its tokens were."""
+    """The tokens of a run are used up."""
 
     tokens_used: int
     budget: int
@@ -67,7 +67,7 @@ class TokenBudgetExhausted(RLMError):
 
 
 class CostBudgetExhausted(RLMError):
-    """It cost as much as it may, in USD."""
+    """A run has reached its cost limit, in USD."""
 
     cost_used: float
     budget: float
@@ -78,7 +78,7 @@ class CostBudgetExhausted(RLMError):
 
 
 class ToolBudgetExhausted(RLMError):
-    """Its tool calls were used up."""
+    """The tool calls of a run are used up."""
 
     calls_made: int
     budget: int
@@ -89,7 +89,7 @@ class ToolBudgetExhausted(RLMError):
 
 
 class TimeoutExceeded(RLMError, TimeoutError):
-    """Its seconds were."""
+    """The time of a run is used up, in seconds."""
 
     elapsed_seconds: float
     timeout_seconds: float
@@ -100,7 +100,7 @@ class TimeoutExceeded(RLMError, TimeoutError):
 
 
 class SubCallBudgetExhausted(RLMError):
-    """The sub-calls of a turn were used up."""
+    """The sub-calls of a turn are used up."""
 
     calls_made: int
     max_per_turn: int
@@ -122,7 +122,7 @@ class SubCallDepthExceeded(RLMError):
 
 
 class SubCallCostExceeded(RLMError):
-    """The sub-calls of a run cost as much as they may, in USD."""
+    """The sub-calls of a run have reached their cost limit, in USD."""
 
     session_cost: float
     max_cost: float
@@ -136,11 +136,11 @@ class SubCallCostExceeded(RLMError):
 
 
 class REPLError(RLMError):
-    """Code in the sandbox."""
+    """An error of code in the sandbox."""
 
 
 class REPLExecutionError(REPLError):
-    """It failed."""
+    """The code failed."""
 
     error: str
 
@@ -150,7 +150,7 @@ class REPLExecutionError(REPLError):
 
 
 class REPLTimeoutError(REPLError, TimeoutError):
-    """It took longer than it may, in seconds."""
+    """The code reached its time limit, in seconds."""
 
     timeout: float
 
@@ -160,7 +160,7 @@ class REPLTimeoutError(REPLError, TimeoutError):
 
 
 class REPLImportError(REPLError):
-    """A module is not there."""
+    """A module is missing."""
 
     module: str
 
@@ -170,7 +170,7 @@ class REPLImportError(REPLError):
 
 
 class REPLSecurityError(REPLError):
-    """It tried what it may not."""
+    """The code tried a forbidden operation."""
 
     violation: str
 
@@ -179,7 +179,7 @@ class REPLSecurityError(REPLError):
 
 
 class REPLResourceExceeded(REPLError):
-    """It met a limit."""
+    """The code reached a limit."""
 
     resource: str
 
@@ -193,13 +193,13 @@ class REPLResourceExceeded(REPLError):
 
 
 class ToolError(RLMError):
-    """A tool of the program."""
+    """An error of a tool of the program."""
 
     tool_name: str
 
 
 class ToolNotFoundError(ToolError):
-    """There is none of that name."""
+    """No tool has that name."""
 
     def __init__(self, tool_name: str, available_tools: Optional[List[str]] = None) -> None:
         super().__init__("Tool not found: '{}'".format(tool_name), tool_name=tool_name,
@@ -208,7 +208,7 @@ class ToolNotFoundError(ToolError):
 
 
 class ToolExecutionError(ToolError):
-    """It failed."""
+    """The tool failed."""
 
     error: str
 
@@ -218,7 +218,7 @@ class ToolExecutionError(ToolError):
 
 
 class ToolValidationError(ToolError):
-    """Its arguments are wrong."""
+    """The arguments of the tool are wrong."""
 
     validation_error: str
 
@@ -229,7 +229,7 @@ class ToolValidationError(ToolError):
 
 
 class SniparaAPIError(ToolError):
-    """The Snipara service refused. status_code: of HTTP, or None without an answer."""
+    """The Snipara service refused a request. status_code: of HTTP, or None without an answer."""
 
     status_code: Optional[int]
 
@@ -240,7 +240,7 @@ class SniparaAPIError(ToolError):
 
 
 class ParallelExecutionError(RLMError):
-    """Several tools at once failed. errors: [(tool, error)]."""
+    """Several concurrent tools failed. errors: [(tool, error)]."""
 
     def __init__(self, errors: List[Tuple[str, str]], succeeded: int = 0) -> None:
         shown = "; ".join("{}: {}".format(name, error[:50]) for name, error in errors[:3])
@@ -253,11 +253,11 @@ class ParallelExecutionError(RLMError):
 
 
 class BackendError(RLMError):
-    """The model did not answer."""
+    """The model gave no answer."""
 
 
 class BackendConnectionError(BackendError, ConnectionError):
-    """Its provider was not reached."""
+    """The model's provider was not reached."""
 
     def __init__(self, backend: str, provider: str, error: str) -> None:
         super().__init__("Failed to connect to {}/{}: {}".format(backend, provider, error[:100]), backend=backend,
@@ -266,7 +266,7 @@ class BackendConnectionError(BackendError, ConnectionError):
 
 
 class BackendRateLimitError(BackendError):
-    """Its provider wants fewer requests. retry_after: seconds, if it says."""
+    """The provider's rate limit was reached. retry_after: seconds, if given."""
 
     retry_after: Optional[float]
 
@@ -275,7 +275,7 @@ class BackendRateLimitError(BackendError):
 
 
 class BackendAuthError(BackendError):
-    """Its provider does not take the key."""
+    """The provider refused the key."""
 
     provider: str
 
@@ -284,7 +284,7 @@ class BackendAuthError(BackendError):
 
 
 class StructuredOutputError(RLMError):
-    """The answer does not have the form that was asked for."""
+    """The answer does not have the requested form."""
 
     def __init__(self, content: str, schema: Optional[Dict[str, Any]] = None) -> None:
         super().__init__("Failed to parse structured output: " + content[:100], content_length=len(content))
@@ -295,11 +295,11 @@ class StructuredOutputError(RLMError):
 
 
 class AgentError(RLMError):
-    """An agent did not get to its end."""
+    """An agent did not finish."""
 
 
 class AgentIterationLimitExceeded(AgentError):
-    """Its iterations were used up."""
+    """The iterations of an agent are used up."""
 
     iterations: int
     max_iterations: int
@@ -310,7 +310,7 @@ class AgentIterationLimitExceeded(AgentError):
 
 
 class AgentCostLimitExceeded(AgentError):
-    """It cost as much as it may, in USD."""
+    """An agent has reached its cost limit, in USD."""
 
     total_cost: float
     cost_limit: float
@@ -321,7 +321,7 @@ class AgentCostLimitExceeded(AgentError):
 
 
 class AgentCancelled(AgentError):
-    """It was cancelled."""
+    """An agent was cancelled."""
 
     run_id: str
 
@@ -334,11 +334,11 @@ class AgentCancelled(AgentError):
 
 
 class ConfigError(RLMError):
-    """The configuration cannot be used."""
+    """The configuration is invalid."""
 
 
 class ConfigNotFoundError(ConfigError, FileNotFoundError):
-    """There is no such file."""
+    """The configuration file is missing."""
 
     path: str
 
@@ -349,4 +349,4 @@ class ConfigNotFoundError(ConfigError, FileNotFoundError):
 
 
 class ConfigValidationError(ConfigError, ValueError):
-    """A value is wrong."""
+    """A value of the configuration is wrong."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of runs: one file for each, docs/reference/trajectory.md. Runs write them; these functions read."""
+"""Records of runs: a file for each, docs/reference/trajectory.md. Runs write them; these functions read them."""
 from __future__ import annotations
 
 import json
@@ -14,7 +14,7 @@ METADATA = "trajectory_metadata"
 
 
 def _lines(path: str) -> Iterator[Dict[str, Any]]:
-    """Its records; lines that are none are left out."""
+    """The records of a file; invalid lines are skipped."""
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
@@ -26,7 +26,7 @@ def _lines(path: str) -> Iterator[Dict[str, Any]]:
 
 
 class TrajectoryLogger:
-    """The records in a folder. They are written by the runs themselves, line by line."""
+    """The records in a folder. Runs write them, line by line."""
 
     def __init__(self, log_dir: Union[str, "os.PathLike[str]"] = "./logs") -> None:
         self.log_dir = os.fspath(log_dir)
@@ -38,7 +38,7 @@ class TrajectoryLogger:
             return []
 
     def _path(self, trajectory_id: object) -> str:
-        """The file of an id, or of its beginning."""
+        """The file with an id or a unique prefix of it."""
         given = str(trajectory_id)
         if not given or "/" in given:
             raise InvalidArgument("{!r} is not the id of a run".format(given))
@@ -53,16 +53,16 @@ class TrajectoryLogger:
         return os.path.join(self.log_dir, found[0] + ".jsonl")
 
     def load_records(self, trajectory_id: object) -> List[Dict[str, Any]]:
-        """Get all records of a run, as they are. trajectory_id: or its beginning. NotFound: there is none."""
+        """Get all records of a run, unchanged. trajectory_id: or a prefix of it. NotFound: no such run."""
         return list(_lines(self._path(trajectory_id)))
 
     def load_trajectory(self, trajectory_id: object) -> List[TrajectoryEvent]:
-        """Get the calls of the model in a run. trajectory_id: or its beginning. NotFound: there is none."""
+        """Get the calls of the model in a run. trajectory_id: or a prefix of it. NotFound: no such run."""
         return [TrajectoryEvent.of(record) for record in _lines(self._path(trajectory_id))
                 if "_type" not in record and "call_id" in record]
 
     def list_recent(self, limit: int = 10) -> List[Dict[str, Any]]:
-        """List the newest: id, timestamp, calls, tokens, duration_ms, path. Files that are no records are left out."""
+        """List the newest runs: id, timestamp, calls, tokens, duration_ms, path. Other files are left out."""
         paths = [os.path.join(self.log_dir, name + ".jsonl") for name in self._ids()]
         rows: List[Dict[str, Any]] = []
         for path in sorted(paths, key=os.path.getmtime, reverse=True):
@@ -79,7 +79,7 @@ class TrajectoryLogger:
         return rows
 
     def delete_trajectory(self, trajectory_id: object) -> bool:
-        """Remove the file of a run; False: there is none."""
+        """Remove the file of a run; False: no such run."""
         try:
             os.unlink(self._path(trajectory_id))
         except NotFound:
@@ -87,7 +87,7 @@ class TrajectoryLogger:
         return True
 
     def cleanup_old(self, days: float = 7) -> int:
-        """Remove files not written for so many days; how many were."""
+        """Remove files not written for this many days; returns their number."""
         from time import time
         old = [path for path in (os.path.join(self.log_dir, name + ".jsonl") for name in self._ids())
                if os.path.getmtime(path) < time() - days * 86400]

@@ -8,7 +8,7 @@ from ._old import also
 
 
 def main() -> NoReturn:
-    """Become the server, on standard input and output."""
+    """Execute the server, on standard input and output."""
     from .__main__ import become
     become("snipara-sandbox", "mcp-serve")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code in a sandbox by the names of earlier releases. Sandbox has the same and more: run(), get(), files."""
+"""Code in a sandbox by the names of earlier releases. Sandbox offers the same and more: run(), get(), files."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, Optional
@@ -44,13 +44,13 @@ def _record(result: Result) -> REPLResult:
 
 
 class BaseREPL:
-    """The session of a sandbox, as code. Variables that code sets are its context, and the other way round."""
+    """The session of a sandbox for code. The code's variables are the context, and vice versa."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
 
     def execute(self, code: str, timeout: Optional[float] = None) -> REPLResult:
-        """Run Python code. timeout: seconds. As completion() it waits, and in an event loop is awaited."""
+        """Run Python code. timeout: seconds. Like completion() it waits, and in an event loop is awaited."""
         from ._completion import both
         if not isinstance(code, str):
             raise InvalidArgument("code must be a str")
@@ -65,13 +65,13 @@ class BaseREPL:
         _do(self.sandbox._ask_run(code, internal=True)).raise_for_error()
 
     def get_context(self) -> Dict[str, Any]:
-        """Get the variables that JSON has a form for."""
+        """Get the variables that JSON can represent."""
         self._run(_IS_JSON)
         context: Dict[str, Any] = self.sandbox.get(_GET)
         return context
 
     def set_context(self, key: str, value: Any) -> None:
-        """Set a variable, also in the dict `context`. TypeError: JSON has no form for it."""
+        """Set a variable, also in the dict `context`. TypeError: JSON has no form for the value."""
         import json
         self._run(_SET.format(json.dumps({key: value})))
 
@@ -80,7 +80,7 @@ class BaseREPL:
         self._run(_CLEAR)
 
     def reset(self) -> None:
-        """Start over: another session, without the files of this one."""
+        """Start over in a new session, without the files of this one."""
         self.sandbox.destroy()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools of a program, which a model may call in a run. They run in the program, outside the sandbox."""
+"""Tools of a program that a model may call in a run. They run in the program, outside the sandbox."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -16,21 +16,21 @@ def _nothing() -> Dict[str, Any]:
 @names_nearest
 @dataclass
 class Tool:
-    """A tool: handler is called with the arguments by name, and what it returns goes to the model.
+    """A tool: handler is called with the arguments by name, and its result is sent to the model.
 
     handler: a function or coroutine function. Functions are called in the thread of completion(), one after the other,
-    or, where that is awaited, of the event loop. A plain function holds completion() until it returns, whatever timeout
-    or a limit of the run says: use a coroutine function for what may take long. Coroutines run in that event loop, else
-    in one of their own. Text goes to the model as it is, everything else as JSON. What the handler raises reaches the
-    model as an error of the tool, and the logger `snipara_sandbox` with its traceback.
+    or, if that is awaited, in the event loop. A plain function blocks completion() until it returns; timeouts and
+    limits of the run cannot interrupt it: use a coroutine function for long work. Coroutines run in that event loop,
+    else in a separate one. Text is sent to the model unchanged, other values as JSON. An exception of the handler
+    reaches the model as an error of the tool, and the logger `snipara_sandbox` with its traceback.
     """
 
     name: str
     """1 to 64 of A-Z a-z 0-9 _ -"""
     description: str
-    """What it does, for the model."""
+    """Description for the model."""
     parameters: Dict[str, Any] = field(default_factory=_nothing)
-    """JSON Schema of the arguments, an object; they are checked before the call."""
+    """JSON Schema of the arguments, an object; they are checked before each call."""
     handler: Optional[Callable[..., Any]] = None
     timeout: float = 30.0
     """Seconds of one call, at most 600."""
@@ -42,17 +42,17 @@ class Tool:
         return self.handler(**arguments)
 
     async def execute(self, **arguments: Any) -> Any:
-        """Call the handler, and await what it returns if that is to be awaited."""
+        """Call the handler, and await its result if it is awaitable."""
         answer = self.begin(**arguments)
         return await answer if hasattr(answer, "__await__") else answer
 
     def to_openai_format(self) -> Dict[str, Any]:
-        """As chat completions want it."""
+        """The tool in the form of chat completions."""
         return {"type": "function", "function": {"name": self.name, "description": self.description,
                                                  "parameters": self.parameters}}
 
     def to_anthropic_format(self) -> Dict[str, Any]:
-        """As Anthropic's messages want it."""
+        """The tool in the form of Anthropic's messages."""
         return {"name": self.name, "description": self.description, "input_schema": self.parameters}
 
 
@@ -63,7 +63,7 @@ class ToolRegistry:
         self._tools: Dict[str, Tool] = {}
 
     def register(self, tool: Tool) -> None:
-        """Add a tool; one of that name is replaced, with a warning."""
+        """Add a tool; one of the same name is replaced, with a warning."""
         if not isinstance(tool, Tool):
             raise wrong_kind("a tool", "a Tool: wrap it in Tool(name, description, parameters, handler)", tool)
         if tool.name in self._tools:
@@ -72,7 +72,7 @@ class ToolRegistry:
         self._tools[tool.name] = tool
 
     def unregister(self, name: str) -> bool:
-        """Take a tool out; False: there is none."""
+        """Remove a tool; False: no such tool."""
         return self._tools.pop(name, None) is not None
 
     def get(self, name: str) -> Optional[Tool]:
@@ -84,15 +84,15 @@ class ToolRegistry:
         return list(self._tools.values())
 
     def list_names(self) -> List[str]:
-        """List their names."""
+        """List the names of all tools."""
         return list(self._tools)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is such a tool."""
+        """Whether there is such a tool."""
         return name in self._tools
 
     def clear(self) -> None:
-        """Take all out."""
+        """Remove all tools."""
         self._tools.clear()
 
     def __len__(self) -> int:

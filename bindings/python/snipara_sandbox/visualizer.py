@@ -8,7 +8,7 @@ from ._old import also
 
 
 def main(log_dir: str = "./logs", port: int = 8501) -> NoReturn:
-    """Become the program that shows the records of this folder, on this port."""
+    """Execute the program that shows the records of this folder, on this port."""
     from .__main__ import become
     become("snipara-sandbox", "visualize", "--dir", log_dir, "--port", str(port))
 

@@ -9,11 +9,11 @@ from .._result import Result
 
 DESCRIPTION = ("Run Python code in a sandbox without a network. Variables, imports and files stay from call to call. "
                "Returns what the code prints, the value of a last expression, and errors.")
-MOST = 20000  # characters that a model is given
+MOST = 20000  # characters for a model
 
 
 def said(result: Result) -> str:
-    """A result in words for a model: the head and the tail if it is long."""
+    """The text of a result for a model: head and tail if it is long."""
     text = repr(result)
     if len(text) > MOST:
         text = "{}\n[left out {} characters]\n{}".format(text[:MOST // 2], len(text) - MOST, text[-(MOST // 2):])

@@ -19,7 +19,7 @@ OUTPUT_MOST, FILE_MOST = 10_000_000, 100 << 20
 
 @sandboxenv(name="snipara")
 class SniparaEnvironment(SandboxEnvironment):  # type: ignore[misc]
-    """A session. Relative paths are below /workspace; other files than those and /tmp's cannot be read or written."""
+    """A session. Relative paths are below /workspace; files outside it and /tmp cannot be read or written."""
 
     options: Dict[str, Any] = {}
     """Of each session, as of AsyncSandbox()."""
@@ -51,7 +51,7 @@ class SniparaEnvironment(SandboxEnvironment):  # type: ignore[misc]
             raise TimeoutError("the command took more than {}".format(result.raw["limit"]["text"]))
         if result.exit_code == 126:
             raise PermissionError(result.stderr.strip())
-        code = result.exit_code if result.exit_code is not None else 0 if result.ok else 137  # as if it were killed
+        code = result.exit_code if result.exit_code is not None else 0 if result.ok else 137  # like a killed process
         return ExecResult(code == 0, code, result.stdout, result.stderr)
 
     async def write_file(self, file: str, contents: Union[str, bytes]) -> None:

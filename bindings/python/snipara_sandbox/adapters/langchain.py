@@ -14,10 +14,10 @@ from .._sandbox import AsyncSandbox, Sandbox
 
 def python_tool(sandbox: Union[Sandbox, AsyncSandbox, None] = None, *, name: str = "python",
                 description: str = DESCRIPTION, **options: Any) -> Any:
-    """A StructuredTool. Its text is for the model, its artifact the Result. ImportError: langchain-core is not there.
+    """A StructuredTool. Its text is for the model, its artifact is the Result. ImportError: langchain-core is missing.
 
-    sandbox: where code runs; else a session of its own with these options, as of Sandbox(). With an AsyncSandbox the
-    tool can only be awaited.
+    sandbox: where code runs; else a new session with these options, as in Sandbox(). With an AsyncSandbox the tool can
+    only be awaited.
     """
     from langchain_core.tools import StructuredTool
     where = sandbox if sandbox is not None else Sandbox(**options)
@@ -25,7 +25,7 @@ def python_tool(sandbox: Union[Sandbox, AsyncSandbox, None] = None, *, name: str
     if isinstance(where, AsyncSandbox):
         there = where
 
-        async def run_async(code: str) -> Any:  # LangChain reads the types: (text, Result)
+        async def run_async(code: str) -> Any:  # LangChain reads the annotations: (text, Result)
             result = await there.run(code)
             return said(result), result
         return StructuredTool.from_function(coroutine=run_async, **form)

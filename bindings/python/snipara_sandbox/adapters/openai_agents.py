@@ -18,9 +18,9 @@ _PARAMETERS: Dict[str, Any] = {
 
 def python_tool(sandbox: Optional[AsyncSandbox] = None, *, name: str = "python", description: str = DESCRIPTION,
                 **options: Any) -> Any:
-    """A FunctionTool. A task that is cancelled ends the code. ImportError: openai-agents is not there.
+    """A FunctionTool. A cancelled task ends the code. ImportError: openai-agents is missing.
 
-    sandbox: where code runs; else a session of its own with these options, as of Sandbox().
+    sandbox: where code runs; else a new session with these options, as in Sandbox().
     """
     from agents import FunctionTool
     where = sandbox if sandbox is not None else AsyncSandbox(**options)
@@ -31,7 +31,7 @@ def python_tool(sandbox: Optional[AsyncSandbox] = None, *, name: str = "python",
             code = loads(arguments)["code"]
             if not isinstance(code, str):
                 raise TypeError
-        except (ValueError, TypeError, KeyError):  # the model is told, and may try again
+        except (ValueError, TypeError, KeyError):  # the model gets the error and may try again
             return 'The arguments must be a JSON object with a string "code".'
         return said(await where.run(code))
     return FunctionTool(name=name, description=description, params_json_schema=_PARAMETERS, on_invoke_tool=invoke)

@@ -23,19 +23,19 @@ def final_answer(answer):
 
 
 class SandboxExecutor(PythonExecutor):  # type: ignore[misc]
-    """Runs code in a session. The source of tools goes there, too: what they import must be in its template."""
+    """Runs code in a session. The source of tools is sent there: the template needs the modules that they import."""
 
     def __init__(self, sandbox: Optional[Sandbox] = None, **options: Any) -> None:
-        """sandbox: where code runs; else a new session with these options, as of Sandbox()."""
+        """sandbox: where code runs; else a new session with these options, as in Sandbox()."""
         self.sandbox = sandbox if sandbox is not None else Sandbox(**options)
 
     def send_tools(self, tools: Dict[str, Any]) -> None:
-        """Define them in the session. CellFailed: one cannot be defined there."""
+        """Define tools in the session. CellFailed: one cannot be defined there."""
         others = {name: tool for name, tool in tools.items() if name != "final_answer"}
         self.sandbox.run((get_tools_definition_code(others) + "\n" if others else "") + _FINAL).raise_for_error()
 
     def send_variables(self, variables: Dict[str, Any]) -> None:
-        """Set variables of the session, by value. TypeError: one has no form that can go there."""
+        """Set variables of the session, by value. TypeError: one cannot be passed."""
         if variables:
             _do(self.sandbox._ask_given(variables, "globals().update(_given)\n"))
 
