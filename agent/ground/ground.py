@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which names, attributes, imports and arguments of Python files exist.
+"""Check which names, attributes, imports and arguments of Python files exist.
 
 Runs inside a sandbox. Files of the project are read and never imported; installed modules are imported, here. Values
-are followed as far as they are evident: what a name is bound to everywhere in its scope, literals, constructors,
-annotations. What cannot be known is counted and never reported: a wrong report costs more than a missing one.
+are followed as far as they are evident: all bindings of a name in its scope, literals, constructors, annotations.
+Unknown values are counted and never reported: a wrong report costs more than a missing one.
 """
 
 import ast
@@ -29,7 +29,7 @@ from unit_world import Units
 from units import AskingUnits
 
 Json = Dict[str, Any]
-FINDINGS = 500  # of a file
+FINDINGS = 500  # for one file
 CLASS_NAMES = frozenset(("__module__", "__qualname__"))
 PLATFORM = re.compile(r"(?i)\b(platform|version_info|implementation|TYPE_CHECKING|hasattr|hexversion|getattr|"
                       r"find_spec|uname|nt)\b|os\.name|win(32|dows)|msvc|darwin|macos|pypy|jython|\bPY[23]|"
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
 
 
 class Checker(ast.NodeVisitor):
-    """Walks a file and reports what does not exist."""
+    """Visits a file and reports names that do not exist."""
 
     def __init__(self, source: Source, judge: Judge) -> None:
         self.source = source
@@ -82,7 +82,7 @@ class Checker(ast.NodeVisitor):
         self.scope = outer
 
     def body(self, parts: Sequence[ast.AST]) -> None:
-        """After `if PLATFORM: return` the rest is for some platforms, too."""
+        """Visit statements; after `if PLATFORM: return` the rest also depends on the platform."""
         outer = set(self.guards)
         for part in parts:
             self.visit(part)
@@ -92,7 +92,7 @@ class Checker(ast.NodeVisitor):
         self.guards = outer
 
     def is_guarded(self, kind: str, values: Sequence[Value] = ()) -> bool:
-        """Whether it may be meant to fail. What the project's own classes and functions are, no platform changes."""
+        """Whether a failure may be intended. Platforms do not change the project's own classes and functions."""
         is_own = bool(values) and all(isinstance(value, (Function, Class, Instance)) for value in values)
         return kind in self.guards or ("platform" in self.guards and not is_own)
 
@@ -135,14 +135,14 @@ class Checker(ast.NodeVisitor):
         self.body(node.body)
         if "import" not in self.guards - outer:
             self.guards = set(outer)
-        for part in (*node.handlers, *node.orelse, *node.finalbody):  # what stands in for a missing module
+        for part in (*node.handlers, *node.orelse, *node.finalbody):  # the replacement of a missing module
             self.visit(part)
         self.guards = outer
 
     visit_TryStar = visit_Try
 
     def visit_With(self, node: ast.With) -> None:
-        """with suppress(ImportError), with raises(TypeError): it is meant to fail."""
+        """In `with suppress(ImportError)` or `with raises(TypeError)` a failure is intended."""
         outer = set(self.guards)
         for item in node.items:
             self.visit(item)
@@ -182,7 +182,7 @@ class Checker(ast.NodeVisitor):
 
     visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = comprehension
 
-    # What is looked at
+    # Checked nodes
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -210,7 +210,7 @@ class Checker(ast.NodeVisitor):
         return False
 
     def is_open(self, name: str) -> bool:
-        """What is below this module cannot be known."""
+        """Whether the submodules of this module are unknown."""
         if self.world.project_module(name, self.source) is not None:
             return False
         real = self.world.real_module(name)
@@ -279,12 +279,13 @@ class Checker(ast.NodeVisitor):
         self.report("name", node, name, f"unknown name {name}", near, where)
 
     def is_call_of_nothing(self, node: ast.Name) -> bool:
-        """What the text names once, where it is called: exec() and globals() of the file hardly make it."""
+        """Whether a name occurs only once in the text, as a call: then exec() or globals() in the file hardly define
+        it."""
         return self.called is node and not node.id.isupper() and \
             len(re.findall(rf"\b{node.id}\b", self.source.text)) == 1
 
     def is_starred(self, name: str) -> bool:
-        """Whether `from M import *` may have brought it."""
+        """Whether `from M import *` may define the name."""
         for star in self.source.stars:
             module = star.name.partition(":")[0]
             values = self.judge.module(module, self.source) if module else None
@@ -369,7 +370,7 @@ class Checker(ast.NodeVisitor):
 
 
 def warns(node: Any) -> bool:
-    """A function that warns of its use first thing, whatever it is given."""
+    """Whether a function first warns of its use, for any arguments."""
     for part in node.body[:6]:
         call = part.value if isinstance(part, ast.Expr) else None
         if isinstance(call, ast.Call) and decorator_name(call) in ("warn", "_deprecated", "warn_deprecated") and any(
@@ -380,7 +381,7 @@ def warns(node: Any) -> bool:
 
 
 def expression(node: ast.AST) -> str:
-    """Names and attributes as they are written; of the rest only that it is there."""
+    """Names and attributes as written; a placeholder for other parts."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -393,7 +394,7 @@ def expression(node: ast.AST) -> str:
 
 
 def check(world: World, path: str) -> Json:
-    """Findings of a file and how many names, attributes and calls were known, and were not."""
+    """Findings of a file, and the numbers of known and unknown names, attributes and calls."""
     full = os.path.join(world.top, path)
     text = world.read(full)
     if text is None:
@@ -432,7 +433,7 @@ def shown(finding: Finding) -> Json:
 
 
 class Reading:
-    """Files of the project: Python's are looked at at once, the others as their trees come."""
+    """Files of the project: Python files are checked at once, the others when their trees arrive."""
 
     def __init__(self, top: str, paths: Sequence[str]) -> None:
         sys.setrecursionlimit(3000)
@@ -469,7 +470,7 @@ class Reading:
         return found
 
     def write(self, place: str) -> None:
-        gc.disable()  # trees are many objects, and go with the session
+        gc.disable()  # trees are many objects, and are freed with the session
         texts: List[Json] = []
         for asking in self.asking:
             if not texts:
@@ -484,7 +485,7 @@ reading: List[Tuple[Reading, str]] = []
 
 
 def answer(top: str, place: str) -> None:
-    """Read PLACE/paths.json, write PLACE/ground.json: what is found, or texts whose trees are wanted in PLACE/trees."""
+    """Read PLACE/paths.json; write PLACE/ground.json: findings, or texts whose trees are expected in PLACE/trees."""
     with open(os.path.join(place, "paths.json")) as asked:
         reading[:] = [(Reading(top, json.load(asked)["paths"]), place)]
     reading[0][0].write(place)

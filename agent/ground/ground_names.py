@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the names of a Python file are bound to, in which scope: as its text says it. Nothing of it runs."""
+"""The bindings of names in a Python file by scope, from its text alone. Nothing of it runs."""
 
 import ast
 import os
@@ -10,12 +10,12 @@ DICT_READS = frozenset("items keys values copy get".split())
 
 
 class Binding(NamedTuple):
-    """How a name gets its value. kind: value, import, from, def, class, argument, opaque."""
+    """A binding of a name. kind: value, import, from, def, class, argument, opaque."""
 
     kind: str
     node: Any
     line: int
-    name: str = ""  # of a module; of what is taken from it: MODULE:NAME
+    name: str = ""  # of a module; for an imported name MODULE:NAME
 
 
 class Scope:
@@ -28,7 +28,7 @@ class Scope:
         self.source = source
         self.names: Dict[str, List[Binding]] = {}
         self.elsewhere: Set[str] = set()  # global, nonlocal
-        self.narrowed: Set[str] = set()  # isinstance() and the like ask of what class they are
+        self.narrowed: Set[str] = set()  # expressions whose class isinstance() or a similar call tests
 
     def bind(self, name: str, binding: Binding) -> None:
         scope: Scope = self
@@ -45,7 +45,7 @@ class Scope:
         return None
 
 
-# Values. None in place of a list of them: not known.
+# Values. None in place of a list: unknown.
 class Real(NamedTuple):
     """An object of this interpreter."""
 
@@ -57,13 +57,13 @@ class RealInstance(NamedTuple):
 
 
 class RealMethod(NamedTuple):
-    """A function of an installed class, found by an instance, which gives it its first argument."""
+    """A function of an installed class, found through an instance, which becomes its first argument."""
 
     thing: Any
 
 
 class Source:
-    """A file that is read: a module."""
+    """A file of the project, as a module."""
 
     def __init__(self, path: str, name: str, text: str) -> None:
         self.text = text
@@ -74,16 +74,16 @@ class Source:
         self.scope = Scope("module", self.tree, None, self)
         self.scopes: Dict[ast.AST, Scope] = {self.tree: self.scope}
         self.stars: List[Binding] = []
-        self.stored: Set[str] = set()  # attributes that are set on something
-        self.asked: Set[str] = set()  # attributes that hasattr() and the like name
-        self.is_dynamic = False  # its names are not all in its text
-        self.sets_any = False  # setattr() with a name that is not in the text
+        self.stored: Set[str] = set()  # attributes that are assigned
+        self.asked: Set[str] = set()  # attribute names in hasattr() and similar calls
+        self.is_dynamic = False  # its text does not have all of its names
+        self.sets_any = False  # setattr() with a computed name
         Binder(self).visit(self.tree)
 
 
 class Class(NamedTuple):
     node: ast.ClassDef
-    scope: Scope  # in which it is defined
+    scope: Scope  # that defines the class
 
     @property
     def source(self) -> Source:
@@ -125,7 +125,7 @@ class Binder(ast.NodeVisitor):
                     is_plain = argument is not arguments.vararg and argument is not arguments.kwarg
                     kind = "argument" if is_plain else "opaque"
                     self.scope.bind(argument.arg, Binding(kind, argument, node_line(node)))
-        for part in body:  # these may come after a use
+        for part in body:  # a function may use names bound later
             self.declare(part)
         for part in body:
             self.visit(part)
@@ -193,7 +193,7 @@ class Binder(ast.NodeVisitor):
                 self.scope.bind(alias.asname or alias.name, binding)
 
     def targets(self, target: ast.AST, value: Optional[ast.AST]) -> None:
-        """A name that gets `value`; what is inside a tuple gets something of it."""
+        """Bind a name to `value`; names inside a tuple are opaque."""
         if isinstance(target, ast.Name):
             self.scope.bind(target.id, Binding("value" if value is not None else "opaque", value, target.lineno))
         else:
@@ -215,7 +215,7 @@ class Binder(ast.NodeVisitor):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self.visit(node.value)
-        if isinstance(node.target, ast.Name):  # it stays what it was, or comes from elsewhere
+        if isinstance(node.target, ast.Name):  # it keeps its class, or is bound elsewhere
             if node.target.id not in self.scope.names:
                 self.targets(node.target, None)
         else:
@@ -261,7 +261,7 @@ class Binder(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         called = node.func.id if isinstance(node.func, ast.Name) else ""
-        if len(node.args) >= 2 and isinstance(node.args[0], (ast.Name, ast.Attribute)):  # hasattr(), or like it
+        if len(node.args) >= 2 and isinstance(node.args[0], (ast.Name, ast.Attribute)):  # hasattr() or a similar call
             name = node.args[1]
             if isinstance(name, ast.Constant) and isinstance(name.value, str):
                 self.source.asked.add(name.value)
@@ -296,7 +296,7 @@ def each_annotation(node: Any) -> Iterator[ast.expr]:
 
 
 def outside(node: Any) -> Iterator[ast.expr]:
-    """Parts of a function that belong to the scope in which it is defined."""
+    """Parts of a function that are evaluated in the scope that defines it."""
     yield from (*node.decorator_list, *each_annotation(node), *node.args.defaults)
     yield from filter(None, node.args.kw_defaults)
 
@@ -306,7 +306,7 @@ def node_line(node: ast.AST) -> int:
 
 
 def absolute(source: Source, node: ast.ImportFrom) -> str:
-    """The name of the module that is imported from; "" = beyond the top."""
+    """The name of the imported module; "" = beyond the top."""
     if not node.level:
         return node.module or ""
     parts = source.name.split(".") if source.name else []

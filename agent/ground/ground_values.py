@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an expression is, as far as that is evident, which attributes it has, and what a call of it may give."""
+"""The values of expressions, as far as they are evident, their attributes, and the arguments that calls accept."""
 
 import abc
 import ast
@@ -18,24 +18,24 @@ from ground_names import Binding, Class, Function, Instance, Real, RealInstance,
 from ground_names import Value, Values, decorator_name
 from ground_world import World, nearest
 
-HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, or as if
-DEPTH = 12  # of what a value is found through
-CANDIDATES = 8  # values that one name may have
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement or in the same way
+DEPTH = 12  # of nested look-ups for a value
+CANDIDATES = 8  # possible values of one name
 MODULE_NAMES = frozenset(dir(builtins)) | {
     "__file__", "__name__", "__doc__", "__package__", "__spec__", "__loader__", "__path__", "__builtins__", "__debug__",
     "__annotations__", "__cached__", "__dict__", "WindowsError"}
 SYS_NAMES = frozenset("last_traceback last_type last_value last_exc ps1 ps2 tracebacklimit exitfunc".split())
-# What every class and object has, however little is known of it.
+# Attributes of every class and object, even if little is known about it.
 OBJECT_NAMES = frozenset(dir(object)) | frozenset(dir(type)) | {
     "__dict__", "__weakref__", "__annotations__", "__slots__", "__func__", "__self__", "__wrapped__"}
 FUNCTION_NAMES = frozenset(dir(lambda: 0))
-# Decorators after which a function takes the same arguments, and a class has the same members.
+# Decorators that keep the arguments of a function, or the members of a class.
 SAME_FUNCTION = frozenset("abstractmethod staticmethod classmethod final override contextmanager asynccontextmanager "
                           "lru_cache cache wraps deprecated no_type_check".split())
 TAKE_CLASS = frozenset(("__new__", "__init_subclass__", "__class_getitem__"))
 SAME_CLASS = frozenset("dataclass total_ordering final runtime_checkable unique".split())
 SAME_META = frozenset(("ABCMeta", "type"))
-# What methods of built-in types return; the others are not known.
+# Results of methods of built-in types; others are unknown.
 RETURNS: Dict[type, Dict[str, type]] = {
     str: {**dict.fromkeys("capitalize casefold center expandtabs format format_map join ljust lower lstrip replace "
                           "rjust rstrip strip swapcase title translate upper zfill removeprefix "
@@ -52,7 +52,7 @@ FUNCTION_RETURNS = {"len": int, "repr": str, "sorted": list, "chr": str, "ord": 
 
 
 class Shape(NamedTuple):
-    """What a call may give: names of positional arguments (those only by place first), and which must be given."""
+    """The arguments that a call accepts: names of positional ones (and of positional-only ones), and required ones."""
 
     positional: List[str]
     required: Set[str]
@@ -99,7 +99,7 @@ def shape_of_real(thing: Any, skip: int) -> Optional[Shape]:
 
 
 def misfit(shape: Shape, call: ast.Call) -> Optional[Tuple[str, str, str, str]]:
-    """(kind, name, what is wrong, nearest) of a call; None: it fits, or may fit."""
+    """(kind, name, problem, nearest) of a call; None: it fits, or may fit."""
     has_star = any(isinstance(argument, ast.Starred) for argument in call.args)
     has_stars = any(keyword.arg is None for keyword in call.keywords)
     n = len(call.args)
@@ -127,7 +127,7 @@ def misfit(shape: Shape, call: ast.Call) -> Optional[Tuple[str, str, str, str]]:
 
 
 def joined(every: Sequence[Values]) -> Values:
-    """All of them, or not known."""
+    """All values, or unknown."""
     found: List[Value] = []
     for values in every:
         if values is None:
@@ -137,7 +137,7 @@ def joined(every: Sequence[Values]) -> Values:
 
 
 def real_value(thing: Any) -> Values:
-    """Modules, classes and functions are what they are; of other objects only the class counts."""
+    """Modules, classes and functions as themselves; other objects by their class."""
     if isinstance(thing, io.IOBase):  # sys.stdout may be replaced
         return None
     if isinstance(thing, (types.ModuleType, type)) or callable(thing):
@@ -146,7 +146,7 @@ def real_value(thing: Any) -> Values:
 
 
 def is_concrete(thing: type) -> bool:
-    """Whether an annotation that names the class means an instance of it, and not something like it."""
+    """Whether an annotation with this class means an instance of it, and not of a similar class."""
     return thing not in (object, float, complex) and thing.__module__ not in ("typing", "abc", "collections.abc") and \
         not getattr(thing, "_is_protocol", False)
 
@@ -156,25 +156,25 @@ def makes_itself(thing: type) -> bool:
 
 
 def is_empty(node: Any) -> bool:
-    """A method that only stands for those of classes that derive."""
+    """Whether a method is only a placeholder for those of subclasses."""
     return isinstance(node.body, list) and all(
         isinstance(part, (ast.Pass, ast.Raise)) or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
         for part in node.body)
 
 
 class Judge:
-    """Finds values of expressions, and what classes have."""
+    """Finds values of expressions, and members of classes."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.depth = 0
         self.busy: Set[Tuple[Scope, str]] = set()
-        self.is_cut = False  # what is being found is not known only because it went in a circle, or too deep
+        self.is_cut = False  # the value is unknown only because of a cycle or the depth
         self.names: Dict[Tuple[Scope, str], Values] = {}
         self.stores: Dict[ast.AST, Dict[str, List[Tuple[Optional[ast.expr], Scope]]]] = {}
         self.subclasses: Dict[Tuple[ast.AST, str], bool] = {}
 
-    # What a name is
+    # Values of names
 
     def module(self, name: str, source: Source) -> Values:
         found = self.world.project_module(name, source)
@@ -196,7 +196,7 @@ class Judge:
                     return values
             return None
         if where.kind == "class" and where.parent is not None and where.parent.find(name) is not None:
-            return None  # in the body of a class it is the outer one until the class has its own
+            return None  # in a class body, the name is the outer one until the class binds it
         key = (where, name)
         if key in self.names:
             return self.names[key]
@@ -236,7 +236,7 @@ class Judge:
         return None
 
     def taken(self, module: str, name: str, source: Source) -> Values:
-        """from module import name."""
+        """The value in `from module import name`."""
         if not module:
             return None
         values = self.module(module, source)
@@ -268,7 +268,7 @@ class Judge:
         return self.annotated(node.annotation, scope.parent or scope) if node.annotation is not None else None
 
     def annotated(self, node: ast.expr, scope: Scope) -> Values:
-        """An instance of a class that an annotation names. Anything that is no plain class: not known."""
+        """An instance of the class in an annotation. Unknown unless it is a plain class."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
                 node = ast.parse(node.value, mode="eval").body
@@ -301,7 +301,7 @@ class Judge:
             return None
         return [Function(node, scope)]
 
-    # What an expression is
+    # Values of expressions
 
     def value(self, node: ast.AST, scope: Scope) -> Values:
         if self.depth > DEPTH:
@@ -356,7 +356,7 @@ class Judge:
         return [Super(Class(found.node, found.parent or found))]
 
     def result(self, value: Value) -> Values:
-        """What calling it returns."""
+        """The result of a call."""
         if isinstance(value, Class):
             _, is_known = self.members(value)
             return [Instance(value)] if is_known and self.finds(value, "__new__") is None else None
@@ -397,13 +397,13 @@ class Judge:
                 stack.extend(ast.iter_child_nodes(part))
         return joined(found) or None
 
-    # What has which attributes
+    # Attributes
 
     def bases(self, of: Class) -> Values:
         return joined([self.value(base, of.scope) for base in of.node.bases])
 
     def finds(self, of: Class, name: str, skip: bool = False) -> Optional[Tuple[Class, Scope]]:
-        """The class, of it and its bases, whose text binds a name."""
+        """The class itself or a base, whose text binds a name."""
         stack, seen = [of], []
         while stack:
             now = stack.pop(0)
@@ -417,7 +417,7 @@ class Judge:
         return None
 
     def members(self, of: Class) -> Tuple[Dict[str, Tuple[str, int]], bool]:
-        """Names with where they are defined, and whether these are all."""
+        """Names with the places of their definitions, and whether these are all."""
         key = of.node
         if key not in self.world.classes:
             self.world.classes[key] = ({}, False)  # for a class that is its own base
@@ -463,7 +463,7 @@ class Judge:
         for one in thing.__mro__:
             if not one.__flags__ & HEAP_TYPE and one.__dictoffset__ != 0 and not issubclass(one, BaseException):
                 return names, False
-            if not one.__flags__ & HEAP_TYPE or one.__dictoffset__ == 0:  # a class of C, or without __dict__
+            if not one.__flags__ & HEAP_TYPE or one.__dictoffset__ == 0:  # a class in C, or without __dict__
                 continue
             source = self.world.source_of_real(one)
             bindings = source.scope.names.get(one.__qualname__) if source is not None else None
@@ -476,7 +476,7 @@ class Judge:
         return names, is_whole
 
     def attribute(self, value: Value, name: str) -> Values:
-        """The value of an attribute; None: not known, also when there is none."""
+        """The value of an attribute; None: unknown or missing."""
         if isinstance(value, Source):
             if name in value.scope.names:
                 return self.name(name, value.scope)
@@ -508,7 +508,7 @@ class Judge:
         owner, scope = found
         values = joined([self.bound(binding, scope) for binding in scope.names[name]])
         if not self.members(owner)[1] and not all(isinstance(one, (Function, Class)) for one in values or ()):
-            return None  # of an enumeration, and the like
+            return None  # such as members of an enumeration
         if values is None or (stored != [] and not (stored and values == [])):
             return None
         return [self.bind(one, isinstance(value, Instance)) for one in values] or stored or None
@@ -522,7 +522,7 @@ class Judge:
         return value._replace(is_bound=not is_static and (is_instance or is_of_class))
 
     def stored_values(self, of: Class, name: str) -> Values:
-        """What methods of the class set self.name to, everywhere. []: nowhere."""
+        """All values that methods of the class assign to self.name. []: none."""
         if of.node not in self.stores:
             self.stores[of.node] = self.find_stores(of)
         return joined([None if node is None else self.value(node, scope)
@@ -545,7 +545,7 @@ class Judge:
         return found
 
     def has(self, value: Value, name: str) -> Tuple[Optional[bool], Dict[str, Tuple[str, int]], str]:
-        """Whether it has an attribute (None: not known), all that it has with where they are, and what it is."""
+        """Whether it has an attribute (None: unknown), all attributes with their places, and a description."""
         if name in OBJECT_NAMES:
             return True, {}, ""
         if isinstance(value, Source):
@@ -602,7 +602,7 @@ class Judge:
         return is_there or None, {}, ""
 
     def subclass_has(self, of: Class, name: str) -> bool:
-        """Whether a class that derives from this one may have the name: a base uses what these have."""
+        """Whether a subclass may have the name: a base class uses names of its subclasses."""
         key = (of.node, name)
         if key not in self.subclasses:
             self.subclasses[key] = self.find_in_subclasses(of, name)
@@ -620,7 +620,7 @@ class Judge:
                 return True
         return bool(re.search(r"(?i)mixin|^_?(base|abstract)|base$", of.node.name))
 
-    # What a call may give
+    # Arguments of calls
 
     def shape(self, value: Value) -> Optional[Shape]:
         if isinstance(value, Function):
@@ -661,7 +661,7 @@ class Judge:
         return None
 
     def fields_shape(self, of: Class) -> Optional[Shape]:
-        """Of a dataclass without bases."""
+        """The shape of a dataclass without bases."""
         plain = next(one for one in of.node.decorator_list if decorator_name(one) == "dataclass")
         if of.node.bases or (isinstance(plain, ast.Call) and plain.keywords):
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where modules come from: files of the project, which are read, and installed modules, which are imported here."""
+"""Modules: files of the project, which are read, and installed modules, which are imported here."""
 
 import ast
 import contextlib
@@ -27,7 +27,7 @@ def words_of(name: str) -> FrozenSet[str]:
 
 
 def nearest(name: str, among: Iterable[str]) -> str:
-    """What somebody who wrote `name` may have meant: by letters, and by the words in it."""
+    """The most similar name, by letters and by words."""
     best, best_score = "", 0.5
     mine, plain = words_of(name), name.lower().replace("_", "")
     matcher = difflib.SequenceMatcher(None, "", plain)
@@ -36,7 +36,7 @@ def nearest(name: str, among: Iterable[str]) -> str:
         shared = len(mine & theirs) / (len(mine | theirs) or 1)
         is_part = mine > theirs and bool(theirs)
         matcher.set_seq1(other.lower().replace("_", ""))
-        for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio):  # the first two are never less
+        for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio):  # the first two are upper bounds
             letters = ratio()
             score = max(letters, 0.4 * letters + 0.6 * shared, 0.35 + 0.3 * letters if is_part else 0)
             if score <= best_score:
@@ -48,7 +48,7 @@ def nearest(name: str, among: Iterable[str]) -> str:
 
 
 class World:
-    """Where modules come from: files of the project, read, and installed modules, imported."""
+    """Finds modules: files of the project are read, installed modules are imported."""
 
     def __init__(self, top: str) -> None:
         self.top = os.path.realpath(top)
@@ -59,13 +59,13 @@ class World:
         self.defined: Optional[Dict[str, Tuple[str, int]]] = None
         self.classes: Dict[ast.AST, Tuple[Dict[str, Any], bool]] = {}
         sys.path[:] = [path for path in sys.path if path and not self.is_inside(path)]
-        self.requirements = False  # of the file that is looked at
+        self.requirements = False  # of the checked file
 
     def is_inside(self, path: str) -> bool:
         return (os.path.realpath(path) + "/").startswith(self.top + "/")
 
     def read_requirements(self, path: str) -> bool:
-        """Whether a folder above a file says that it needs packages: one that is not here may be one of these."""
+        """Whether a folder above a file lists required packages: a missing module may be in one of them."""
         folder = os.path.dirname(path)
         while not self.says_requirements(folder):
             if folder == self.top or not self.is_inside(folder):
@@ -111,7 +111,7 @@ class World:
         return self.files
 
     def definitions(self) -> Dict[str, Tuple[str, int]]:
-        """Functions and classes of the project's modules: where they are."""
+        """Functions and classes of the project's modules, with their places."""
         if self.defined is None:
             self.defined = {}
             for path in self.each_file():
@@ -123,7 +123,7 @@ class World:
         return self.defined
 
     def roots(self, source: Source) -> List[str]:
-        """Folders from which names of modules are counted, for a file."""
+        """Folders that may be the root of module names in a file."""
         folder = os.path.dirname(source.path)
         found = [folder]
         while self.is_inside(folder) and os.path.realpath(folder) != self.top:
@@ -132,14 +132,14 @@ class World:
         return [*found, os.path.join(self.top, "src"), os.path.join(self.top, "lib")]
 
     def project_module(self, name: str, source: Source) -> Union[Source, str, None]:
-        """A source; a folder without __init__.py; None: the project has no such module. Not readable: ""."""
+        """A source; "": unreadable; the path of a folder without __init__.py; None: the project has no such module."""
         if not self.is_inside(source.path):
             return None
         roots = self.roots(source)
         packages = [root for root in roots if os.path.isfile(os.path.join(root, "__init__.py"))]
         found = self.find_below([root for root in roots if root not in packages], name)
         if found is None and packages and self.real_module(name.split(".")[0]) is None:
-            found = self.find_below(packages, name)  # a program that stands in a package
+            found = self.find_below(packages, name)  # a program inside a package
         return None if found is source else found  # adapters/flask.py imports another flask
 
     def find_below(self, roots: Sequence[str], name: str) -> Union[Source, str, None]:
@@ -162,7 +162,7 @@ class World:
             return False
 
     def name_of(self, path: str) -> str:
-        """The name by which a file is imported: packages are folders with __init__.py."""
+        """The import name of a file: packages are folders with __init__.py."""
         folder, name = os.path.split(path)
         parts = [] if name == "__init__.py" else [name.rsplit(".", 1)[0]]
         while os.path.isfile(os.path.join(folder, "__init__.py")) and self.is_inside(folder):
@@ -171,7 +171,7 @@ class World:
         return ".".join(parts)
 
     def real_module(self, name: str) -> Any:
-        """An installed module; None: there is none; False: it is there and cannot be imported here."""
+        """An installed module; None: not installed; False: installed, but it cannot be imported here."""
         if name not in self.real:
             self.real[name] = self.import_real(name)
         return self.real[name]
@@ -203,7 +203,7 @@ class World:
             return False
 
     def source_of_real(self, thing: Any) -> Optional[Source]:
-        """The text that a class or function of an installed module was made of."""
+        """The source that defines a class or function of an installed module."""
         module = sys.modules.get(getattr(thing, "__module__", None) or "")
         path = getattr(module, "__file__", None)
         if module is None or not isinstance(path, str) or not path.endswith(".py"):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which imports, names, attributes and arguments of TypeScript and JavaScript exist.
+"""Check which imports, names, attributes and arguments of TypeScript and JavaScript exist.
 
-Files of the project and of its packages are read and never run. Their trees come from a parser outside, which is asked
-in rounds: what was not there yet is wanted, and the files that met it are looked at again. What cannot be known is
-counted and never reported.
+Files of the project and of its packages are read and never run. A parser outside makes their trees, in rounds: files
+that need a missing tree are checked again in the next round. Unknown values are counted and never reported.
 """
 
 import difflib
@@ -19,9 +18,9 @@ from script_values import Judge, Shape, Value, key_of
 from script_world import MAKES_NAMES, World
 
 Json = Dict[str, Any]
-FINDINGS = 500  # of a file
-SLICE = 40  # files that are looked at together
-ROUNDS = 24  # for a file
+FINDINGS = 500  # for one file
+SLICE = 40  # files checked together
+ROUNDS = 24  # for one file
 NOT_NAMES = frozenset("import_specifier namespace_import export_specifier namespace_export import_alias "
                       "nested_identifier meta_property jsx_namespace_name statement_identifier".split())
 
@@ -276,7 +275,7 @@ class Checker:
             self.options(shapes[0], given, name)
 
     def options(self, shape: Shape, given: Sequence[Node], name: str) -> None:
-        """f({optoin: 1}), where f tells the type of its argument."""
+        """Check f({optoin: 1}) if f declares the type of its argument."""
         parameters = shape.node.get("parameters")
         takes = [part for part in parameters.parts if (part.get("pattern") or part).text != "this"] \
             if parameters is not None else []
@@ -336,7 +335,7 @@ def in_try(node: Node) -> bool:
 
 
 def expression(node: Node) -> str:
-    """Names and attributes as they are written; of the rest only that it is there."""
+    """Names and attributes as written; a placeholder for other parts."""
     inner = plain(node)
     if inner is None:
         return "(...)"
@@ -355,7 +354,7 @@ def expression(node: Node) -> str:
 
 
 class Asking:
-    """Files that are looked at until nothing is wanted for them any more."""
+    """Files that are checked again until all trees that they need are there."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -366,7 +365,7 @@ class Asking:
         self.asked: List[Tuple[str, bytes]] = []
 
     def advance(self) -> List[Json]:
-        """Texts whose trees are wanted; none: all files are done."""
+        """Texts whose trees are needed; none: all files are done."""
         while self.now or self.waiting:
             if not self.now:
                 self.world.forget()
@@ -413,7 +412,7 @@ class Asking:
         return {"path": path, "findings": findings, "known": checker.known, "unknown": checker.unknown}
 
     def take(self, data: bytes) -> None:
-        """Trees of what was asked for, each with its size before it."""
+        """Take the requested trees, each preceded by its size."""
         at = 0
         for path, text in self.asked:
             size = int.from_bytes(data[at:at + 4], "little")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that JavaScript has everywhere: globals of the language, of browsers, of Node and of test programs, and what
-the objects of the language have. From the lib.*.d.ts of TypeScript 5.6, and some that are newer."""
+"""Names that JavaScript always has: globals of the language, of browsers, of Node and of test programs, and members of
+the language's objects. From the lib.*.d.ts of TypeScript 5.6, with some newer ones."""
 
 from typing import Dict, FrozenSet
 
@@ -149,7 +149,7 @@ GLOBALS: FrozenSet[str] = frozenset((
     "speechSynthesis status statusbar stop structuredClone suite teardown test toString toolbar top undefined "
     "unescape vi visualViewport vitest webkitURL window xdescribe xit xtest").split())
 
-# What a value of the type has
+# Members of a value of the type
 OF_INSTANCES: Dict[str, FrozenSet[str]] = {
     "String": frozenset((
         "anchor at big blink bold charAt charCodeAt codePointAt concat endsWith fixed fontcolor fontsize includes "
@@ -186,7 +186,7 @@ OF_INSTANCES: Dict[str, FrozenSet[str]] = {
         "cause code errno message name path stack syscall toString").split()),
 }
 
-# What the global object has
+# Members of the global object
 OF_OBJECTS: Dict[str, FrozenSet[str]] = {
     "Math": frozenset((
         "E LN10 LN2 LOG10E LOG2E PI SQRT1_2 SQRT2 abs acos acosh asin asinh atan atan2 atanh cbrt ceil clz32 cos "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of a file of TypeScript or JavaScript: its scopes, and what each name is bound to."""
+"""The names of a file of TypeScript or JavaScript: its scopes, and the bindings of each name."""
 
 import re
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
@@ -21,7 +21,7 @@ WRAPPED = frozenset("parenthesized_expression non_null_expression".split())
 class Binding(NamedTuple):
     kind: str  # import, function, class, interface, type, enum, space, variable, parameter, opaque
     node: Node
-    name: str = ""  # of an import: what is taken; "*" = the module
+    name: str = ""  # of an import: the imported name; "*" = the module
     module: str = ""
 
 
@@ -44,7 +44,7 @@ class Scope:
 
 
 def string_of(node: Optional[Node]) -> str:
-    """What a string in quotes is; "": not a plain string."""
+    """The content of a quoted string; "": not a plain string."""
     if node is None or node.type != "string":
         return ""
     return "".join(part.text for part in node.children if part.type == "string_fragment")
@@ -69,7 +69,7 @@ def required(node: Optional[Node]) -> str:
 
 
 class Script:
-    """A file. `exports`: name: (name here, module it is taken from); None for an expression."""
+    """A file. `exports`: name: (local name, module it is from); None for an expression."""
 
     def __init__(self, path: str, tree: Node) -> None:
         self.path = path
@@ -81,11 +81,11 @@ class Script:
         self.stars: List[Tuple[str, Node]] = []  # export * from
         self.is_module = False  # has import or export
         self.is_common = False  # has require or module.exports
-        self.is_open = False  # may export what is not seen
-        self.assigned: Set[str] = set()  # names that get another value
-        self.stored: Set[str] = set()  # attributes that are set somewhere
-        self.asked: Set[str] = set()  # names and attributes whose existence is asked for
-        self.narrowed: Set[Tuple[Node, str]] = set()  # (function, expression) of which more is found out
+        self.is_open = False  # may have exports that are not visible here
+        self.assigned: Set[str] = set()  # reassigned names
+        self.stored: Set[str] = set()  # assigned attributes
+        self.asked: Set[str] = set()  # names and attributes whose existence is tested
+        self.narrowed: Set[Tuple[Node, str]] = set()  # (function, expression) whose type is narrowed
         self.ambient: Dict[str, Scope] = {}  # declare module "M"
         text = tree.source
         self.is_loose = b"@ts-nocheck" in text or b"@flow" in text
@@ -93,7 +93,7 @@ class Script:
 
     @staticmethod
     def rough(path: str, text: bytes) -> "Script":
-        """Of a file that cannot be parsed: it may export every word of it, and nothing else."""
+        """For a file that cannot be parsed: it may export any of its words, and nothing else."""
         made = Script(path, Node("program", "", 0, len(text), True, text))
         words = set(re.findall(r"[\w$]+", text.decode()))
         made.is_module = "export" in words
@@ -180,7 +180,7 @@ class Builder:
                 self.visit(child, scope)
 
     def pattern(self, node: Node, scope: Scope) -> None:
-        """Names that a pattern binds; the rest of it is expressions."""
+        """Bind the names in a pattern; other parts are expressions."""
         if node.type in ("identifier", "shorthand_property_identifier_pattern"):
             scope.bind(node.text, Binding("opaque", node))
         elif node.type in ("assignment_pattern", "object_assignment_pattern"):
@@ -388,7 +388,7 @@ class Builder:
     def stars(self) -> List[Tuple[str, Node]]:
         return self.script.stars
 
-    # What is found out on the way
+    # Facts collected on the way
 
     def visit_assignment_expression(self, node: Node, scope: Scope) -> None:
         left, right = plain(node.get("left")), node.get("right")
@@ -455,7 +455,7 @@ class Builder:
         self.children(node, scope)
 
     def narrow(self, node: Optional[Node]) -> None:
-        """Tested somewhere in a function, an expression may be more than its type says."""
+        """Mark an expression as narrowed: after a test in a function, it may have more members than its type."""
         node = plain(node)
         if node is not None and node.type in ("identifier", "this", "member_expression"):
             self.script.narrowed.add((self.script.function_of(node), node.text))
@@ -472,7 +472,7 @@ class Builder:
 
 
 def is_asked(node: Node) -> bool:
-    """Whether what is found here decides what is done."""
+    """Whether the result of an expression is a condition."""
     child, parent = node, node.parent
     while parent is not None and parent.type in ("parenthesized_expression", "unary_expression", "binary_expression"):
         if parent.type == "binary_expression" and (parent.get("operator") or parent).type in ("&&", "||", "??"):
@@ -483,7 +483,7 @@ def is_asked(node: Node) -> bool:
 
 
 def names_of(declaration: Node) -> List[str]:
-    """Names that an exported declaration gives."""
+    """Names defined by an exported declaration."""
     name = declaration.get("name")
     if name is not None:
         return [name.text.split(".")[0]]

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file as the tree of its text. agent/context/parsed.h says how its bytes are."""
+"""The syntax tree of a file. agent/context/parsed.h describes its bytes."""
 
 import array
 import struct
 from typing import Iterator, List, Optional
 
 NAMED, MISSING = 1 << 30, 1 << 29
-PLAIN = frozenset("( ) { } [ ] , ; : . ? ' \" ` => < > </ /> ${".split())  # tokens that say nothing here
-DEPTH = 250  # of a tree: what is deeper is not looked at
+PLAIN = frozenset("( ) { } [ ] , ; : . ? ' \" ` => < > </ /> ${".split())  # tokens that are irrelevant here
+DEPTH = 250  # of a tree; a deeper one is refused
 
 
 class Node:
-    """A part of the text. `named`: no mere token. `doc`: the comment before it."""
+    """A part of the text. `named`: not an anonymous token. `doc`: the comment before it."""
 
     __slots__ = ("type", "field", "start", "end", "named", "children", "parent", "source", "doc")
 
@@ -73,8 +73,8 @@ class Unread(Exception):
 
 
 def decode(data: bytes, source: bytes, is_lenient: bool = False) -> Node:
-    """Of bytes that are what the parser says they are, or not: it may have been taken over. is_lenient: what the
-    grammar does not know stays in it as ERROR."""
+    """Decode the parser's bytes, which may be invalid: the parser may have been taken over. is_lenient: keep parts
+    unknown to the grammar as ERROR."""
     try:
         n_kinds, n_fields, n_nodes = struct.unpack_from("=III", data)
         kinds = data[12:12 + n_kinds].decode().split("\0")

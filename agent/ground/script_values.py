@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an expression of TypeScript or JavaScript is, as far as that is evident; what it has, and what a call gives."""
+"""The values of expressions in TypeScript or JavaScript, as far as they are evident; their members, and results of
+calls."""
 
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
@@ -8,7 +9,7 @@ from script_names import CLASSES, FUNCTIONS, Binding, Scope, Script, plain, requ
 from script_tree import Node
 from script_world import World
 
-DEPTH = 14  # of what a value is found through
+DEPTH = 14  # of nested look-ups for a value
 OBJECT_NAMES = frozenset("constructor toString toLocaleString valueOf hasOwnProperty isPrototypeOf "
                          "propertyIsEnumerable __proto__ __defineGetter__ __lookupGetter__".split())
 FUNCTION_NAMES = frozenset("apply call bind length name prototype arguments caller".split())
@@ -61,7 +62,7 @@ def std(name: str, places: Tuple[Place, ...] = ()) -> Value:
 
 
 def key_of(node: Node) -> str:
-    """The name of a member; "": it is computed."""
+    """The name of a member; "": computed."""
     name = node.get("name") or node.get("property") or node.get("key")
     if name is None:
         return ""
@@ -90,7 +91,7 @@ class Judge:
         return None
 
     def exports(self, script: Script, depth: int = 0) -> Tuple[Set[str], bool]:
-        """Names that a module gives, and whether there are no others."""
+        """Names that a module exports, and whether these are all."""
         is_declared = script.path.endswith((".d.ts", ".d.mts", ".d.cts"))
         names = {name for name in script.exports if name != "\0"}
         is_whole = (script.is_module or (script.is_common and bool(names))) and not script.is_open and \
@@ -271,7 +272,7 @@ class Judge:
         return self.instance(value) if value is not None and value.kind in ("class", "type") else None
 
     def instance(self, value: Optional[Value]) -> Optional[Value]:
-        """A value of what a name of a type means."""
+        """A value of the type with a name."""
         if value is None:
             return None
         if value.kind == "type" and len(value.places) == 1 and value.places[0][0].type == "type_alias_declaration":
@@ -435,10 +436,10 @@ class Judge:
             return std(of.text)
         return None
 
-    # What a value has
+    # Members of values
 
     def has(self, value: Value, name: str) -> Tuple[Optional[bool], Dict[str, Optional[Node]], str]:
-        """Whether it has it (None: not known), what it has, and what it is."""
+        """Whether it has a member (None: unknown), all members, and a description."""
         names: Dict[str, Optional[Node]] = {}
         if value.kind == "builtin":
             has = self.world.node().get(value.name)
@@ -468,7 +469,7 @@ class Judge:
         return None, names, ""
 
     def is_added(self, value: Value, name: str) -> bool:
-        """Whether another place may have added it."""
+        """Whether other code may have added the member."""
         words = self.world.words()
         if value.name and value.name in words.merged:
             return True
@@ -481,7 +482,7 @@ class Judge:
         is_static = value.kind in ("class", "enum", "space", "function", "object")
         key = (value.places, is_static)
         if key not in self.held:
-            self.held[key] = Members({}, False)  # while it is looked at
+            self.held[key] = Members({}, False)  # while it is being collected
             names: Dict[str, Member] = {}
             is_whole = True
             for node, scope in value.places:
@@ -493,7 +494,7 @@ class Judge:
         return self.held[key]
 
     def collect(self, node: Node, scope: Scope, is_static: bool, names: Dict[str, Member], depth: int) -> bool:
-        """Members of a declaration, and of what it is derived from; whether these are all."""
+        """Members of a declaration and its bases; whether these are all."""
         if depth > DEPTH:
             return False
         if node.type in CLASSES:
@@ -599,7 +600,7 @@ class Judge:
         return True
 
     def names_nothing(self, computed: Node, scope: Scope) -> bool:
-        """Whether [NAME] is a constant that a call makes: TypeScript knows no name of such a member."""
+        """Whether [NAME] is a constant returned by a call: TypeScript knows no name for such a member."""
         name = computed.parts[0].text if computed.parts and computed.parts[0].type == "identifier" else ""
         where = scope.find(name) if scope.script.is_typed else None
         for _ in range(DEPTH):
@@ -652,10 +653,10 @@ class Judge:
                     is_whole = False
         return is_whole
 
-    # What a call may give
+    # Arguments of calls
 
     def shapes(self, value: Value, is_new: bool) -> Optional[List[Shape]]:
-        """One for each signature; None: not known."""
+        """One shape for each signature; None: unknown."""
         if value.kind == "function" and not is_new:
             places = [place for place in value.places if place[0].type not in ("internal_module", "module")]
         elif value.kind == "class" and is_new:
@@ -665,14 +666,14 @@ class Judge:
             places = found
         else:
             return None
-        if len(places) > 1:  # what has a body is not called by its own signature
+        if len(places) > 1:  # an implementation is not called by its own signature
             signatures = [place for place in places if place[0].type.endswith("signature")]
             places = signatures or places[-1:]
         shapes = [self.shape(node, scope) for node, scope in places]
         return [one for one in shapes if one is not None] if all(one is not None for one in shapes) else None
 
     def constructors(self, value: Value, depth: int) -> Optional[List[Place]]:
-        """Empty: none is declared, so it takes nothing. None: not known."""
+        """Empty: no constructor, so there are no arguments. None: unknown."""
         for node, scope in value.places:
             if node.type not in CLASSES or depth > DEPTH:
                 continue
@@ -723,7 +724,7 @@ class Judge:
         return Shape(least, None if has_rest else most, names, node, inner)
 
     def may_be_void(self, node: Optional[Node], scope: Scope, depth: int = 0) -> bool:
-        """Such an argument need not be given."""
+        """Whether the argument may be left out because its type includes void."""
         if node is None or not node.parts:
             return False
         for part in flat(node.parts[0] if node.type == "type_annotation" else node, "union_type"):
@@ -746,7 +747,7 @@ class Judge:
 
 
 def flat(node: Node, kind: str) -> List[Node]:
-    """Parts of A | B | C, whichever way they are nested."""
+    """Parts of A | B | C, in any nesting."""
     if node.type != kind:
         return [node]
     return [one for part in node.parts for one in flat(part, kind)]

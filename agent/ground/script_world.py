@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where modules of TypeScript and JavaScript come from: files of the project and packages, which are only read, and
-Node, which tells what its own modules have."""
+"""Modules of TypeScript and JavaScript: files of the project and of packages, which are only read, and modules of Node,
+which lists their members."""
 
 import fnmatch
 import functools
@@ -17,10 +17,10 @@ from script_names import Script
 from script_tree import Unread, decode
 
 FILE_MAX = 2 << 20
-FILES = 5000  # of a project
-TEXTS_MAX = 64 << 20  # of all that is looked through for a word
+FILES = 5000  # in a project
+TEXTS_MAX = 64 << 20  # of all files searched for a word
 ROUND_MAX = 5 << 19  # bytes of text for one round of the parser
-NODES_MAX = 1_500_000  # of all trees that are kept, about
+NODES_MAX = 1_500_000  # of all cached trees, about
 SKIPPED = {"node_modules", "venv", "build", "dist", "bower_components", "__pycache__"}
 MADE = {"build", "dist", "out", "lib", "es", "esm", "cjs", "gen", "generated", "__generated__", "_generated",
         "coverage", "target", "pkg"}
@@ -41,13 +41,13 @@ LOOK = ("const m = require('module'), r = {}; for (const n of m.builtinModules) 
         "const s = new Set(); let x = require(n); while (x && x !== Object.prototype && x !== Function.prototype) { "
         "for (const k of Object.getOwnPropertyNames(x)) s.add(k); x = Object.getPrototypeOf(x) } r[n] = [...s] } "
         "catch { } } console.log(JSON.stringify(r))")
-# What the grammar does not know, and does not matter: <in out T>, typeof import("M")
+# Syntax that the grammar does not know and that is irrelevant here: <in out T>, typeof import("M")
 ODD = re.compile(rb"([<,]\s*|^[ \t]*)((?:(?:in|out)\s+)+)(?=[A-Z$_])|"
                  rb"\btypeof\s+import\(\s*(?:'[^'\n]*'|\"[^\"\n]*\")\s*\)", re.M)
 
 
 def without_odd(text: bytes) -> bytes:
-    """The same with blanks there, of the same length."""
+    """Replace such syntax by blanks of the same length."""
     return ODD.sub(lambda found: found.group(1) + re.sub(rb"\S", b" ", found.group(2)) if found.group(2) else
                    b"any" + re.sub(rb"[^\n]", b" ", found.group(0)[3:]), text)
 
@@ -63,17 +63,17 @@ UNKNOWN, NONE = Found("unknown"), Found("none")
 
 
 class Words(NamedTuple):
-    """What all scripts of the project say, as text."""
+    """Words in the text of all scripts of the project."""
 
     defined: Dict[str, Tuple[str, int]]
     globals: Set[str]
     merged: Set[str]  # interfaces that another file adds to
-    members: Set[str]  # set, or defined, as attribute of anything
+    members: Set[str]  # assigned or defined as an attribute of any object
     ambient: List[str]  # declare module "..."
 
 
 def loose_json(text: str) -> Any:
-    """JSON with comments and commas too many, as tsconfig.json may be."""
+    """JSON with comments and trailing commas, as in tsconfig.json."""
     comments = r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)'
     text = re.sub(comments, lambda found: found.group(1) or "", text)
     try:
@@ -83,7 +83,7 @@ def loose_json(text: str) -> Any:
 
 
 def additions(text: str) -> str:
-    """What stands in declare global {} and declare module "M" {}."""
+    """The contents of declare global {} and declare module "M" {}."""
     parts: List[str] = []
     at = 0
     while True:
@@ -103,10 +103,10 @@ class World:
         self.top = os.path.realpath(top)
         self.scripts: Dict[str, Optional[Script]] = {}
         self.why: Dict[str, str] = {}
-        self.rough: Dict[str, Script] = {}  # of files that cannot be parsed
+        self.rough: Dict[str, Script] = {}  # for files that cannot be parsed
         self.wanted: Dict[str, bytes] = {}
         self.n_nodes = 0
-        self.n_missed = 0  # what was looked for and is still wanted
+        self.n_missed = 0  # accesses to trees that are not yet there
         self.builtins: Optional[Dict[str, Set[str]]] = None
         self.looked: Optional[Words] = None
         self.files: Optional[List[str]] = None
@@ -130,7 +130,7 @@ class World:
     # Trees
 
     def script(self, path: str) -> Optional[Script]:
-        """None: it cannot be read, or its tree is asked for and will be there in the next round."""
+        """The script of a file. None: it is unreadable, or its tree is requested for the next round."""
         if path not in self.scripts and path not in self.wanted:
             text = self.read(path)
             if text is None:
@@ -142,7 +142,7 @@ class World:
         return self.scripts.get(path)
 
     def batch(self) -> List[Tuple[str, bytes]]:
-        """What is asked for now, of all that is wanted."""
+        """The texts for the next request."""
         chosen: List[Tuple[str, bytes]] = []
         size = 0
         for path, text in self.wanted.items():
@@ -168,14 +168,14 @@ class World:
         return without_odd(text)
 
     def named(self, path: str, text: bytes) -> str:
-        """The name that tells the parser the language."""
+        """The path whose suffix selects the language for the parser."""
         return path
 
     def made(self, path: str, text: bytes, tree: bytes) -> Any:
         return Script(path, decode(tree, text))
 
     def forget(self) -> None:
-        """Trees are large: those of other files go."""
+        """Trees are large: free those of other files."""
         if self.n_nodes > self.nodes_max:
             self.scripts.clear()
             gc.collect()
@@ -245,7 +245,7 @@ class World:
         return UNKNOWN if any(fnmatch.fnmatchcase(place, pattern) for pattern in ambient) else NONE
 
     def is_made(self, place: str) -> bool:
-        """Whether a missing file may be one that a build makes: by the name of its folder, or .gitignore."""
+        """Whether a build may make a missing file: by the name of its folder, or .gitignore."""
         parts = os.path.relpath(place, self.top).split(os.sep)
         at = self.top
         for i, part in enumerate(parts):
@@ -266,7 +266,7 @@ class World:
         return [line.strip("/").split("/")[-1] for line in lines if line and line[0] not in "#!"]
 
     def config(self, path: str) -> Optional[Tuple[str, Dict[str, Any]]]:
-        """compilerOptions of the tsconfig.json that a file has, and the folder that its paths count from."""
+        """compilerOptions of the tsconfig.json for a file, and the folder to which its paths are relative."""
         for folder in self.above(path):
             for name in ("tsconfig.json", "jsconfig.json"):
                 if os.path.isfile(os.path.join(folder, name)):
@@ -296,7 +296,7 @@ class World:
         return config is not None and "rootDirs" in config[1]
 
     def by_config(self, spec: str, path: str) -> Optional[Found]:
-        """By paths or baseUrl of tsconfig.json; None: they say nothing of it."""
+        """Find a module by paths or baseUrl of tsconfig.json; None: they do not match."""
         config = self.config(path)
         if config is None:
             return None
@@ -373,7 +373,7 @@ class World:
         return Found("file", index) if os.path.isfile(index) else UNKNOWN
 
     def types_of(self, place: str, value: Any) -> Found:
-        """The declarations that a row of `exports` leads to."""
+        """The declarations for a row of `exports`."""
         while isinstance(value, dict):
             keys = [key for key in ("types", "import", "require", "node", "default") if key in value]
             value = value[keys[0]] if keys else None
@@ -387,7 +387,7 @@ class World:
 
     @functools.lru_cache(maxsize=None)
     def workspaces(self) -> Set[str]:
-        """Packages that the project has itself."""
+        """Names of the project's own packages."""
         names = set()
         for folder in {os.path.dirname(path) for path in self.each_file()} | {self.top}:
             for above in self.above(os.path.join(folder, "x")):
@@ -404,7 +404,7 @@ class World:
         return False
 
     def node(self) -> Dict[str, Set[str]]:
-        """What the modules of the installed Node have; empty: none is installed."""
+        """Members of the installed Node's modules; empty: Node is not installed."""
         if self.builtins is None:
             self.builtins = {}
             folders = [folder for folder in os.environ.get("PATH", "").split(":")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that Go, Java, Rust, C, C++ and Ruby have everywhere."""
+"""Names that Go, Java, Rust, C, C++ and Ruby always have."""
 
 from typing import Dict, FrozenSet
 
@@ -55,7 +55,7 @@ OF_ALL: Dict[str, FrozenSet[str]] = {  # members of every value
         "pretty_print_inspect include alias_method subclasses private_class_method public_class_method"),
 }
 DERIVES = words("Clone Copy Debug Default PartialEq Eq PartialOrd Ord Hash")
-BASES: Dict[str, Dict[str, FrozenSet[str]]] = {  # what types that are not in the project give to those below them
+BASES: Dict[str, Dict[str, FrozenSet[str]]] = {  # members that types outside the project give to their subtypes
     language: {row.split()[0]: words(" ".join(row.split()[1:])) for row in text.split(",")} for language, text in {
         "Java": "Object, Runnable run, Serializable, Cloneable, Comparable compareTo, AutoCloseable close, "
                 "Closeable close, Callable call, RandomAccess",
@@ -70,7 +70,7 @@ BASES: Dict[str, Dict[str, FrozenSet[str]]] = {  # what types that are not in th
             f"{name}Error message backtrace full_message cause exception set_backtrace detailed_message "
             "backtrace_locations receiver key signal status exit_value" for name in (
                 "Standard", "Runtime", "Argument", "Type", "Name", "IO"))}.items()}
-# Constants of Ruby and its library: a project that has one of the same name may add to it.
+# Constants of Ruby and its library: a project's constant of the same name may extend one.
 CORE = words(
     "Array BasicObject Binding Class Comparable Complex Data Date DateTime Dir Encoding Enumerable Enumerator Errno "
     "Exception FalseClass Fiber File FileTest FileUtils Float GC Gem Hash IO Integer Interrupt JSON Kernel Logger "
@@ -80,12 +80,12 @@ CORE = words(
     "Time Timeout TracePoint TrueClass URI UnboundMethod YAML Zlib CGI CSV ERB Etc Digest Benchmark BigDecimal "
     "Forwardable Monitor Observable Open3 PP Pstore RDoc Racc Rake Readline Reline Resolv Rinda Ripper Tsort Psych "
     "Bundler Minitest Test RSpec Error")
-EXTENDED = words(  # what widely used gems add to every object of Ruby
+EXTENDED = words(  # methods that widely used gems add to every object of Ruby
     "acts_like? as_json blank? present? presence deep_dup duplicable? html_safe? in? instance_values "
     "instance_variable_names presence_in require_dependency to_param to_query try try! unescape with_options should "
     "should_not must_equal wont_equal stub stubs expects must_be must_be_nil pry pretty_inspect to_yaml to_json "
     "psych_to_yaml unloadable to_xml with suppress_warnings delay")
-KEEPS_SELF = words(  # methods whose blocks run as the object that has the block
+KEEPS_SELF = words(  # methods whose blocks run with the same self
     "each each_with_index each_pair each_key each_value each_slice each_cons each_char each_line each_byte "
     "each_entry each_with_object each_index map map! flat_map collect collect! select select! filter filter! "
     "filter_map reject reject! find find_all find_index detect inject reduce sum times upto downto step loop tap "

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file of Go, Java, Rust, C, C++, Ruby or Bash declares and uses: one reader, with a table for each language.
+"""Declarations and uses in a file of Go, Java, Rust, C, C++, Ruby or Bash: one reader, with a table for each language.
 
-A file knows its functions, its types with their members, and for each name what is evident of its value. Things of one
-name are kept together, so a name has rather too many meanings than too few: what none of them has does not exist.
+A file has functions, types with their members, and for each name the evident values. Things with the same name are
+merged, so a name has too many meanings rather than too few: a member that none of them has does not exist.
 """
 
 import re
@@ -22,7 +22,7 @@ QUALIFIED = {"qualified_type": ("package", "name"), "scoped_type_identifier": ("
 OPAQUE = frozenset("ERROR token_tree token_tree_pattern macro_definition preproc_arg attribute_item "
                    "attribute_declaration gnu_asm_expression heredoc_body attribute_specifier macro_type_specifier "
                    "ms_declspec_modifier".split())
-# Arguments that may be any number of them
+# Arguments that stand for any number of arguments
 BUNDLES = frozenset("variadic_argument splat_argument hash_splat_argument forward_argument parameter_pack_expansion "
                     "hash_splat_nil preproc_if preproc_ifdef".split())
 
@@ -32,22 +32,22 @@ def words(text: str) -> FrozenSet[str]:
 
 
 class Table(NamedTuple):
-    """Kinds of nodes, and fields of theirs."""
+    """Kinds of nodes, and their fields."""
 
     ends: Tuple[str, ...]
     functions: FrozenSet[str] = frozenset()
     types: FrozenSet[str] = frozenset()
-    bases: FrozenSet[str] = frozenset()  # the types in them are bases of the type around them
-    fields: Dict[str, str] = {}  # of types, and where the name stands
-    binders: Dict[str, Tuple[str, str, str]] = {}  # what declares names: fields of name, type, value
+    bases: FrozenSet[str] = frozenset()  # nodes with the base types of the type around them
+    fields: Dict[str, str] = {}  # of types, with the field of the name
+    binders: Dict[str, Tuple[str, str, str]] = {}  # nodes that declare names: fields of name, type, value
     calls: FrozenSet[str] = frozenset()
     members: Dict[str, Tuple[str, str]] = {}  # x.name: fields of x and of the name
-    makers: Dict[str, str] = {}  # a value of the type in that field
-    inner: FrozenSet[str] = frozenset()  # a value of what it encloses, or a pointer to that
+    makers: Dict[str, str] = {}  # nodes whose value has the type in that field
+    inner: FrozenSet[str] = frozenset()  # nodes with the value of the enclosed expression, or a pointer to it
     this: FrozenSet[str] = frozenset()
-    constructor: str = ""  # what constructors are called
+    constructor: str = ""  # name of constructors
     imports: FrozenSet[str] = frozenset()
-    has_outer_names: bool = False  # a bare name may be a member of the type around it
+    has_outer_names: bool = False  # a bare name may be a member of an enclosing type
 
 
 C_BINDERS = {"declaration": ("declarator", "type", ""), "parameter_declaration": ("declarator", "type", ""),
@@ -130,7 +130,7 @@ ENUM = words("values valueOf ordinal name compareTo getDeclaringClass describeCo
 
 
 class Hint(NamedTuple):
-    """What a name is: of a type, or what an expression gives (`at`: one of several results)."""
+    """The value of a name: a type, or an expression (`at`: one of several results)."""
 
     type: Optional[Node]
     value: Optional[Node] = None
@@ -142,7 +142,7 @@ class Type:
         self.name = name
         self.unit = unit
         self.outer = outer
-        self.nodes: List[Node] = []  # where it is defined; none: only added to
+        self.nodes: List[Node] = []  # the definition; none: the type is only extended
         self.fields: Dict[str, List[Tuple[Node, Optional[Node]]]] = {}
         self.methods: Dict[str, List[Node]] = {}
         self.bases: List[Node] = []
@@ -156,7 +156,7 @@ class Use(NamedTuple):
 
 
 def named(node: Optional[Node]) -> Optional[Tuple[str, str]]:
-    """What a type is called: (package, name)."""
+    """The name of a type: (package, name)."""
     while node is not None and node.type in WRAPPED:
         if node.type in ("class_specifier", "struct_specifier", "union_specifier") and node.get("name") is None:
             return None
@@ -172,7 +172,7 @@ def named(node: Optional[Node]) -> Optional[Tuple[str, str]]:
 
 
 def declared(node: Optional[Node]) -> Tuple[Optional[Node], Optional[Node]]:
-    """Of a declarator of C: its name, and its parameters if it is a function."""
+    """The name in a declarator of C, and the parameters of a function."""
     parameters, is_pointer = None, False
     while node is not None and node.type not in NAMES and node.type not in QUALIFIED:
         if node.type == "function_declarator":
@@ -185,7 +185,7 @@ def declared(node: Optional[Node]) -> Tuple[Optional[Node], Optional[Node]]:
 
 
 class Unit:
-    """A file. `text`: the words of what is not understood, or is understood later, as macros are."""
+    """A file. `text`: words in parts that are not parsed, or only later, such as macros."""
 
     def __init__(self, path: str, tree: Node, language: str) -> None:
         self.path = path
@@ -196,15 +196,15 @@ class Unit:
         self.types: Dict[str, Type] = {}
         self.names: Dict[str, Node] = {}
         self.hints: Dict[Optional[Node], Dict[str, List[Hint]]] = {}
-        self.places: Dict[Node, Tuple[Optional[Node], Optional[Type]]] = {}  # of functions: what they stand in
+        self.places: Dict[Node, Tuple[Optional[Node], Optional[Type]]] = {}  # function: what encloses it
         self.variables: Set[str] = set()  # of types
         self.opaque: Set[str] = set()
-        self.made: Set[str] = set()  # words where a macro makes types
+        self.made: Set[str] = set()  # words in places where a macro defines types
         self.uses: List[Use] = []
         self.imports: List[Node] = []
-        self.imported: Dict[str, str] = {}  # of the name that an import makes, what it is
-        self.stars: List[str] = []  # of imports of everything, of what
-        self.is_broken = False  # parts of it were not understood
+        self.imported: Dict[str, str] = {}  # imported name: its full name
+        self.stars: List[str] = []  # modules or classes imported with *
+        self.is_broken = False  # some parts could not be parsed
         clause = tree.first("package_clause", "package_declaration")
         self.package = clause.parts[0].text if clause is not None and clause.parts else ""
         self.visit(tree, None, None)
@@ -345,7 +345,7 @@ class Unit:
                 owner.fields.setdefault(name_of[1], []).append((node, kind))
 
     def function(self, node: Node, owner: Optional[Type], function: Optional[Node]) -> Optional[Type]:
-        """The type whose members its body may name."""
+        """Read a function; returns the type whose members its body may use as bare names."""
         at = node.parent
         while at is not None and at.type not in self.table.types and at.type not in self.table.functions and \
                 at.type != "class_body":
@@ -406,7 +406,7 @@ class Unit:
                 self.rest(inner, None, function)
 
     def rest(self, node: Node, name: Optional[Node], function: Optional[Node]) -> None:
-        """All names in a pattern: none knows what they are."""
+        """Bind all names in a pattern to unknown values."""
         for part in node.walk():
             if part.type in NAMES and part is not name and not part.parts:
                 self.hint(part, function, Hint(None))
@@ -450,7 +450,7 @@ class Unit:
             self.opaque.update(WORD.findall(text))
 
     def made_by(self, node: Node, owner: Type, function: Optional[Node]) -> None:
-        """What calls in the body of a class of Ruby define."""
+        """Definitions made by calls in the body of a Ruby class."""
         method, arguments = node.get("method"), node.get("arguments")
         name = method.text if method is not None else node.type
         if name == "alias":
@@ -477,7 +477,7 @@ class Unit:
             owner.is_open = True
 
 
-# What makes methods, wherever it is called; and what does with `send`
+# Methods that define methods, wherever they are called; and those called through `send`
 MAKING = words("class_eval module_eval class_exec module_exec define_method define_singleton_method eval")
 MIXING = words("alias_method attr_accessor attr_reader attr_writer include extend prepend")
 QUIET = words("private public protected private_constant private_class_method public_class_method module_function "
@@ -485,7 +485,7 @@ QUIET = words("private public protected private_constant private_class_method pu
 
 
 def used(node: Optional[Node], before: str = "") -> List[Tuple[str, str]]:
-    """Of a `use` of Rust: what is taken, and the name it gets; * for all."""
+    """A `use` in Rust: (path, local name); * for all."""
     if node is None:
         return []
     head = before + "::" if before else ""
@@ -508,7 +508,7 @@ def used(node: Optional[Node], before: str = "") -> List[Tuple[str, str]]:
 
 
 class Call(NamedTuple):
-    """of.name(arguments); `of` is None: a bare name. is_path: T::name."""
+    """A call of.name(arguments); `of` is None: a bare name. is_path: T::name."""
 
     of: Optional[Node]
     name: Optional[Node]
@@ -535,7 +535,7 @@ def call_of(node: Node) -> Call:
 
 
 class Shape(NamedTuple):
-    """How many arguments; None: any number. has_self: a method of Rust; keywords: what Ruby takes by name."""
+    """The number of arguments; None: any number. has_self: a method of Rust; has_keywords: of Ruby."""
 
     least: int
     most: Optional[int]
@@ -544,7 +544,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(node: Node, language: str) -> Optional[Shape]:
-    """None: it cannot be said."""
+    """The shape of a function; None: unknown."""
     if node.type in ("struct_item", "enum_variant"):
         body = node.get("body")
         n = sum(part.field == "type" for part in body.parts) if body is not None else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where names of Go, Java, Rust, C, C++, Ruby and Bash come from: files of the project, and headers of the system."""
+"""Names of Go, Java, Rust, C, C++, Ruby and Bash: from files of the project, and from headers of the system."""
 
 import difflib
 import glob
@@ -37,9 +37,9 @@ Problem = Union[None, str, Tuple[str, str]]
 
 
 class Closure(NamedTuple):
-    """What #include brings."""
+    """The headers that #include reaches."""
 
-    paths: List[str]  # of the project
+    paths: List[str]  # in the project
     headers: List["Header"]
     is_whole: bool
 
@@ -49,26 +49,26 @@ class Closure(NamedTuple):
 
 class Header(NamedTuple):
     words: Set[str]
-    includes: List[List[str]]  # the files that each may mean
+    includes: List[List[str]]  # the files that each may be
     pasted: List["re.Pattern[str]"]
-    is_own: bool  # of the project
+    is_own: bool  # in the project
 
 
 class Index(NamedTuple):
     types: Dict[str, Set[str]]  # name: files
     functions: Set[str]
-    packages: Dict[str, Set[str]]  # of Java: their files
+    packages: Dict[str, Set[str]]  # of Java: package: files
 
 
 def pasted(text: str) -> List["re.Pattern[str]"]:
-    """Names that a ## b makes."""
+    """Patterns of names made by a ## b."""
     made = []
     for found in PASTE.finditer(text) if "##" in text else ():
         parameters = set(WORD.findall(found.group(1)))
         for chain in CHAIN.findall(found.group(2)):
             parts = re.split(r"\s*##\s*", chain)
             if any(part not in parameters for part in parts):
-                if sum(part in parameters for part in parts) > 3:  # it would take forever to match them
+                if sum(part in parameters for part in parts) > 3:  # else matching takes forever
                     parts = [*parts[:1], next(iter(parameters)), *parts[-1:]]
                 made.append(re.compile("".join(r"(\w*)" if part in parameters else part for part in parts)))
     return made
@@ -76,7 +76,7 @@ def pasted(text: str) -> List["re.Pattern[str]"]:
 
 class Units(World):
     ends = CODE_ENDS
-    nodes_max = 500_000  # what is known of a file is about as large again as its tree
+    nodes_max = 500_000  # the data of a file is about as large as its tree
 
     def __init__(self, top: str) -> None:
         super().__init__(top)
@@ -108,10 +108,10 @@ class Units(World):
         known = [one for one in units if one is not None]
         return [one for one in known if package is None or one.package == package], len(known) == len(units)
 
-    # What a file can name
+    # Visible names
 
     def reach(self, unit: Unit) -> Tuple[List[Unit], bool]:
-        """Files whose functions it may call by their bare names, and whether these are all."""
+        """Files whose functions can be called by bare names, and whether these are all."""
         language = unit.language
         if language == "Go":
             units, is_whole = self.several(self.siblings(os.path.dirname(unit.path), ".go"), unit.package)
@@ -139,7 +139,7 @@ class Units(World):
         return [os.path.join(folder, name) for name in names]
 
     def declaring(self, unit: Unit, of: str, name: str) -> Tuple[List[Unit], bool]:
-        """Files with a type of that name, as far as the name may mean it; whether these are all."""
+        """Files with a type of that name, where it is visible; whether these are all."""
         language = unit.language
         if language == "Go":
             return self.package(unit, unit.imported[of]) if of in unit.imported else ([], False) if of else \
@@ -164,7 +164,7 @@ class Units(World):
         return self.several(sorted(paths)) if name not in CORE and is_own else ([], False)
 
     def has_native(self) -> bool:
-        """Whether C may add to the classes of a project in Ruby."""
+        """Whether C code may extend the classes of a Ruby project."""
         if self.native is None:
             self.native = any(os.path.basename(path) == "extconf.rb" or re.search(
                 rb"require.*\.(so|bundle|jar)['\"]", self.read(path) or b"") is not None
@@ -172,7 +172,7 @@ class Units(World):
         return self.native
 
     def package(self, unit: Unit, spec: str) -> Tuple[List[Unit], bool]:
-        """Of Go: the files of an imported package of the project."""
+        """The files of a Go package of the project."""
         folder = self.go_folder(unit, spec)
         if folder is None or not os.path.isdir(folder):
             return [], False
@@ -210,7 +210,7 @@ class Units(World):
         return self.indexes[language]
 
     def is_word(self, unit: Unit, name: str) -> bool:
-        """Whether something that is not read as code may define it."""
+        """Whether a part that is not parsed may define the name."""
         if unit.language in ("C", "C++"):
             closure = self.closure(unit)
             if len(name) > 100 or closure.has(name) or (unit.is_broken and name in self.mentioned(unit)) or \
@@ -225,7 +225,7 @@ class Units(World):
         return unit.language == "Ruby" and name in self.index("Ruby").functions
 
     def mentioned(self, unit: Unit) -> Set[str]:
-        """Words that stand elsewhere than in front of arguments."""
+        """Words in other places than before arguments."""
         if unit.path not in self.said:
             text = self.text_of(unit)
             self.said[unit.path] = {*re.findall(r"\b(\w+)\b(?!\s*\()", text),
@@ -233,7 +233,7 @@ class Units(World):
         return self.said[unit.path]
 
     def may_be_member(self, unit: Unit, name: str, is_call: bool) -> bool:
-        """Whether something that adds to any type may have it."""
+        """Whether an extension of any type may have the member."""
         if unit.language in ("C", "C++"):
             every = [one.names[name].parent for one in self.reach(unit)[0] if name in one.names]
             return any(one is not None and one.type == "preproc_def" for one in every) or \
@@ -250,7 +250,7 @@ class Units(World):
         return self.closure(unit).has(name, True) or any(name in one.names for one in self.reach(unit)[0])
 
     def is_plain_ruby(self, node: Node, owner: Optional[Type]) -> bool:
-        """Whether it runs as a method of its class."""
+        """Whether the code runs as a method of its class."""
         if owner is None or not owner.nodes or owner.nodes[0].type != "class" or \
                 re.search(r"(?i)not.?implemented|abstract|must (be )?(implement|overrid)", self.text_of(owner.unit)):
             return False
@@ -282,7 +282,7 @@ class Units(World):
         return self.headers[path]
 
     def includes(self, spec: str, is_quoted: bool, path: str) -> List[str]:
-        """The files that it may mean."""
+        """The files that an #include may mean."""
         others: List[str] = []
         beside = os.path.normpath(os.path.join(os.path.dirname(path), spec))
         if is_quoted and os.path.isfile(beside):
@@ -324,13 +324,13 @@ class Units(World):
     # Imports
 
     def import_problem(self, node: Node, unit: Unit) -> Problem:
-        """"": it exists; None: it cannot be known; else what does not exist, and what is similar."""
+        """"": it exists; None: unknown; else the missing name and a similar one."""
         how = getattr(self, "import_" + unit.language.lower().replace("c++", "c"))
         found: Problem = how(node, unit)
         return found
 
     def missing(self, spec: str, place: str, among: str) -> Problem:
-        """A file or folder that is not there; `among`: the folder where others are."""
+        """The problem of a missing file or folder; `among`: the folder with candidates."""
         if not self.is_inside(place) or os.path.lexists(place) or self.is_made(place):
             return None
         try:
@@ -448,7 +448,7 @@ class Units(World):
             self.is_made(os.path.join(place, os.path.basename(spec))) for place in among) else None
 
     def says(self, word: str) -> bool:
-        """Whether a file that builds the project has the word."""
+        """Whether a build file of the project has the word."""
         if self.built is None:
             texts = []
             for folder, folders, names in os.walk(self.top):

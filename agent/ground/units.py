@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which imports, functions, members and numbers of arguments of Go, Java, Rust, C, C++, Ruby and Bash exist.
+"""Check which imports, functions, members and numbers of arguments of Go, Java, Rust, C, C++, Ruby and Bash exist.
 
-Files of the project are read and never run; their trees come from a parser outside (script.py says how). What a name
-may be is looked for where the language looks: the folder, the class, the headers that are included. Where any of that
-is not known, nothing is reported.
+Files of the project are read and never run; a parser outside makes their trees (as in script.py). Names are looked up
+where the language does: the folder, the class, the included headers. If any of these is unknown, nothing is reported.
 """
 
 import os
@@ -29,7 +28,7 @@ class Member(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A value of these types, or what a package or type has itself."""
+    """A value of these types, or the package or type itself."""
 
     types: Tuple[Type, ...] = ()
     package: Optional[str] = None
@@ -56,7 +55,7 @@ class Judge:
     # Types
 
     def types(self, unit: Unit, of: str, name: str) -> Optional[Tuple[Type, ...]]:
-        """None: it is not known which."""
+        """The types with a name; None: unknown."""
         if name in unit.variables or (of and unit.language not in ("Go", "Ruby")) or \
                 (unit.language == "Ruby" and of.split("::")[0] in ("", *CORE) and of):
             return None
@@ -87,7 +86,7 @@ class Judge:
         return Value(found) if found is not None else None
 
     def members(self, types: Tuple[Type, ...], depth: int = 0) -> Tuple[Members, bool]:
-        """What values of these types have, and whether that is all."""
+        """Members of values of these types, and whether these are all."""
         if types in self.held:
             return self.held[types]
         names: Members = {}
@@ -120,7 +119,7 @@ class Judge:
         return {one: [] for one in known or ()}, known is not None
 
     def is_added_to(self, one: Type) -> bool:
-        """Whether something else gives it members: macros, generators."""
+        """Whether macros or generators add members."""
         if one.unit.language == "Java":
             return any(spec.startswith("lombok") for spec in [*one.unit.imported.values(), *one.unit.stars])
         if one.unit.language == "Ruby":
@@ -139,7 +138,7 @@ class Judge:
     # Values
 
     def hints(self, name: str, use: Use, unit: Unit) -> Optional[List[Hint]]:
-        """None: nothing of that name is declared where the use could see it."""
+        """Hints for a name; None: it is not declared where the use could see it."""
         found: List[Hint] = []
         function = use.function
         while function is not None:
@@ -195,7 +194,7 @@ class Judge:
             return None
         if hints is not None and use.owner is not None and name in use.owner.fields and \
                 name not in unit.hints.get(use.function, {}):
-            return None  # of a function around the class, or a field of that
+            return None  # a variable of a function around the class, or a field of the class
         if hints is None and unit.table.has_outer_names and unit.language != "Ruby":
             owner = use.owner
             while owner is not None:
@@ -285,7 +284,7 @@ class Judge:
     # Bare names
 
     def bare(self, name: str, use: Use, unit: Unit) -> Tuple[List[Member], Optional[Members]]:
-        """What a call may mean, and if that is nothing: all that it could; None: it is not known."""
+        """The functions that a call may mean; without one, all candidates; None: unknown."""
         names: Members = {}
         if unit.table.has_outer_names:
             owner = use.owner
@@ -308,7 +307,7 @@ class Judge:
         return [], {**functions, **names}
 
     def within(self, unit: Unit) -> Tuple[Members, Set[str], bool]:
-        """Functions that a file can call by their bare names, what else has a name there, and whether that is all."""
+        """Functions that a file can call by bare names, other names, and whether these are all."""
         if unit.path not in self.near:
             units, is_whole = self.world.reach(unit)
             functions: Members = {}
@@ -363,7 +362,7 @@ class Checker:
                 self.member(node.get(of_field), node.get(name_field), use, None)
 
     def is_conditional(self, node: Node) -> bool:
-        """Between #if and #endif inside of a function."""
+        """Whether a node is between #if and #endif inside a function."""
         at = node.parent if self.unit.language in ("C", "C++") else None
         while at is not None and not at.type.startswith("preproc_"):
             at = at.parent
@@ -392,7 +391,7 @@ class Checker:
             return
         found, others = self.judge.bare(name, use, unit)
         if found and unit.language == "C++" and any(one.is_broken for one in self.world.reach(unit)[0]):
-            self.known += 1  # there may be more of that name
+            self.known += 1  # there may be more functions of that name
         elif found:
             self.fits(found, name, use.node, arguments, False)
         elif others is None or not self.is_sure(use):
@@ -402,7 +401,7 @@ class Checker:
             self.report("name", node, name, f"unknown name {name}", near, next(iter(others.get(near, [])), None))
 
     def is_sure(self, use: Use) -> bool:
-        if self.unit.language == "Ruby":  # blocks may run as another object, modules and top levels in others
+        if self.unit.language == "Ruby":  # blocks may have another self; modules and top levels, other objects
             return self.world.is_plain_ruby(use.node, use.owner)
         return True
 
@@ -491,14 +490,14 @@ class AskingUnits(Asking):
 
 
 def given_of(arguments: Optional[Node], language: str) -> Optional[Tuple[int, int]]:
-    """How many arguments by place, and by name; None: it cannot be said."""
+    """Numbers of positional and of keyword arguments; None: unknown."""
     parts = [part for part in (arguments.parts if arguments is not None else [])
              if "comment" not in part.type and part.type not in ("block_argument", "attribute_item")]
     if any(part.type in BUNDLES or part.type == "ERROR" or part.type == "identifier" and part.text.isupper() and
            len(part.text) > 1 for part in parts) or (arguments is not None and arguments.has("...")):
         return None
     if len(parts) == 1 and parts[0].type == "call_expression" and language == "Go":
-        return None  # f(g()), where g gives several
+        return None  # f(g()), where g has several results
     if any(part.type == "call_expression" and (part.get("function") or part).text.isupper() for part in parts):
         return None  # a macro
     named_ones = [part for part in parts if part.type == "pair"]

@@ -22,7 +22,7 @@ int snp_applied_open(const struct snp_session_changes *changes,
 void snp_applied_free(struct snp_applied *applied);
 SNP_DEFINE_CLEANUP(struct snp_applied *, snp_applied_free)
 
-/* Whether the project's file is the one that apply last wrote: then it has no outside change. */
+/* Whether apply wrote the project's file last: then it has no outside change. */
 bool snp_applied_has(const struct snp_applied *applied, const struct snp_patch_file *file);
 
 /* Whether the last apply was interrupted: number of files written, of all files. */
