@@ -20,7 +20,7 @@ void snp_run_attempt_done(struct snp_run_attempt *attempt)
     *attempt = (struct snp_run_attempt){0};
 }
 
-/* The line of text that begins with word, marks of emphasis aside; NULL: there is none. */
+/* The line of text that begins with word, ignoring marks of emphasis; NULL: none. */
 static json_t *line_of(const char *text, const char *word)
 {
     const char *at = strstr(text, word);

@@ -24,7 +24,7 @@ struct snp_run_next {
     double output_usd;   /* of one token of the answer */
     bool is_priced;      /* else both mean nothing */
     int64_t elapsed_ms;  /* of the run, now */
-    int64_t watched_ms;  /* of it: until viewers of the output had read */
+    int64_t watched_ms;  /* of this, until viewers of the output had read */
     uint64_t output_cap; /* the most tokens the answer should have */
 };
 

@@ -29,7 +29,7 @@ struct snp_run {
     uv_timer_t *deadline;          /* owned, on the heap: closed after this is freed */
     uv_timer_t *later;
     uint64_t started_us; /* of this process's part of the run */
-    uint64_t watched_us; /* of it: until viewers of the output had read */
+    uint64_t watched_us; /* of this, until viewers of the output had read */
     int64_t base_ms;     /* time of earlier parts */
     uint64_t cell_ms;    /* wall clock of a cell, at most */
     uint64_t output_cap; /* tokens of one answer */
@@ -128,12 +128,12 @@ enum snp_run_then snp_run_act(struct snp_run *run);
 json_t *snp_run_call_now(const struct snp_run *run);
 /* Record its result (consumed). */
 void snp_run_result_record(struct snp_run *run, struct snp_run_outcome *outcome);
-/* Record an error of ours as its result; is_skipped: not counted. */
+/* Record an error of this program as its result; is_skipped: not counted. */
 enum snp_run_then snp_run_refuse(struct snp_run *run, const char *text, bool is_skipped);
 /* Recover a tool call begun by an earlier process, or check that the session is unchanged. */
 enum snp_run_then snp_run_recall(struct snp_run *run);
 
-/* Whether a call is of a tool that is not ours (run/tool/user_calls.c). */
+/* Whether a call is of a user tool (run/tool/user_calls.c). */
 bool snp_run_outside_has(const struct snp_run *run, const json_t *call);
 /* Run the next call, a user tool, and later ones that may run concurrently. */
 enum snp_run_then snp_run_outside_act(struct snp_run *run);

@@ -52,7 +52,7 @@ struct snp_run_with {
     uv_loop_t *loop;
     struct snp_models *models;
     struct snp_async *async;
-    /* Tools besides ours, borrowed until the run is freed and not extended before. NULL = none. */
+    /* User tools, borrowed until the run is freed and not extended before. NULL = none. */
     struct snp_usertools *usertools;
     unsigned parallel; /* concurrent calls of these; 0 = 1 */
     /*

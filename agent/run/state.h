@@ -73,7 +73,7 @@ struct snp_run_files {
  */
 #define SNP_RUN_LEVEL_MEMBERS                                                              \
     struct snp_run_budget budget;                                                          \
-    json_t *messages;      /* as provider.h says */                                        \
+    json_t *messages;      /* in the form of provider.h */                                 \
     int64_t turn;          /* answers in this completion */                                \
     int64_t turn_calls;    /* model calls of this level */                                 \
     int64_t turn_tools;    /* tool calls in it */                                          \
@@ -89,7 +89,7 @@ struct snp_run_files {
     size_t next_call;      /* of the answer's tool calls: the first without result */      \
     json_t *results;       /* of this turn */                                              \
     json_t *cells;         /* of this turn */                                              \
-    bool has_last_note;    /* in this completion the model was told to finish */           \
+    bool has_last_note;    /* in this completion the model was asked to finish */          \
     char last_call_id[40]; /* of the event before; "" = none */                            \
     struct snp_breaker breaker;                                                            \
     json_t *text;  /* the model's last text without tools or beside them, or NULL */       \
@@ -110,7 +110,7 @@ struct snp_run_level {
 struct snp_run_state {
     json_t *head;
     enum snp_run_kind kind;
-    json_t *events; /* lines of docs/reference/trajectory.md that stand for a model call */
+    json_t *events; /* lines of docs/reference/trajectory.md about model calls */
 
     /* Sums over all levels. */
     int64_t calls; /* answers, and unanswered asks */

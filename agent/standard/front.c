@@ -7,7 +7,7 @@
 struct line {
     const char *at;
     size_t n;
-    size_t next; /* offset of the line behind it */
+    size_t next; /* offset of the next line */
 };
 
 static struct line line_at(const char *text, size_t n, size_t from)

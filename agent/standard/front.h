@@ -4,8 +4,8 @@
 
 /*
  * The front matter of a Markdown file: lines `KEY: VALUE` between two lines `---`, and `- VALUE`
- * below a key without a value. A corner of YAML: values are taken as written, but for quotes around
- * them. Untrusted; nothing is copied.
+ * below a key without a value. A subset of YAML: values are taken literally, except for quotes
+ * around them. Untrusted; nothing is copied.
  */
 
 #include <stddef.h>

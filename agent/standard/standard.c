@@ -267,7 +267,7 @@ int snp_standard_parse(const char *text,
                        enum snp_standard_class fallback,
                        struct snp_standard *ret)
 {
-    /* each item is a part of the front matter, with a line end of ours */
+    /* each item is part of the front matter and gets a newline */
     struct standard_reader reading = {.standard = ret, .files = SNP_BUF(FILES_MAX)};
     int r;
 
@@ -288,7 +288,7 @@ bool snp_standard_covers(const struct snp_standard *standard, const char *path)
         return true;
     }
     part = strdup(path);
-    for (char *end = part; end != NULL;) { /* the path, and each folder it lies in */
+    for (char *end = part; end != NULL;) { /* the path and each of its parent folders */
         bool is_folder = end != part;
         enum snp_ignored judged;
 

@@ -42,7 +42,7 @@ enum snp_rule_kind {
 
 struct snp_rule {
     enum snp_rule_kind kind;
-    char *text;              /* owned: as it is written */
+    char *text;              /* owned: as written */
     struct snp_regex *regex; /* owned; NULL: of a check, or there is a problem */
     char *problem;           /* owned: why it cannot be judged; NULL = it can */
 };
@@ -87,7 +87,7 @@ bool snp_standard_is(const char *path);
 
 bool snp_standard_covers(const struct snp_standard *standard, const char *path);
 
-/* One file; fallback: its class if it does not say. For the above and for fuzzing. */
+/* Parse one file; fallback: its class if it has none. For the functions above and for fuzzing. */
 int snp_standard_parse(const char *text,
                        size_t n,
                        const char *path,
@@ -95,7 +95,7 @@ int snp_standard_parse(const char *text,
                        struct snp_standard *ret) SNP_NODISCARD;
 void snp_standard_done(struct snp_standard *standard);
 
-/* "MANDATORY"; and back, whatever the case of letters: SNP_STANDARD_CLASSES = none. */
+/* "MANDATORY"; and back, ignoring case: SNP_STANDARD_CLASSES = none. */
 const char *snp_standard_class_name(enum snp_standard_class class);
 enum snp_standard_class snp_standard_class_of(const char *text, size_t n);
 /* Name of a kind, such as "forbid". */
@@ -120,8 +120,8 @@ struct snp_rule_text {
 };
 
 /*
- * A forbid or require rule on a file before and after a change. *ret_line: the first line that
- * breaks it, 0 = the whole file does. steps: as of snp_regex_search(). SNP_E_NOMEM.
+ * Judge a forbid or require rule on a file before and after a change. *ret_line: the first line
+ * that breaks it, 0 = the whole file does. steps: as in snp_regex_search(). SNP_E_NOMEM.
  */
 int snp_rule_judge(const struct snp_rule *rule,
                    const struct snp_rule_text *before,

@@ -105,7 +105,7 @@ int snp_trajectory_find(const char *dir, const char *id, char **ret_path, struct
 /* Kinds of records. */
 bool snp_trajectory_is_head(const json_t *record);  /* of a run's beginning, or of its end */
 bool snp_trajectory_is_event(const json_t *record); /* a model call with what followed */
-/* The name of a step, "" if it is none. Borrowed. */
+/* The name of a step, "" if the line is not a step. Borrowed. */
 const char *snp_trajectory_step(const json_t *record);
 
 #endif

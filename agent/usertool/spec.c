@@ -95,7 +95,7 @@ static int text_keep(const struct tool_location *place,
     return 0;
 }
 
-/* A text without NUL; NULL if it is none. Borrowed. */
+/* A text without NUL; NULL if the value is not one. Borrowed. */
 static const char *text_of(const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -202,7 +202,7 @@ static int pairs_take(const struct tool_location *place,
     return 0;
 }
 
-/* One list of words, or one word, behind those that are there. */
+/* Append a list of words, or one word, to the existing ones. */
 static int words_take(const struct tool_location *place,
                       const json_t *table,
                       const char *member,

@@ -40,7 +40,7 @@ int snp_toolbox_add_servers(struct snp_toolbox *box,
 
 /*
  * Tools that look things up in the index of a project: they change nothing, so they need no
- * permission. program: ours.
+ * permission. program: the path of this program.
  */
 int snp_toolbox_add_context(struct snp_toolbox *box,
                             const char *program,

@@ -37,9 +37,9 @@ struct snp_toolbox_command {
     const json_t *schema;
     struct snp_toolbox_texts argv; /* consumed */
     struct snp_toolbox_texts env;  /* consumed; "NAME=value" */
-    char *cwd;                     /* consumed; NULL = ours */
+    char *cwd;                     /* consumed; NULL = this process's */
     uint64_t timeout_ms;           /* 0 = the usual */
-    bool is_ours;                  /* as of struct snp_usertool */
+    bool is_ours;                  /* as in struct snp_usertool */
 };
 
 /* Add a command as a tool. Its members are consumed, also on failure. */
@@ -53,7 +53,7 @@ struct snp_toolbox_server {
     const char *name;
     struct snp_toolbox_texts argv; /* consumed; none: url is there */
     struct snp_toolbox_texts env;
-    char *cwd;                        /* consumed; NULL = ours */
+    char *cwd;                        /* consumed; NULL = this process's */
     char *url;                        /* consumed */
     struct snp_toolbox_texts headers; /* "Name: value" */
     const json_t *wanted;             /* names of its tools; NULL = all. Borrowed */

@@ -44,8 +44,8 @@ int snp_buf_adds(struct snp_buf *buf, const char *text) SNP_NODISCARD;
 int snp_buf_addf(struct snp_buf *buf, const char *fmt, ...) SNP_PRINTF(2, 3) SNP_NODISCARD;
 
 /*
- * Make room for n more bytes at the end and point *ret_space at it; follow with
- * snp_buf_commit of what was written, at most n.
+ * Make room for n more bytes at the end and set ret_space to it; then call snp_buf_commit with the
+ * number of bytes written, at most n.
  */
 int snp_buf_reserve(struct snp_buf *buf, size_t n, char **ret_space) SNP_NODISCARD;
 void snp_buf_commit(struct snp_buf *buf, size_t n);

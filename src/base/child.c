@@ -29,7 +29,7 @@ static bool is_ours(const char *program)
     return strcmp(name, "snipara-sandbox") == 0 || strcmp(name, "rlm") == 0;
 }
 
-/* Whether it inherits this variable of ours, NAME=VALUE. */
+/* Whether the child inherits this variable of ours, NAME=VALUE. */
 static bool is_kept(const char *variable, bool ours)
 {
     static const char *const kept[] = {"HOME",  "LANG", "LC_ALL", "LOGNAME", "PATH",

@@ -44,7 +44,7 @@ enum snp_remedy_kind {
     SNP_REMEDY_NEAR_NAME,      /* name: the nearest existing one */
     SNP_REMEDY_OTHER_NAME,     /* choose a name that is free */
     SNP_REMEDY_FORCE,          /* confirm the request */
-    SNP_REMEDY_RECURSE,        /* a folder: confirm that all of it is meant */
+    SNP_REMEDY_RECURSE,        /* a folder: confirm that the whole folder is meant */
     SNP_REMEDY_CLEAR_SESSION,  /* name: the session to clear */
     SNP_REMEDY_END_SESSION,    /* end one to make room */
     SNP_REMEDY_NO_SESSION,     /* use no named session */
@@ -161,7 +161,7 @@ int snp_err_wrap(struct snp_err *err, const char *fmt, ...) SNP_PRINTF(2, 3);
 /* The stable, lower-case name of a code ("not_found"). Never NULL. */
 const char *snp_code_name(int code);
 
-/* The code whose name this is; SNP_E_INTERNAL if there is none. */
+/* The code with this name; SNP_E_INTERNAL if there is none. */
 enum snp_code snp_code_from_name(const char *name);
 
 /* Exit status of a command line tool for a code: 2 for SNP_E_INVALID, else 1; 0 for SNP_OK. */

@@ -121,7 +121,7 @@ int snp_file_read_fd(
     if (st.st_size > 0 && (uint64_t)st.st_size > max) {
         return snp_fail(err, SNP_E_LIMIT, "%s: larger than %zu bytes", path, max);
     }
-    /* One byte more than allowed is asked for, so that a file that is too long shows. */
+    /* Read one byte more than allowed, to detect a file that is too long. */
     snp_autobuf struct snp_buf buf = {0};
     snp_buf_init(&buf, max < SIZE_MAX / 4 ? max + 1 : max);
     int r = read_rest(fd, &buf, err);

@@ -47,7 +47,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Read digits at *p into *ret and move *p behind them. 0 or -1 with errno. */
+/* Read digits at *p into *ret and advance *p. 0 or -1 with errno. */
 static int read_digits(const char **p, uint64_t *ret)
 {
     const char *text = *p;

@@ -89,8 +89,8 @@ int snp_calls_receive(struct snp_calls *calls, struct snp_err *err) SNP_NODISCAR
 void snp_calls_drop(struct snp_calls *calls, const struct snp_err *err);
 
 /*
- * The same for a daemon that ended with unread data: the newest call was not begun, and waits for
- * the next connection, once. False: there is none.
+ * The same for a daemon that ended with unread data: the newest call has not started, and waits for
+ * the next connection, once. False: no such call.
  */
 bool snp_calls_again(struct snp_calls *calls, const struct snp_err *err);
 

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_CAPS_H
 #define SNP_DAEMON_CAPS_H
 
-/* All limits on sizes and times that the daemon enforces, but for those of messages. */
+/* All limits on sizes and times that the daemon enforces, except those of messages. */
 
 #include "wire/rpc.h"
 

@@ -59,7 +59,7 @@ struct snp_hooks {
     /* Its executor ended unexpectedly; its state is gone, for any reason. */
     void (*lost)(struct snp_session *session, const char *reason);
     void (*executor_gone)(struct snp_session *session);
-    /* A checkpoint of it was made, or failed. */
+    /* A checkpoint of the session was made, or failed. */
     void (*saved)(struct snp_session *session, bool is_made);
     /* The `unsaved` member for an answer about the session with this id: new, or NULL. */
     json_t *(*unsaved)(const struct snp_server *server, const char *id);
@@ -128,12 +128,12 @@ struct snp_server {
     struct snp_spill_waiter *spill_waiters; /* borrowed */
     struct snp_import *imports;             /* begun by clients; owned */
     unsigned n_saving;                      /* checkpoints being made */
-    unsigned n_measuring;                   /* sessions whose tier is asked for their memory */
-    json_t *end_lost;                       /* owned: the report for the request to end; or NULL */
-    json_t *end_unsaved;                    /* owned: of these, the sessions that were not saved */
-    unsigned n_proving;                     /* checkpoints being tried (prove.h) */
-    unsigned n_wanting;                     /* sessions that wait for room to wake */
-    uint64_t room_turns;                    /* the last number given to these (room.h) */
+    unsigned n_measuring; /* sessions whose memory is being requested from their tier */
+    json_t *end_lost;     /* owned: the report for the request to end; or NULL */
+    json_t *end_unsaved;  /* owned: of these, the sessions that were not saved */
+    unsigned n_proving;   /* checkpoints being tried (prove.h) */
+    unsigned n_wanting;   /* sessions that wait for room to wake */
+    uint64_t room_turns;  /* the last number given to these (room.h) */
     struct snp_tiers tiers;
     unsigned n_tiers;             /* still held by the loop, the above included */
     struct snp_request *shutdown; /* owned; the request to end, or NULL */

@@ -64,7 +64,7 @@ struct snp_place {
     bool is_auto;                /* chosen automatically */
     char *instead_of;            /* why it is not in a stronger one; owned, or NULL */
     char *rootfs;                /* owned, or NULL */
-    bool has_network;            /* as the user asked; few tiers have one */
+    bool has_network;            /* the user's setting; few tiers have a network */
     bool allow_degraded;
     json_t *manifest;                /* owned: of the latest executor; NULL before the first */
     const struct snp_limits *limits; /* borrowed, for a trial; NULL = the session's */
@@ -81,7 +81,7 @@ struct snp_session_policy {
     json_t *env;   /* owned, an object */
     struct snp_limits limits;
     json_t *guarantees; /* owned: required of its tier by the latest cell; or NULL */
-    bool has_network;   /* as the user asked; few tiers have one */
+    bool has_network;   /* the user's setting; few tiers have a network */
     bool allow_degraded;
     bool require_exact;
     bool transaction;                 /* its tier makes copies for rollback */

@@ -19,7 +19,7 @@ enum snp_recover {
     SNP_RECOVER_ASK = 0,    /* fail, and name the two ways */
     SNP_RECOVER_REPLAY,     /* replay them first */
     SNP_RECOVER_CHECKPOINT, /* continue without them */
-    SNP_RECOVER_SKIP,       /* as replay, without those that failed in an earlier replay */
+    SNP_RECOVER_SKIP,       /* as replay, without cells that failed in an earlier replay */
 };
 
 struct snp_exec_spec {

@@ -88,7 +88,7 @@ int snp_tier_guarantees(const struct snp_found_tier *tier,
 /* It claims to support the verb; a tier that claims nothing may be asked. */
 bool snp_tier_can(const struct snp_found_tier *tier, const char *verb);
 
-/* It claims to save and load images; a tier that claims nothing is not asked. */
+/* It claims to save and load images; a tier that claims nothing gets no such request. */
 bool snp_tier_has_images(const struct snp_found_tier *tier);
 
 /* It claims to copy a project into the workspace: then the files are the session's. */

@@ -14,7 +14,10 @@ struct snp_request;
 struct snp_session;
 struct snp_tier;
 
-/* A request whose preconditions hold. Borrowed until the handler returns, but for the request. */
+/*
+ * A request whose preconditions hold. All members except the request are borrowed until the handler
+ * returns.
+ */
 struct snp_work {
     struct snp_request *request; /* owned by the handler */
     const struct snp_method_form *method;

@@ -43,7 +43,7 @@ struct snp_http_call {
     bool is_cancelled;
     size_t n_bytes;
     size_t n_header_bytes;
-    curl_off_t moved;   /* bytes either way, as curl counts */
+    curl_off_t moved;   /* bytes either way, by curl's count */
     struct snp_err err; /* of our own; code SNP_OK = none */
     char text[CURL_ERROR_SIZE];
     struct snp_http_call *next;

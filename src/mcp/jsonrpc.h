@@ -48,7 +48,7 @@ int snp_jsonrpc_read(const char *text, size_t n, json_t **ret, int *ret_code, st
     SNP_NODISCARD;
 
 /*
- * Parse what was read (consumed, also on failure) as one message. SNP_E_INVALID: it is none;
+ * Parse received bytes (consumed, also on failure) as one message. SNP_E_INVALID: not a message;
  * *ret_code (SNP_JSONRPC_REQUEST) and, if known, *ret_id (new reference, else NULL) are for the
  * answer.
  */

@@ -165,7 +165,7 @@ static void end_poll(struct end *end, bool is_wanted, int events, uv_poll_cb rea
     }
 }
 
-/* Update what is watched. */
+/* Update the watched events. */
 static void watch_update(struct stdio *io)
 {
     bool want_in = io->ending_us == 0 && io->pending.len < OUT_PAUSE;

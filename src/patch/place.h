@@ -12,7 +12,7 @@
 /* Whether a path is plain: not absolute, no empty part, no "." or "..", not too long. */
 bool snp_place_is_path(const char *path);
 
-/* Whether a path is the prefix, or lies below it. */
+/* Whether a path equals the prefix or is below it. */
 bool snp_place_is_below(const char *path, const char *prefix);
 
 /* Set refusal and caution of a change, unless it has them. */

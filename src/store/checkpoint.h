@@ -66,7 +66,7 @@ int snp_checkpoint_save(struct snp_store *store,
 
 struct snp_checkpoint_load {
     uint64_t checkpoint;
-    /* Send the image, and then part "files" of the bundle; SNP_E_UNSUPPORTED: there is none. */
+    /* Send the image, and then part "files" of the bundle; SNP_E_UNSUPPORTED: no image. */
     bool wants_image;
     snp_checkpoint_done_fn done;
     void *arg;
@@ -95,7 +95,7 @@ typedef void (*snp_gc_done_fn)(void *arg,
                                const struct snp_err *err);
 
 /*
- * Remove what no row refers to; then, while the store is larger than budget_bytes (0 = no limit),
+ * Remove unreferenced contents; then, while the store is larger than budget_bytes (0 = no limit),
  * the oldest of: results and outputs of cells, checkpoints that are neither a session's latest nor
  * a snapshot's. In slices, so that other jobs run in between. done() on the loop.
  */

@@ -65,7 +65,7 @@ struct snp_stream_in {
     uint64_t bytes; /* of contents announced so far, including those that are `same` */
     uint64_t heads; /* bytes */
     bool has_item;  /* one is open */
-    uint64_t left;  /* bytes of it still missing */
+    uint64_t left;  /* its missing bytes */
     /* The current frame. */
     char *gathered;    /* owned; header, then head */
     size_t n_gathered; /* of SNP_STREAM_HEADER_LEN, or + head_len */

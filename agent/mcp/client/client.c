@@ -212,7 +212,7 @@ void snp_mcp_client_flush(struct snp_mcp_client *client)
             continue;
         }
         pending_end(client, call, &err, NULL, NULL);
-        call = client->pending; /* the list has changed; what was sent is passed over */
+        call = client->pending; /* the list has changed; notifications of it are ignored */
     }
 }
 
@@ -560,7 +560,7 @@ static void request_take(struct snp_mcp_client *client, const struct snp_jsonrpc
                  NULL);
 }
 
-/* Values of a message, outside of its strings: what it costs to parse. */
+/* Values of a message outside its strings: the cost of parsing it. */
 static size_t values_count(const char *text, size_t n)
 {
     size_t count = 0;

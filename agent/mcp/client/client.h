@@ -52,10 +52,7 @@ struct snp_mcp_client_call {
     const char *method;  /* copied */
     json_t *params;      /* an object or NULL; consumed, also on failure */
     uint64_t timeout_ms; /* total, regardless of progress; 0 = the client's; capped */
-    /*
-     * Strictly increasing; total 0 = unknown; message is clean, "" = none. NULL = none is
-     * asked for.
-     */
+    /* Strictly increasing; total 0 = unknown; message is clean, "" = none. NULL = not requested. */
     void (*progress)(void *ctx, double progress, double total, const char *message);
     /* Once, never before snp_mcp_client_call has returned; not after cancel or close. */
     void (*done)(void *ctx, const struct snp_mcp_client_end *end);
@@ -93,9 +90,9 @@ void snp_mcp_client_cancel(struct snp_mcp_client *client, uint64_t call);
 
 /*
  * All pages of "tools/list", "resources/list", "resources/templates/list" or "prompts/list". items:
- * an array, borrowed. Of tools only those that are fit to be called: a name of [A-Za-z0-9_./-],
- * said once, a schema, not too large, and over HTTP headers that can be sent. notes: an array of
- * clean texts on those left out. done: as that of a call; on failure items and notes are NULL.
+ * an array, borrowed. A tool is included only if it can be called: it has a unique name of
+ * [A-Za-z0-9_./-], a schema, a limited size, and over HTTP headers that can be sent. notes: an
+ * array of clean texts about the others. done: as for a call; on failure items and notes are NULL.
  */
 int snp_mcp_client_list(struct snp_mcp_client *client,
                         const char *method,
@@ -116,8 +113,8 @@ void snp_mcp_client_close(struct snp_mcp_client *client, void (*closed)(void *ct
 
 /*
  * An elicitation's result (form mode) from its schema's defaults, for `asked`: {"action": "accept",
- * "content": {...}}; "decline" where a field that is required has none, and for every other mode.
- * New reference.
+ * "content": {...}}; "decline" if a required field has no default, and for every other mode. New
+ * reference.
  */
 json_t *snp_mcp_elicit_defaults(const json_t *params);
 

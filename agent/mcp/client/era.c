@@ -105,7 +105,8 @@ int snp_mcp_client_initialize(struct snp_mcp_client *client, struct snp_err *err
 static int discover(struct snp_mcp_client *client, struct snp_err *err);
 
 /*
- * Whether one of them is ours, or (is_newer) of the modern era: they are dates, and sort as texts.
+ * Whether the list has the version of this client, or (is_newer) one of the modern era: versions
+ * are dates, and sort as texts.
  */
 static bool has_version(const json_t *versions, bool is_newer)
 {
@@ -205,7 +206,7 @@ static void discover_refused(struct snp_mcp_client *client,
     }
 }
 
-/* Whether a failure without a JSON-RPC answer says that the server is a legacy one. */
+/* Whether a failure without a JSON-RPC answer indicates a legacy server. */
 static bool is_evidence(const struct snp_mcp_client *client, const struct snp_err *err)
 {
     int status = client->last_http_status;

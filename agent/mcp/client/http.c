@@ -199,7 +199,7 @@ static void headers_common(const struct http_link *link, const char *version, st
     }
 }
 
-/* Mcp-Method, Mcp-Name and Mcp-Param-*, which repeat what the body says. */
+/* Mcp-Method, Mcp-Name and Mcp-Param-*, which repeat parts of the body. */
 static void headers_of_body(const struct snp_mcp_link_message *message, struct headers *out)
 {
     const json_t *params = json_object_get(message->json, "params");
@@ -236,7 +236,7 @@ static bool is_type(const char *given, const char *wanted)
 /* The stream of unsolicited messages is open, or will not be awaited. */
 static void link_listens(struct http_link *link)
 {
-    link->listen_us = 1; /* told from the timer, outside of callbacks */
+    link->listen_us = 1; /* reported by the timer, outside callbacks */
     timer_update(link);
 }
 
@@ -451,7 +451,7 @@ static void on_done(void *ctx, struct snp_http_call *call, const struct snp_err 
         return;
     }
     if (x->is_unwanted || x->has_answer || x->kind != KIND_REQUEST) {
-        /* nothing to be told */
+        /* nothing to report */
     } else if (x->err.code != 0) {
         why = x->err;
         exchange_fail(x, &why, false);

@@ -16,8 +16,8 @@ struct snp_mcp_client;
 /* One message to be sent; all borrowed. */
 struct snp_mcp_link_message {
     json_t *json;
-    uint64_t id;         /* of a request of ours; 0 = no answer is expected */
-    const char *method;  /* NULL: an answer of ours */
+    uint64_t id;         /* of this client's request; 0 = no answer is expected */
+    const char *method;  /* NULL: an answer of this client */
     const char *version; /* of the protocol, for HTTP; NULL = not known yet */
     bool is_modern;
     const json_t *headers; /* "Mcp-Param-X: value", an array; NULL = none */

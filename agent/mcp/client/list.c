@@ -20,9 +20,9 @@ struct list {
     uint64_t timeout_ms;
     json_t *items;
     json_t *notes;
-    json_t *names;   /* of tools, as an object: said once only */
+    json_t *names;   /* of tools, as an object: names must be unique */
     json_t *headers; /* {tool: rules} */
-    char *cursor;    /* owned; of the page that is asked for; NULL = the first */
+    char *cursor;    /* owned; of the requested page; NULL = the first */
     size_t bytes;
     unsigned pages;
     void (*done)(void *ctx,

@@ -131,7 +131,7 @@ int snp_mcp_options_copy(const struct snp_mcp_client_options *options,
     ret->argv = NULL;
     ret->env = NULL;
     ret->headers = NULL;
-    ret->capabilities = NULL; /* the client has its own copy */
+    ret->capabilities = NULL; /* the client has a separate copy */
     r |= text_copy(options->cwd, &ret->cwd);
     r |= text_copy(options->url, &ret->url);
     r |= text_copy(options->token, &ret->token);

@@ -21,20 +21,20 @@ struct snp_mcp_client_options {
     /* A program, looked up in PATH, and its arguments; NULL-terminated. No shell sees it. */
     const char *const *argv;
     /*
-     * "NAME=value" for it, NULL-terminated, besides HOME, LANG, LC_ALL, LOGNAME, PATH, SHELL, TERM,
-     * TMPDIR, TZ and USER, the only ones of ours it gets. NULL = none.
+     * "NAME=value" for the program, NULL-terminated. Of this process's variables it gets only HOME,
+     * LANG, LC_ALL, LOGNAME, PATH, SHELL, TERM, TMPDIR, TZ and USER. NULL = none.
      */
     const char *const *env;
-    const char *cwd; /* its working directory; NULL = ours */
+    const char *cwd; /* its working directory; NULL = this process's */
 
     const char *url;   /* https, or http to this very machine */
     const char *token; /* sent as a bearer token, to this URL only; NULL = none */
-    /* "Name: value" besides ours, to this URL only; NULL-terminated; NULL = none */
+    /* further headers, "Name: value", to this URL only; NULL-terminated; NULL = none */
     const char *const *headers;
     const char *ca_file; /* trusted certificates; NULL = the system's */
 
     enum snp_mcp_client_mode mode;
-    uint64_t timeout_ms; /* of opening, and of calls that say none; 0 = a minute */
+    uint64_t timeout_ms; /* for opening, and for calls without one; 0 = a minute */
     /*
      * As ClientCapabilities: the requests a server may make. Borrowed during the call; NULL = none.
      */
@@ -58,7 +58,7 @@ struct snp_mcp_client_options {
     void *ctx;
 };
 
-/* A checked copy. Callbacks are taken over as they are. */
+/* Make a checked copy. Callbacks are copied unchanged. */
 int snp_mcp_options_copy(const struct snp_mcp_client_options *options,
                          struct snp_mcp_client_options *ret,
                          struct snp_err *err) SNP_NODISCARD;

@@ -8,11 +8,11 @@
 #include "mcp/client/link.h"
 
 enum snp_mcp_client_state {
-    SNP_MCP_CLIENT_PROBING = 0,  /* server/discover is asked */
+    SNP_MCP_CLIENT_PROBING = 0,  /* server/discover is pending */
     SNP_MCP_CLIENT_RESTARTING,   /* the process exited on discover; another is starting */
     SNP_MCP_CLIENT_INITIALIZING, /* the handshake */
     SNP_MCP_CLIENT_OPEN,
-    SNP_MCP_CLIENT_BROKEN, /* for good; `failure` says why */
+    SNP_MCP_CLIENT_BROKEN, /* permanently; `failure` has the reason */
     SNP_MCP_CLIENT_CLOSING,
 };
 
@@ -20,7 +20,7 @@ struct snp_mcp_client;
 
 struct snp_mcp_pending {
     uint64_t handle; /* the caller's handle */
-    uint64_t id;     /* of the request as it was last sent; 0 = it waits */
+    uint64_t id;     /* of the request last sent; 0 = not sent */
     char *method;    /* owned */
     json_t *params;  /* owned; as given by the caller */
     uint64_t timeout_ms;
@@ -39,7 +39,7 @@ struct snp_mcp_client {
     json_t *capabilities;
     uint64_t timeout_ms;
     enum snp_mcp_client_state state;
-    bool has_opened; /* `opened` was told */
+    bool has_opened; /* `opened` was called */
     bool was_probed_twice;
     bool was_restarted;
     struct snp_err failure;
@@ -72,7 +72,7 @@ void snp_mcp_client_notify(struct snp_mcp_client *client, const char *method, js
 void snp_mcp_client_flush(struct snp_mcp_client *client);
 /* The connection is unusable: all calls fail. */
 void snp_mcp_client_break(struct snp_mcp_client *client, const struct snp_err *err);
-/* A new link, as the options say. */
+/* Make a new link by the options. */
 int snp_mcp_client_connect(struct snp_mcp_client *client, struct snp_err *err) SNP_NODISCARD;
 
 /*

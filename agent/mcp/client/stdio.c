@@ -34,7 +34,7 @@ struct stdio_link {
     struct snp_buf out;
     bool is_broken;
     bool is_closing;
-    unsigned pressure; /* while closing: 0 asked, 1 SIGTERM, 2 SIGKILL */
+    unsigned pressure; /* while closing: 0 requested, 1 SIGTERM, 2 SIGKILL */
 };
 
 static struct stdio_link *link_of(struct snp_mcp_link *base)

@@ -3,8 +3,8 @@
 #define SNP_RUN_TOOL_BOX_H
 
 /*
- * The session of a run, one cell after another. The result of a begun cell is never lost: after a
- * failure of the daemon, or of this process, the journal is asked for its outcome.
+ * The session of a run, one cell after another. The result of a started cell is never lost: after a
+ * failure of the daemon, or of this process, its outcome is read from the journal.
  */
 
 #include <stdbool.h>

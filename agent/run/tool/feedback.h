@@ -46,7 +46,7 @@ char *snp_feedback_tool(const char *text, size_t n, bool *ret_is_error);
  */
 char *snp_feedback_outside(const struct snp_usercall_end *end, json_t **ret_error);
 
-/* {"error": text}: a message of ours. */
+/* {"error": text}: an error message of this program. */
 char *snp_feedback_error(const char *text);
 
 #endif

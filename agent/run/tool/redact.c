@@ -318,7 +318,10 @@ static void place_read(const char *text, size_t at, struct value *ret)
     ret->is_first = at == 0 || text[at - 1] == '\n' || strchr("?&", text[at - 1]) != NULL;
 }
 
-/* Part of a program, a placeholder, a path or an address: refers to a secret but is none. */
+/*
+ * Whether text is part of a program, a placeholder, a path or an address: it refers to a secret but
+ * is not one.
+ */
 static bool is_no_secret(const struct value *value)
 {
     static const char *const begins[] = {"$", "<", "*", "{", "%", "=", "/", "./", "~/", "--"};

@@ -3,9 +3,9 @@
 #define SNP_RUN_TOOL_REDACT_H
 
 /*
- * Secrets in text: keys, tokens, private key blocks, passwords and what looks random, by the rules
- * of agent/run/tool/redaction.rules. It is best effort: a secret that is spelled backwards passes.
- * Time is linear in the text, whatever the text is.
+ * Secrets in text: keys, tokens, private key blocks, passwords and random-looking strings, by the
+ * rules of agent/run/tool/redaction.rules. Detection is best effort: a secret spelled backwards is
+ * missed. Time is linear in the text, for any text.
  */
 
 #include <stddef.h>

@@ -115,7 +115,7 @@ const json_t *snp_usertools_list(const struct snp_usertools *tools);
 struct snp_usercall_end {
     bool is_error;
     bool is_cut;       /* the answer was longer */
-    size_t most;       /* characters of it for the model; 0 = default */
+    size_t most;       /* characters for the model; 0 = default */
     const char *bytes; /* borrowed until the callback returns; not NULL */
     size_t n;
 };

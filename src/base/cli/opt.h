@@ -41,7 +41,7 @@ struct snp_opt_arg {
     unsigned max; /* 0 = any number (only the last) */
 };
 
-/* What a command takes; all tables static. */
+/* The options and arguments of a command; all tables static. */
 struct snp_opt_spec {
     const struct snp_opt *options;
     size_t n_options;
@@ -106,7 +106,7 @@ const char *snp_opt_usage(const struct snp_opt_spec *spec, char *out, size_t out
 void snp_opt_print(FILE *out, const struct snp_opt_spec *spec, unsigned width);
 /* Print text filled to width columns, every line after `indent` blanks; '\n' stays a break. */
 void snp_opt_wrap(FILE *out, const char *text, unsigned indent, unsigned width);
-/* One paragraph of such text where the cursor stands at column `indent` already. */
+/* One paragraph of such text if the cursor is already at column `indent`. */
 void snp_opt_fill(FILE *out, const char *text, unsigned indent, unsigned width);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `put`, `get`, `ls` of a session's files, and `output`, the full text of what a cell printed.
+ * `put`, `get`, `ls` of a session's files, and `output`, the full output of a cell.
  *
  * Bytes travel in pieces of at most SNP_FILE_CHUNK_MAX. A file here appears under its name only
  * when it is complete.

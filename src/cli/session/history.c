@@ -293,7 +293,7 @@ static void title_put(const struct snp_cell_show_answer *cell, const char *sessi
                  snp_human_age(cell->started).text, snp_human_span(cell->wall_us).text);
 }
 
-/* What the cell printed, from its recorded result. */
+/* The output of a cell, from its recorded result. */
 static void streams_put(const json_t *result)
 {
     static const char *const streams[] = {"stdout", "stderr"};

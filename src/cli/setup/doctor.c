@@ -276,7 +276,10 @@ static void check_guarantees(struct report *report)
     }
 }
 
-/* Run a cell as exec would; nothing is pulled or built for it. *ret: what it ran on. */
+/*
+ * Run a cell as exec would; nothing is pulled or built for it. *ret: the tier, template and image
+ * used.
+ */
 static int try_container(struct report *report, char **ret, struct snp_err *err)
 {
     static const char code[] = "None";

@@ -542,7 +542,7 @@ static int cell_enter(struct snp_tx *tx,
     const struct snp_journal_cell row = {
         .session = session,
         .cell = (uint64_t)snp_json_int(head, "cell", 0),
-        .epoch = 1, /* of the new session, whatever it was in the file */
+        .epoch = 1, /* of the new session, independent of the file */
         .kind = snp_json_str(head, "kind", "python"),
         .argv = snp_json_str(head, "argv", NULL),
         .spec = snp_json_str(head, "spec", NULL),

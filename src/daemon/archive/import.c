@@ -260,7 +260,7 @@ static void removed(void *arg, const struct snp_err *err)
     import_free(import);
 }
 
-/* Remove all of it, then report the error to the client. */
+/* Remove the whole import, then report the error to the client. */
 static void import_fail(struct snp_import *import, const struct snp_err *why)
 {
     import->err = *why;

@@ -87,7 +87,7 @@ static void finish(struct snp_exec *exec)
     session->live.running = NULL;
     snp_session_event(session, SNP_EV_CELL_ENDED);
     if (snp_session_is_asleep(session)) {
-        /* The executor is gone. If the cell has a result, its end is known all the same. */
+        /* The executor is gone. If the cell has a result, its end is still known. */
         if (exec->record != NULL) {
             snp_durable_last_unknown(session, false);
         }

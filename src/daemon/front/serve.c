@@ -47,7 +47,7 @@ enum {
 
 /* Clients ------------------------------------------------------------------------------ */
 
-/* -1: the client has broken the protocol; it was told, and is to be disconnected. */
+/* -1: the client broke the protocol; it got the error, and must be disconnected. */
 static int peer_handle(struct snp_peer *peer, const struct snp_frame *frame, struct snp_err *err)
 {
     snp_autojson json_t *head = NULL;

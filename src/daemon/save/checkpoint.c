@@ -44,7 +44,7 @@ struct snp_save {
     struct snp_executor *executor; /* one reference; NULL = not begun */
     bool has_begun;
     bool is_beside; /* a running cell: saves the state before it */
-    bool is_late;   /* that cell had ended when the tier was asked */
+    bool is_late;   /* that cell had ended when the tier got the request */
     bool is_again;
     bool is_journals; /* the journal failed, not the tier */
     bool wants_image; /* with an image: variables cannot hold all */

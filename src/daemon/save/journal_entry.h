@@ -65,7 +65,7 @@ int snp_entry_clear(struct snp_session *session,
                     snp_entry_done *done,
                     void *ctx,
                     struct snp_err *err) SNP_NODISCARD;
-/* Remove all of it; keep_steps: except the steps of a run. */
+/* Remove all records; keep_steps: except the steps of a run. */
 int snp_entry_remove(struct snp_session *session,
                      bool keep_steps,
                      snp_entry_done *done,

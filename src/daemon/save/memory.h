@@ -107,7 +107,7 @@ bool snp_memory_wait_any(struct snp_session *session, struct snp_spill_waiter *w
 /* Copies remain to be written to disk. */
 bool snp_memory_is_leaving(const struct snp_session *session);
 
-/* Retry writing those that failed. */
+/* Retry failed writes. */
 void snp_memory_retry(struct snp_session *session);
 
 /* The session's memory is about to be freed. */

@@ -44,8 +44,8 @@ json_t *snp_unsaved_list(const struct snp_server *server);
 size_t snp_lost_count(const json_t *lost, const json_t **ret_first);
 
 /*
- * [{name, type, reason}]: what its checkpoint could not hold, and what the trial could not restore:
- * failed, such as session->durable.unrestorable. New.
+ * [{name, type, reason}]: items missing in its checkpoint, and items that the trial could not
+ * restore: failed, such as session->durable.unrestorable. New.
  */
 json_t *snp_lost_list(const struct snp_session *session, const json_t *failed);
 

@@ -26,7 +26,7 @@ struct snp_tier;
 enum snp_executor_state {
     SNP_EXECUTOR_OPENING = 0,
     SNP_EXECUTOR_OPEN,
-    SNP_EXECUTOR_CLOSING, /* the tier was asked to end it */
+    SNP_EXECUTOR_CLOSING, /* the tier has the request to end it */
     SNP_EXECUTOR_GONE,    /* it has ended, or its tier is being killed */
 };
 
@@ -52,8 +52,8 @@ typedef void snp_executor_opened(struct snp_session *session,
 typedef void snp_executor_closed(void *ctx, const struct snp_err *err);
 
 /*
- * Open a new executor in session->policy.tier, as the session's policy says. It becomes
- * session->live.executor, which must be NULL. On failure nothing was made.
+ * Open a new executor in session->policy.tier, by the session's policy. It becomes
+ * session->live.executor, which must be NULL. After a failure nothing has changed.
  */
 int snp_executor_open(struct snp_session *session,
                       snp_executor_opened *opened,

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_SESSION_MISSING_CELLS_H
 #define SNP_DAEMON_SESSION_MISSING_CELLS_H
 
-/* What a session lacks of the effects of its cells. */
+/* Effects of cells that a session lacks. */
 
 #include <stdbool.h>
 #include <stdint.h>

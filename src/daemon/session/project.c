@@ -9,7 +9,7 @@
 
 #include "policy/project.h"
 
-/* The client has resolved the path; it is checked all the same. */
+/* The client has resolved the path; it is checked again here. */
 int snp_session_project_check(const char *path, const char *home, struct snp_err *err)
 {
     char real[PATH_MAX];

@@ -63,7 +63,7 @@ static void sides_done(struct sides *sides)
     side_done(&sides->files);
 }
 
-/* Add an item, zeroed but for its name; NULL when out of memory. */
+/* Add an item, zeroed except for its name; NULL when out of memory. */
 static struct compared_item *side_add(struct compared_side *side, const void *name, size_t n)
 {
     struct compared_item *entry;

@@ -2,7 +2,7 @@
 #ifndef SNP_DAEMON_SNAPSHOT_PROJECT_H
 #define SNP_DAEMON_SNAPSHOT_PROJECT_H
 
-/* The snapshot of a project as it was copied into the workspace. */
+/* The snapshot of a project, as copied into the workspace. */
 
 struct snp_session;
 

@@ -30,7 +30,7 @@ struct snp_sleeper {
     pid_t pid;         /* 0 = not reported yet, -1 = gone */
     int fd;            /* our end of its socket; owned; -1 = closed */
     uint8_t waits_for; /* enum: the expected message; 0 = none, it is at rest */
-    bool is_stopping;  /* it has sent the message, and was told to stop */
+    bool is_stopping;  /* it has sent the message, and has the request to stop */
     pid_t woken;       /* the process of that message */
     bool is_job;       /* the woken process is not the interpreter */
     bool is_dropped;   /* killed; removed when reaped */
@@ -106,7 +106,7 @@ bool snp_sleepers_reaped(struct snp_sleepers *bs, pid_t pid);
 /* Descriptors to poll (room for all) and the longest wait: ms, or -1 if none is pending. */
 size_t snp_sleepers_poll(const struct snp_sleepers *bs, struct pollfd *ret, int *ret_timeout_ms);
 
-/* Handle messages and timeouts; other: processes that are none of these. */
+/* Handle messages and timeouts; other: other processes. */
 void snp_sleepers_look(struct snp_sleepers *bs, const pid_t *other, size_t n_other);
 
 #endif

@@ -124,7 +124,7 @@ def mime_bytes(mime: str, data: Any) -> bytes:
 
 
 class Calls:
-    """llm_query() and llm_query_batched(): the cell's client asks a model."""
+    """llm_query() and llm_query_batched(): the cell's client calls a model."""
 
     NOT_HERE = (
         "llm_query works in code that the model of a run writes (snipara-sandbox run and agent), "
@@ -195,7 +195,7 @@ class Calls:
         def llm_query(
             prompt: str, *, system: Optional[str] = None, max_tokens: Optional[int] = None
         ) -> str:
-            """Ask a model once, without tools. Counts in the run's budgets; RuntimeError if they are used up."""
+            """Call a model once, without tools. It uses the run's budgets; RuntimeError if they are used up."""
             (row,) = query([prompt], system, max_tokens)
             if "error" in row:
                 raise SubCallError(row["error"])

@@ -188,7 +188,7 @@ class StreamError(Exception):
 
 
 class SubCallError(RuntimeError):
-    """A model could not be asked. responses: the available ones of llm_query_batched, else None."""
+    """A model call failed. responses: the available ones of llm_query_batched, else None."""
 
     responses: List[Optional[str]] = []
 

@@ -192,7 +192,7 @@ void snp_httpd_head_add(struct snp_httpd_head *head,
     }
 }
 
-/* Who asks ------------------------------------------------------------------------------------ */
+/* Requester ----------------------------------------------------------------------------------- */
 
 bool snp_httpd_host_allowed(struct snp_httpd_text host, const struct snp_httpd_rules *rules)
 {

@@ -359,7 +359,7 @@ static enum MHD_Result take_request(struct http_request *request,
     return respond_stream(request);
 }
 
-/* A notification or an answer to a question of ours. */
+/* A notification, or an answer to a request of this server. */
 static enum MHD_Result take_other(struct http_request *request,
                                   struct snp_jsonrpc *message,
                                   const struct snp_httpd_session *session)
@@ -375,7 +375,7 @@ static enum MHD_Result take_other(struct http_request *request,
     return respond_empty(request, 202);
 }
 
-/* list: NULL, or a batch; then message is none. */
+/* list: NULL, or a batch; then message is NULL. */
 static enum MHD_Result take_message(struct http_request *request,
                                     struct snp_jsonrpc *message,
                                     const json_t *list)

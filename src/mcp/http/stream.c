@@ -52,7 +52,7 @@ static bool event_add(struct snp_httpd_stream *stream, const char *data)
     return true;
 }
 
-/* Wake the reader, or drop what has none. */
+/* Wake the reader, or drop the stream if it has none. */
 static void told(struct snp_httpd_stream *stream)
 {
     if (stream->reader != NULL) {

@@ -17,8 +17,8 @@ enum {
 
 /*
  * The token in the file at path, created with mode 0600 and a new random token if missing. *ret is
- * the caller's (snp_httpd_token_free). SNP_E_DENIED: others may read it, or it is not ours;
- * SNP_E_INVALID: it holds no token.
+ * the caller's (snp_httpd_token_free). SNP_E_DENIED: others may read the file, or it belongs to
+ * another user; SNP_E_INVALID: it has no token.
  */
 int snp_httpd_token_load(const char *path, char **ret, struct snp_err *err) SNP_NODISCARD;
 /* Wipe and free; may be NULL. */

@@ -4,7 +4,7 @@
 
 /*
  * Resources: snipara://session/ID/files/PATH (a folder if PATH ends with '/' or is empty),
- * snipara://session/ID/cells/N/STREAM (what a cell printed), snipara://output/HANDLE/STREAM and
+ * snipara://session/ID/cells/N/STREAM (output of a cell), snipara://output/HANDLE/STREAM and
  * snipara://kept/N; with ?offset=N&length=N a part.
  */
 

@@ -68,7 +68,7 @@ struct snp_tool {
 int snp_tool_args_check(const struct snp_tool *tool,
                         json_t *args,
                         struct snp_err *err) SNP_NODISCARD;
-/* Append a line on unknown arguments, which are ignored; nothing if there are none. */
+/* Append a line on unknown arguments, which are ignored; nothing without such arguments. */
 int snp_tool_args_unknown(const struct snp_tool *tool,
                           json_t *args,
                           struct snp_buf *out) SNP_NODISCARD;

@@ -11,7 +11,7 @@
 #include "mcp/server/wait.h"
 
 enum {
-    OUT_SHOWN = 6000, /* characters of what a running job has printed since the last look */
+    OUT_SHOWN = 6000, /* characters of a running job's output since the last report */
     ERR_SHOWN = 1500,
     TEXT_MAX = 1 << 20,
 };

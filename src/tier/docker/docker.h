@@ -66,7 +66,7 @@ struct snp_docker_sandbox {
     struct snp_docker *engine;
     enum snp_docker_stage stage;
     unsigned n_asked; /* pending answers of the engine */
-    bool has_ended;   /* the engine was told */
+    bool has_ended;   /* the engine got the request */
     bool is_removed;
     bool is_started;  /* reported by the engine */
     bool has_hung_up; /* the stream closed before that */

@@ -39,7 +39,7 @@ struct snp_supervisor;
 /* Memory used by copies of an interpreter. */
 struct snp_copies_usage {
     uint64_t bytes;        /* of the whole sandbox, shared pages once */
-    uint64_t copies_bytes; /* of it, only in copies */
+    uint64_t copies_bytes; /* of these, only in copies */
 };
 
 struct snp_tier_ops {

@@ -50,7 +50,7 @@ struct snp_tier_snapshot {
     pid_t pid; /* in pid 1's namespace; -1 = none, only files are kept */
     bool is_permanent;
     bool has_files;
-    uint32_t others;  /* processes at its creation, besides ours */
+    uint32_t others;  /* processes at its creation, in addition to ours */
     unsigned n_users; /* saves that read it; it is not freed before they end */
 };
 

@@ -32,7 +32,7 @@ struct snp_proc {
     pid_t group;
     char state;
     uint64_t start;  /* ticks since boot: distinguishes reused pids */
-    uint64_t cpu_us; /* of it and of reaped children */
+    uint64_t cpu_us; /* of the process and its reaped children */
 };
 
 struct snp_procs {

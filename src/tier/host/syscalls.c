@@ -140,7 +140,7 @@ static const uint64_t prctls[] = {
     0x53564d41 /* PR_SET_VMA: names of mappings */,
 };
 
-/* All commands but those that make a descriptor send signals, to any process. */
+/* All commands except those that make a descriptor send signals, to any process. */
 static const uint64_t fcntls[] = {
     F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETOWN, F_GETSIG,
     F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_GETLEASE,

@@ -39,7 +39,7 @@ int snp_method_save(struct snp_sandbox *s,
                     const struct snp_save_request *rq,
                     int *fd,
                     struct snp_err *err) SNP_NODISCARD;
-/* Begin a save that waited for clones of the session; false = there is none. */
+/* Begin a save that waited for clones of the session; false = no such save. */
 bool snp_state_save_next(struct snp_sandbox *s);
 /* May a clone be made now? Pid 1 writes the files of one at a time. */
 bool snp_state_lets_clone(const struct snp_sandbox *s);

@@ -72,7 +72,7 @@ struct snp_spool *snp_spool_new(struct snp_spools *spools,
 /* Append the part that fits. */
 void snp_spool_add(struct snp_spools *spools, struct snp_spool *spool, const char *bytes, size_t n);
 
-/* Is nothing of it stored? NULL is fine. */
+/* Whether nothing of it is stored. NULL is allowed. */
 bool snp_spool_is_empty(const struct snp_spool *spool);
 
 /* Complete the output; the list takes it. NULL is fine. */
