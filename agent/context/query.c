@@ -148,7 +148,7 @@ static char *why_text(const struct pack *pack, const struct snp_hit *hit)
     return copy;
 }
 
-/* Its content in a form, and what that costs. */
+/* Set a section's content in a form, and its cost. */
 static int content_set(struct snp_section *section,
                        const struct quoted_file *file,
                        size_t i,

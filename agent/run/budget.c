@@ -250,7 +250,7 @@ static bool subs_are_over(const struct snp_run_state *state, struct snp_run_stop
     return false;
 }
 
-/* Of the request and the shortest useful answer. */
+/* The cost of the request and the shortest useful answer. */
 static double cost_of_shortest(const struct snp_run_sub_next *next)
 {
     return next->call.input_usd + ANSWER_MIN * next->call.output_usd;

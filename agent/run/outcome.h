@@ -6,7 +6,7 @@
 
 #include "run/state.h"
 
-/* How it ended. */
+/* The end of a run. */
 struct snp_run_ending {
     const char *stopped_by; /* of its end; NULL = done */
     const char *error;      /* NULL = none */

@@ -31,7 +31,7 @@ enum {
  */
 static const int64_t snp_run_sum_max = INT64_C(1) << 60;
 
-/* Such a number of a record; 0 if missing. */
+/* A number of a record, within these limits; 0 if missing. */
 int64_t snp_run_number(const json_t *record, const char *member);
 
 /* a + b, of numbers that are not negative; at most snp_run_sum_max. */

@@ -49,7 +49,7 @@ static int lines_find(const struct snp_rule *rule,
     return 0;
 }
 
-/* How many of the first n have the text of line `as` of other. */
+/* The number of the first n lines with the text of line `as` of other. */
 static size_t n_same(const struct rule_matches *of,
                      size_t n,
                      const struct rule_matches *other,

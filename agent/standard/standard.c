@@ -21,7 +21,7 @@ enum {
 
 static const char folder_path[] = ".snipara/standards/";
 
-/* In the project's own folder. */
+/* Standards in the project's own folder. */
 static const struct {
     const char *name;
     enum snp_standard_class class;
@@ -437,7 +437,7 @@ static int collections_read(const char *shared, struct snp_standards *list, stru
     return r;
 }
 
-/* By their classes; those of one class stay in their order. */
+/* Sort by class; the order within a class is kept. */
 static void sort(struct snp_standards *list)
 {
     for (size_t i = 1; i < list->n; i++) {

@@ -73,9 +73,9 @@ void snp_standards_done(struct snp_standards *standards);
 #define snp_autostandards snp_cleanup(snp_standards_done)
 
 /*
- * Those of a project's folder, where links are not followed, and of the user's collections:
- * folders, or links to folders, in shared (NULL = none; snp_users_folder("standards")).
- * SNP_E_NOMEM. SNP_E_DENIED: others may write to shared.
+ * Read the standards in a project's folder, where links are not followed, and in the user's
+ * collections: folders, or links to folders, in shared (NULL = none;
+ * snp_users_folder("standards")). SNP_E_NOMEM. SNP_E_DENIED: others may write to shared.
  */
 int snp_standards_read(int project_fd,
                        const char *shared,

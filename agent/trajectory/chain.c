@@ -81,7 +81,7 @@ enum snp_chain_link snp_chain_check(struct snp_chain *chain, const char *line, s
     return is_same ? SNP_CHAIN_OK : SNP_CHAIN_BROKEN;
 }
 
-/* Of a hash, in hex. */
+/* The MAC of a hash, in hex. */
 static int mac_of(const unsigned char key[SNP_CHAIN_KEY],
                   const char hash[SNP_CHAIN_HEX + 1],
                   char out[SNP_CHAIN_HEX + 1])

@@ -29,7 +29,7 @@ struct snp_usertool_server {
     uint64_t timeout_ms;
 };
 
-/* One of its tools. */
+/* One tool of a server. */
 struct remote {
     struct snp_usertool_server *server;
     char *name; /* there */

@@ -24,7 +24,7 @@ void snp_toolbox_hold(struct snp_toolbox *box);
 void snp_toolbox_release(struct snp_toolbox *box);
 uv_loop_t *snp_toolbox_loop(const struct snp_toolbox *box);
 
-/* One more command. SNP_E_LIMIT. */
+/* Count a further command. SNP_E_LIMIT. */
 int snp_toolbox_commands_count(struct snp_toolbox *box, struct snp_err *err) SNP_NODISCARD;
 /* Room for one more server. */
 bool snp_toolbox_has_room(const struct snp_toolbox *box);

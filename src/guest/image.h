@@ -82,7 +82,7 @@ struct snp_template_image_file {
     uint32_t is_mapped;
 };
 
-/* In the kernel's format. */
+/* A signal action in the kernel's format. */
 struct snp_template_image_signal {
     uint64_t handler;
     uint64_t flags;

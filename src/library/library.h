@@ -50,7 +50,7 @@ struct snipara_call {
     struct snipara_error error;
     void (*done)(void *ctx, struct snipara_call *call);
     void *done_ctx;
-    /* Of a cell, or of a run; their strings are no longer used. */
+    /* Options of a cell, or of a run; their strings are no longer used. */
     struct snipara_cell cell;
     struct snipara_prompt prompt;
     /*

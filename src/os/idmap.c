@@ -83,7 +83,7 @@ int snp_idmap_open_locks(int *ret_fd, struct snp_err *err)
         snp_autoclose int fd =
             open(paths[i], O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
         struct stat st;
-        /* Another user could hold locks on another user's file for ever. */
+        /* Only own files: another user could hold locks on theirs forever. */
         if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
             (st.st_mode & 077) == 0) {
             *ret_fd = SNP_TAKE_FD(fd);

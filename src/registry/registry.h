@@ -38,7 +38,7 @@ int snp_registry_write(const char *state_dir,
                        struct snp_err *err) SNP_NODISCARD;
 
 /*
- * How to get a missing module: {"name", "templates": [those that have it], "command": text}. New
+ * Remedies for a missing module: {"name", "templates": [those that have it], "command": text}. New
  * reference, NULL when out of memory.
  */
 json_t *snp_registry_advise(const char *state_dir, const char *module);

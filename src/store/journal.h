@@ -36,7 +36,7 @@ int snp_journal_session_epoch(struct snp_tx *tx,
                               const char *id,
                               uint64_t epoch,
                               struct snp_err *err) SNP_NODISCARD;
-/* By id, else by name. SNP_E_NOT_FOUND. */
+/* Find a session by id, else by name. SNP_E_NOT_FOUND. */
 int snp_journal_session_get(struct snp_tx *tx,
                             const char *ref,
                             struct snp_journal_session *ret,
@@ -152,7 +152,7 @@ int snp_journal_snapshot_add(struct snp_tx *tx,
                              const struct snp_journal_snapshot *row,
                              struct snp_err *err) SNP_NODISCARD;
 /*
- * By id, by SESSION@NAME, or by a name that only one snapshot has. SNP_E_NOT_FOUND;
+ * Find a snapshot by id, by SESSION@NAME, or by a name that only one snapshot has. SNP_E_NOT_FOUND;
  * SNP_E_INVALID: several have the name; the message says how to name one.
  */
 int snp_journal_snapshot_get(struct snp_tx *tx,

@@ -30,7 +30,7 @@ enum {
     SEQUENCE_GAP = 1000, /* numbers that lost rows may have had */
 };
 
-/* In an order in which rows refer only to earlier ones. `meta` is created. */
+/* Tables in an order in which rows refer only to earlier ones. `meta` is created. */
 static const char *const tables[] = {
     "sessions", "cells",     "blobs", "parts",   "checkpoints",
     "items",    "snapshots", "files", "effects", "events",

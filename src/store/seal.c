@@ -35,7 +35,10 @@ enum {
     HEX = 2 * KEY,
     MARK_LEN = sizeof(SNP_SEAL_MARK) - 1,
     PAGE = 4096,
-    /* Of the first page; not encrypted, so that an older program sees a newer version. */
+    /*
+     * Bytes of the first page that are not encrypted, so that an older program sees a newer
+     * version.
+     */
     PAGE_HEAD = 100,
     LOG_HEAD = 32,
     LOG_ENTRY = 24, /* before each page in the log */

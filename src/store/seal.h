@@ -73,7 +73,7 @@ bool snp_sealer_put(struct snp_sealer *sealer,
                     const void *from,
                     size_t n,
                     void *to) SNP_NODISCARD;
-/* In place; a tag follows the n bytes. False: not the original bytes. */
+/* Decrypt in place; a tag follows the n bytes. False: not the original bytes. */
 bool snp_sealer_get(struct snp_sealer *sealer,
                     const struct snp_seal_piece *piece,
                     void *bytes,

@@ -50,7 +50,7 @@ enum {
     RESERVE_BYTES = 1 << 20,
     RESERVE_PLENTY = 32, /* this multiple must be free on the disk */
     RESERVE_ROOM = 4,    /* and this multiple within the budget */
-    /* Of its file, allocated ahead: then a sync waits for data only. */
+    /* Bytes of the log file allocated ahead: then a sync waits for data only. */
     LOG_BYTES = 4 << 20,
 };
 

@@ -25,7 +25,7 @@ struct uv_loop_s;
 
 struct snp_store_options {
     const char *dir; /* the state folder; journal/ is made in it with mode 0700; copied */
-    /* Of the key that seals it; NULL = the previous one, if any; copied. */
+    /* Path of the key that seals it; NULL = the previous one, if any; copied. */
     const char *key_path;
     uint64_t budget_bytes;     /* gc keeps the store within it automatically; 0 = no limit */
     void (*locked)(void *arg); /* once, on the loop: no other daemon has the state folder */

@@ -32,7 +32,7 @@ struct snp_box {
     uint32_t open_id;    /* 0 = no open request */
     bool is_interrupted; /* the running cell was asked to end */
 
-    /* Of the last cell, until the next. */
+    /* Output of the last cell, until the next one. */
     struct snp_buf out;
     struct snp_buf err_out;
     struct snp_text_gap out_gap; /* parts that the daemon cut */

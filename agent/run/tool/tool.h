@@ -27,7 +27,7 @@ struct snp_run_tool {
     const char *parameters; /* properties of the JSON Schema, as JSON */
 };
 
-/* By its name, or its former name. NULL: none. Static. */
+/* Find a tool by its name, or its former name. NULL: none. Static. */
 const struct snp_run_tool *snp_run_tool_find(const char *name);
 
 /* "execute_code, file_read, ...". The caller frees; NULL when out of memory. */

@@ -20,7 +20,7 @@ struct snp_human snp_human_age(double then_s);
 struct snp_human snp_human_when(double then_s);
 /* The same for a record's "2026-11-22T05:35:25.123Z"; other text is unchanged. */
 struct snp_human snp_human_stamp(const char *stamp);
-/* As snp_format_bytes. */
+/* The same as snp_format_bytes. */
 struct snp_human snp_human_bytes(uint64_t bytes);
 
 #endif

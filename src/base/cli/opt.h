@@ -50,7 +50,7 @@ struct snp_opt_spec {
     bool stop_at_arg; /* the first positional ends the options, as `--` would */
 };
 
-/* Of arrays; for one without arguments see SNP_OPTIONS. */
+/* Make a spec of two arrays; for one without arguments see SNP_OPTIONS. */
 #define SNP_SPEC(options_, args_)                                                     \
     {                                                                                 \
         .options = (options_), .n_options = SNP_ARRAY_LEN(options_), .args = (args_), \
@@ -92,7 +92,7 @@ size_t snp_opts_list(const struct snp_opts *opts, const char *name, const char *
 /* Positionals, in order. snp_opts_arg gives NULL past the end. */
 size_t snp_opts_n_args(const struct snp_opts *opts);
 const char *snp_opts_arg(const struct snp_opts *opts, size_t i);
-/* All of them, NULL-terminated. Borrowed from opts. */
+/* All positionals, NULL-terminated. Borrowed from opts. */
 const char *const *snp_opts_args(const struct snp_opts *opts);
 /* Whether `--` was given; *ret_before (may be NULL) = number of positionals before it. */
 bool snp_opts_dashes(const struct snp_opts *opts, size_t *ret_before);

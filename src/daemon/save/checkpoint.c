@@ -198,7 +198,7 @@ static void save_failed(const struct snp_save *save)
 }
 
 /*
- * What was written to a folder that the next daemon does not use is not saved, although later saves
+ * Data written to a folder that the next daemon does not use is not saved, although later saves
  * build on it.
  */
 static void refuse_moved(struct snp_save *save)

@@ -12,7 +12,8 @@ struct snp_session;
 typedef void snp_leave_done(void *ctx, const struct snp_err *err);
 
 /*
- * What stays is saved. Snapshots in memory are written to disk first. The session is then ASLEEP.
+ * Save the state that stays. Snapshots in memory are written to disk first. The session is then
+ * ASLEEP.
  */
 int snp_leave(struct snp_session *session, snp_leave_done *done, void *ctx, struct snp_err *err)
     SNP_NODISCARD;

@@ -95,7 +95,7 @@ static int note_cell(const struct snp_journal_cell *row, void *arg, struct snp_e
     uint64_t replay_of = (uint64_t)snp_json_int(spec, "replay_of", 0);
     struct snp_missing_cell *at;
 
-    /* These had no effects; a replay is noted for the cell it repeats. */
+    /* Replays had no effects; a replay is noted for the cell that it repeats. */
     if (replay_of != 0) {
         note_replay(missing, replay_of, row);
         return 0;

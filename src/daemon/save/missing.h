@@ -3,7 +3,7 @@
 #define SNP_DAEMON_SAVE_MISSING_H
 
 /*
- * What a session without an executor lacks: cells that ran after the checkpoint it would wake from,
+ * Losses of a session without an executor: cells that ran after the checkpoint it would wake from,
  * and files put since. Read from the journal on the store's thread.
  */
 

@@ -57,7 +57,7 @@ static int tell_page(void *data, uint64_t at, uint64_t n_own)
     return 0;
 }
 
-/* In pieces: the peer compares them as they arrive. */
+/* Send the hashes in pieces: the peer compares them as they arrive. */
 static int tell_hashes(int fd, struct snp_image_room *room)
 {
     const uint64_t n = room->head.n_pages;

@@ -114,7 +114,7 @@ class OpenFiles:
         return path if (again.st_dev, again.st_ino) == (now.st_dev, now.st_ino) else None
 
     def _is_locked(self, fd: int, path: Optional[str]) -> bool:
-        """By fcntl, flock or a lease."""
+        """Whether a file is locked, by fcntl, flock or a lease."""
         text = b""
         try:
             info = open_fd("/proc/self/fdinfo/{}".format(fd), O_RDONLY | O_CLOEXEC)
@@ -173,7 +173,7 @@ class OpenFiles:
         return clean("open by device and inode, which change: " + ", ".join(names), 150) if names else ""
 
     def restore(self) -> bool:
-        """In a woken copy, after the old processes have ended. Returns whether all files are restored."""
+        """Restore the files in a woken copy, after the old processes have ended. Returns whether all are restored."""
         is_whole = True
         for file in self._files:
             try:

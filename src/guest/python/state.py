@@ -1110,7 +1110,7 @@ def head_of(name: str, key: str, size: int, same: bool, meta: Any) -> Dict[str, 
 
 
 def trim(names: List[str], most: int) -> List[str]:
-    """As many of the names as fit into this many bytes of JSON."""
+    """The first names that fit into this many bytes of JSON."""
     kept = []
     for name in names:
         most -= len(_encode(name).encode()) + 2

@@ -53,7 +53,7 @@ def type_name(value: Any) -> str:
 
 
 def class_name(kind: type) -> str:
-    """As users write it: with the module, except for builtins and the session's classes."""
+    """The name of a class for users: with the module, except for builtins and the session's classes."""
     try:
         module = _type_module(kind)
     except AttributeError:

@@ -389,7 +389,7 @@ class Stream:
                 pass
 
     def forget(self) -> None:
-        """In a forked child: the stream is the parent's."""
+        """Close the stream in a forked child: it is the parent's."""
         fd, self.fd = self.fd, -1
         close_quietly(fd)
 

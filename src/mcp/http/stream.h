@@ -39,7 +39,7 @@ struct snp_httpd_stream {
     struct snp_httpd_stream *prev;
 };
 
-/* All of them. Embedded. */
+/* All streams. Embedded. */
 struct snp_httpd_streams {
     struct snp_mcp_hub *hub;                       /* borrowed */
     void (*wake)(struct snp_httpd_stream *stream); /* its reader can continue */

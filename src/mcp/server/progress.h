@@ -12,7 +12,8 @@
 
 #define SNP_MCP_META_OUTPUT "com.snipara/output"
 /*
- * In the same way a call asks for structuredContent, which some clients show instead of the text.
+ * The corresponding key by which a call requests structuredContent, which some clients show instead
+ * of the text.
  */
 #define SNP_MCP_META_DATA "com.snipara/data"
 

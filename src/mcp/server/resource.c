@@ -243,7 +243,10 @@ static json_t *session_resource(const struct snp_mcp_sandboxes *service, const j
 
 static const char plain[] = "text/plain";
 
-/* By its bytes. Cell output is never HTML: a client that renders it would fetch its links. */
+/*
+ * The MIME type of bytes. Cell output is never HTML: a client that renders it would fetch its
+ * links.
+ */
 static const char *mime_of(const char *bytes, size_t n)
 {
     const char *mime = snp_image_type(bytes, n);

@@ -32,7 +32,9 @@ enum {
 
 /* The list ---------------------------------------------------------------------------------- */
 
-/* Of the same session; reads files and records only, so it can run during a job. */
+/*
+ * Whether a task of the same session reads files and records only, so that it can run during a job.
+ */
 static bool is_beside(const struct snp_task *task, const struct snp_task *other)
 {
     return (task->tool->flags & SNP_TOOL_BESIDE) != 0 && other->job != NULL;

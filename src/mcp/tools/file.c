@@ -46,7 +46,7 @@ static const char *path_of(struct snp_task *task, const char *fallback)
 
 /* Reading ------------------------------------------------------------------------------------- */
 
-/* How many of n bytes can be shown whole, including the growth by cleaning. */
+/* The number of bytes, of n, that can be shown whole, including the growth by cleaning. */
 static size_t fitting(const char *bytes, size_t n)
 {
     while (n > 1) {

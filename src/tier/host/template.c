@@ -328,7 +328,7 @@ static char **args_copy(char *const *args)
     return copy;
 }
 
-/* As snp_launch_read takes them, without NULL members. NULL when out of memory. */
+/* Arguments in the form of snp_launch_read, without NULL members. NULL when out of memory. */
 static char **args_make(const struct snp_supervisor *supervisor, const struct snp_python *python)
 {
     const struct snp_host *host = snp_host_of(supervisor);
