@@ -69,8 +69,8 @@ enum snipara_code {
 };
 
 /*
- * Why a call failed, and the remedy. Strings are "" if they do not apply. Code that ran and failed
- * is no error of a call: see `status` in its result.
+ * Why a call failed, and the remedy. Strings are "" if they do not apply. Failed code is not an
+ * error of a call: see `status` in its result.
  */
 struct snipara_error {
     enum snipara_code code;
@@ -133,9 +133,8 @@ const char *snipara_version(void);
 /* Calls -------------------------------------------------------------------------------- */
 
 /*
- * Wait until the call is done: at most timeout_ms, -1 = no limit. Returns true when it has
- * succeeded or failed; false when the time is over or a signal was caught, so that the caller can
- * handle it.
+ * Wait until the call is done: at most timeout_ms, -1 = no limit. Returns true if it has succeeded
+ * or failed; false if the time is over or a signal was caught, so that the caller can handle it.
  */
 bool snipara_wait(struct snipara_call *call, int timeout_ms);
 
@@ -146,8 +145,8 @@ bool snipara_is_done(const struct snipara_call *call);
 const struct snipara_error *snipara_call_error(const struct snipara_call *call);
 
 /*
- * Have done(ctx, call) called when the call is done; it may free the call and begin others. At
- * once, if it is done already.
+ * Call done(ctx, call) when the call is done, or at once if it already is; done may free the call
+ * and begin others.
  */
 void snipara_on_done(struct snipara_call *call,
                      void (*done)(void *ctx, struct snipara_call *call),
@@ -463,8 +462,8 @@ struct snipara_prompt {
 
 /*
  * Run a model on a prompt. Answer: as `snipara-sandbox run --json` or `agent --json`, with
- * `success`, `response` or `answer`, `error`, `trajectory_id`... A run that reaches a limit is no
- * error of the call. snipara_interrupt() stops it: it ends as usual, with its results so far.
+ * `success`, `response` or `answer`, `error`, `trajectory_id`... A run that reaches a limit is not
+ * an error of the call. snipara_interrupt() stops it: it ends as usual, with its results so far.
  * Blocks for some milliseconds, until its process has started. The daemon is this user's, which the
  * run starts if needed; a connection to another socket is refused (SNIPARA_UNSUPPORTED).
  */
