@@ -17,7 +17,7 @@ import pytest
 import lib
 
 # Standard output of these is the thing itself.
-NO_JSON = {"completion", "man", "logs export"}
+NO_JSON = {"completion", "man", "logs export", "runs call"}
 # One run of the model, from a script.
 SCRIPT = [
     {"content": "", "tool_calls": [{"name": "execute_code", "arguments": {"code": "print(6 * 7)"}}]},

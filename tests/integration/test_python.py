@@ -155,6 +155,33 @@ def scripted(daemon: ScriptedDaemon, code: str) -> str:
     return done.stdout
 
 
+UNSAVED = """
+import os, time, warnings
+from snipara_sandbox import Sandbox
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    s = Sandbox("full")
+    result = s.run("import os; x = os.urandom(20 << 20)")
+    until = time.monotonic() + float(os.environ["SNP_TEST_PATIENCE"])
+    while result.unsaved is None and time.monotonic() < until:
+        result = s.run("1")
+    del told[:]
+    s.run("2")
+    s.files.write("a", b"x")
+    print(result.unsaved, [str(each.message) for each in told], sep="\\n")
+"""
+
+
+def test_what_is_not_saved_is_told() -> None:
+    box = with_package(lib.Sandbox(env={"SNIPARA_SANDBOX_JOURNAL_BUDGET": "16m"}))
+    try:
+        text = "not saved since it began: journal budget reached"
+        assert run(box, lib.PYTHON, "-c", UNSAVED).splitlines() == [text, str([f"session full: {text}"] * 2)]
+        box.cli("daemon", "stop", "--force")
+    finally:
+        box.close()
+
+
 def test_parts_of_a_file_go_to_one_daemon() -> None:
     """Another one may not have the parts before."""
     code = """

@@ -144,18 +144,23 @@ test("an older daemon is to be restarted", () => withPeer(({ method }) => method
 () => assert.rejects(new Sandbox({ name: "s" }).setLimits({ cpus: 2 }), { name: "Unsupported", message:
   "the running daemon is older than this program (unknown method 'sessions.set'); restart it with: snipara-sandbox daemon stop" })));
 
-test("a setting that was not applied is a warning, once", async () => {
+test("a setting that was not applied, and a session that is not saved, are warnings, once", async () => {
   const warnings = [];
+  let cells = 0;
   const take = ({ name, message }) => name === "SandboxWarning" && warnings.push(message);
   process.on("warning", take);
   await withPeer(() => ({ head: { cell: 1, status: "ok", error: null, denials: [],
-    not_applied: [{ setting: "engine", session: "/run/a.sock", asked: "/run/b.sock" }] } }), async () => {
+    not_applied: [{ setting: "engine", session: "/run/a.sock", asked: "/run/b.sock" }],
+    unsaved: { text: `not saved since cell ${++cells}: disk full` } } }), async () => {
     const s = new Sandbox({ name: "s" });
-    await s.run("1");
+    assert.equal((await s.run("1")).unsaved, "not saved since cell 1: disk full");
+    cells = 0;
     await s.run("2");
+    await s.files.write("a", "x");
   });
   process.off("warning", take);
-  assert.deepEqual(warnings, ["session s keeps its engine /run/a.sock; DOCKER_HOST (/run/b.sock) applies to new sessions"]);
+  assert.deepEqual(warnings, ["session s keeps its engine /run/a.sock; DOCKER_HOST (/run/b.sock) applies to new sessions",
+    "session s: not saved since cell 1: disk full", "session s: not saved since cell 2: disk full"]);
 });
 
 test("an endless answer of a command is not kept", async () => {

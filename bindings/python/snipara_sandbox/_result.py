@@ -255,6 +255,12 @@ class Result:
         return [row if row.hint is None else row._replace(hint=_in_python(row.hint)) for row in found]
 
     @property
+    def unsaved(self) -> Optional[str]:
+        """"not saved since cell N: REASON" if the latest save of the session failed, else None."""
+        row = self.raw.get("unsaved")
+        return row["text"] if row else None
+
+    @property
     def usage(self) -> Usage:
         """Resources used by the cell."""
         return Usage(*(self.raw["usage"].get(name) for name in Usage._fields))

@@ -252,11 +252,17 @@ class Session(RLM, Generic[R]):
         def read(call: Call) -> R:
             result = make_result(self._makes, call.answer(), call.printed, call.shown)
             self._is_open = True
+            self._tell_unsaved(result.raw)
             for row in result.raw.get("not_applied", ()):
                 tell("session {} keeps its {} {}; DOCKER_HOST ({}) applies to new sessions".format(
                     self.name, row["setting"], row["session"], row["asked"]))
             return result
         return Ask(begin, read)
+
+    def _tell_unsaved(self, answer: Mapping[str, Any]) -> None:
+        row = answer.get("unsaved")
+        if row:
+            tell("session {}: {}".format(self.name, row["text"]))
 
     def _ask_get(self, expression: str, trust: bool) -> Ask[Any]:
         from ._values import Exchange
@@ -314,7 +320,8 @@ class Session(RLM, Generic[R]):
         from ctypes import c_size_t
         name, given = _name_of(path), _bytes_of(data, "data")
         check_needed(mode=mode)
-        return Ask(lambda box: box.ask("put", self._key, name, given, c_size_t(len(given)), mode), _nothing)
+        return Ask(lambda box: box.ask("put", self._key, name, given, c_size_t(len(given)), mode),
+                   lambda call: self._tell_unsaved(call.answer()))
 
     def _ask_list(self, path: Path) -> Ask[List[Entry]]:
         name = _name_of(path)

@@ -142,6 +142,12 @@ export class Result {
     return this.raw.denials;
   }
 
+  /** "not saved since cell N: REASON" if the latest save of the session failed, else null. @returns {string | null} */
+  get unsaved() {
+    const row = /** @type {{text: string} | undefined} */ (this.raw.unsaved);
+    return row ? row.text : null;
+  }
+
   /** Resources used by the cell: microseconds and bytes; null: this host cannot measure it. */
   get usage() {
     return this.raw.usage;

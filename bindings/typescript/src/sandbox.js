@@ -240,7 +240,7 @@ export class Files {
     do { // a part shorter than CHUNK is the last; it may be empty
       part = bytes.subarray(offset, offset + CHUNK);
       const put = new Pending("put", { session: this.#sandbox.name, path, offset, truncate: true, mode }, part, undefined, connection);
-      await put.answer;
+      this.#sandbox.warn(await put.answer);
       connection = put.call.connection ?? undefined;
       offset += CHUNK;
     } while (part.length === CHUNK);
@@ -356,12 +356,22 @@ export class Sandbox {
       return cell({}); // an older daemon; its history() lists the cell
     });
     this.#open ??= Promise.resolve();
-    for (const { setting, session, asked } of result.raw.not_applied ?? []) {
-      const warning = `session ${this.name} keeps its ${setting} ${session}; DOCKER_HOST (${asked}) applies to new sessions`;
+    this.warn(result.raw, ...(result.raw.not_applied ?? []).map(({ setting, session, asked }) =>
+      `session ${this.name} keeps its ${setting} ${session}; DOCKER_HOST (${asked}) applies to new sessions`));
+    return result;
+  }
+
+  /**
+   * Emit warnings, each once; the first is about an answer of a session that is not saved.
+   * @param {object} answer @param {string[]} warnings @internal
+   */
+  warn(answer, ...warnings) {
+    const { unsaved } = /** @type {{unsaved?: {text: string}}} */ (answer);
+    if (unsaved) warnings.push(`session ${this.name}: ${unsaved.text}`);
+    for (const warning of warnings) {
       if (!this.#warned.has(warning)) process.emitWarning(warning, "SandboxWarning");
       this.#warned.add(warning);
     }
-    return result;
   }
 
   /** From now on the session may exist, so make sure that it is destroyed. */

@@ -58,6 +58,8 @@ export declare class Result {
         hint: string | null;
         count: number;
     }[];
+    /** "not saved since cell N: REASON" if the latest save of the session failed, else null. @returns {string | null} */
+    get unsaved(): string | null;
     /** Resources used by the cell: microseconds and bytes; null: this host cannot measure it. */
     get usage(): {
         wall_us: number;
