@@ -120,6 +120,9 @@ def test_session_texts(server: mcp.Server) -> None:
     rows = server.text("list_sessions").splitlines()
     assert rows[0].startswith("Active sessions (") and rows[1] == "Trust level: sandboxed" and rows[2] == ""
     assert any(row.startswith("  - gone: idle ") and ", age " in row for row in rows)
+    assert server.box.cli("hibernate", "gone").returncode == 0
+    row, = [row for row in server.text("list_sessions").splitlines() if row.startswith("  - gone: idle ")]
+    assert row.endswith(", hibernated")
     assert server.text("destroy_session", session_id="gone") == "Session 'gone' destroyed"
     assert server.error("destroy_session", session_id="gone") == "Session 'gone' not found"
     assert server.error("destroy_session") == "Error: No session_id provided"

@@ -439,6 +439,7 @@ def spread() -> None:
         ("limit: one for each row", "'[\"Series\", [\"a\"], [null], [%s], [\"x\"]]' % " + rows),
         ("limit 65536", "'[\"DataFrame\", [], [null], [], [%s]]' % ', '.join(['[]'] * 200000)"),
         ("limit: all of one length", frame + "('0', ', '.join([str([0] * 3000)] + ['[0]'] * 150000), '1')"),
+        ("limit 64", frame + "(str([0] * 20000), '0', '[0]')"),
         ("limit: all of one length", frame + "('[0, 0], [0]', '0', '[0], [0]')")]
     with Sandbox() as s:
         if find_spec("pandas") is None:

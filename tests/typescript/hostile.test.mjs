@@ -157,10 +157,18 @@ test("a setting that was not applied, and a session that is not saved, are warni
     cells = 0;
     await s.run("2");
     await s.files.write("a", "x");
+    await new Promise(setImmediate); // warnings come later
   });
   process.off("warning", take);
   assert.deepEqual(warnings, ["session s keeps its engine /run/a.sock; DOCKER_HOST (/run/b.sock) applies to new sessions",
     "session s: not saved since cell 1: disk full", "session s: not saved since cell 2: disk full"]);
+});
+
+test("the missing package of runs is named", async () => {
+  writeFileSync(join(folder, "snipara-sandbox"), `#!${process.execPath}\nprocess.exit(2);`, { mode: 0o755 });
+  process.env.SNIPARA_SANDBOX_BIN = folder;
+  await assert.rejects(Sandbox.import("x"), { name: "Unsupported", message: /need the package snipara-agent/ });
+  process.env.SNIPARA_SANDBOX_BIN = "/nowhere";
 });
 
 test("an endless answer of a command is not kept", async () => {

@@ -111,6 +111,8 @@ def special(kind: str, parts: "Any") -> "Any":
             if len(widths) > 1:  # pandas would pad the shorter ones
                 raise ValueError("labels of a table have {} to {} parts (limit: all of one length)".format(
                     min(widths), max(widths)))
+            if max(widths, default=0) > 64:  # each part is a level, which takes more time than its text
+                raise ValueError("labels of a table have {} parts (limit 64)".format(max(widths)))
         return pandas.Index(values)
 
     names, index_names, values, columns = parts

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of models: each is a separate process of the program, which speaks the protocol over its own socket.
 
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { Connection, Pending } from "./connection.js";
 import { findProgram } from "./daemon.js";
-import { InvalidArgument, SandboxError, SandboxLost } from "./errors.js";
+import { InvalidArgument, SandboxError, SandboxLost, errorFrom } from "./errors.js";
 import { bytesOf, checkOptions } from "./given.js";
 import { Stream } from "./stream.js";
 
@@ -60,7 +60,9 @@ export async function startProcess(lost) {
   });
   await Promise.race([started, connection.ask("hello", { version: 1 })]).catch((error) => {
     connection.close(error);
-    throw error;
+    const isMissing = error instanceof SandboxLost && spawnSync(program, ["agent", "--help"], { stdio: "ignore" }).status === 2;
+    throw isMissing ? errorFrom({ code: "unsupported",
+      message: "runs, diff, apply, export and import need the package snipara-agent, which is not installed" }) : error;
   });
   return connection;
 }

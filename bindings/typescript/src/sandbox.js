@@ -240,7 +240,7 @@ export class Files {
     do { // a part shorter than CHUNK is the last; it may be empty
       part = bytes.subarray(offset, offset + CHUNK);
       const put = new Pending("put", { session: this.#sandbox.name, path, offset, truncate: true, mode }, part, undefined, connection);
-      this.#sandbox.warn(await put.answer);
+      this.#sandbox.warn((await put.answer).answer);
       connection = put.call.connection ?? undefined;
       offset += CHUNK;
     } while (part.length === CHUNK);

@@ -32,7 +32,7 @@ static void keys_say(struct snp_say *text, json_t *keys)
     snp_say(text, "]");
 }
 
-/* "  - ID: idle 3s, age 120s", and a line about missing cells */
+/* "  - ID: idle 3s, age 120s", and lines about a failed save and missing cells */
 static void row_say(const struct snp_mcp_sandboxes *service,
                     const json_t *session,
                     struct snp_say *text)
@@ -40,18 +40,26 @@ static void row_say(const struct snp_mcp_sandboxes *service,
     struct snp_session_row row;
     const char *id;
     json_t *keys;
+    bool is_asleep;
     double age;
+    double idle;
 
     snp_record_read(session, &snp_session_row_form, &row);
     id = snp_mcp_session_id(service, row.name);
     keys = json_object_get(service->keys, row.name);
     age = (double)time(NULL) - row.created;
+    is_asleep = snp_streq(row.state, "hibernated");
+    idle = is_asleep ? (double)time(NULL) - row.used : (double)(row.idle_ms / 1000);
     snp_say(text, "\n  - ");
     snp_say_line(text, id, ID_SHOWN);
-    snp_say(text, "%s: idle %llus, age %llds", row.rank < SNP_TIER_RANK_WHOLE ? " [LOCAL]" : "",
-            (unsigned long long)(row.idle_ms / 1000), (long long)(age > 0 ? age : 0));
+    snp_say(text, "%s: idle %llds, age %llds%s", row.rank < SNP_TIER_RANK_WHOLE ? " [LOCAL]" : "",
+            (long long)(idle > 0 ? idle : 0), (long long)(age > 0 ? age : 0),
+            is_asleep ? ", hibernated" : "");
     if (json_object_size(keys) > 0) {
         keys_say(text, keys);
+    }
+    if (row.unsaved != NULL) {
+        snp_say(text, "\n    [session] %.300s", snp_json_str(row.unsaved, "text", "not saved"));
     }
     snp_mcp_missing_say(text, session, id, "\n    ");
 }
