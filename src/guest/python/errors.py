@@ -324,7 +324,7 @@ def is_shell_line(error: BaseException, cell: int) -> bool:
         if is_difference or word in _modules or "'" + word + "'" not in safe_text(error):
             return False
     is_word = word.replace("-", "").isalnum() and not iskeyword(word) and not hasattr(builtins, word)
-    return is_word and exists("/usr/bin/" + word)
+    return is_word and (word in ("cd", "export", "source", "alias", "unset") or exists("/usr/bin/" + word))
 
 
 def user_frames(stack: Any) -> List[Any]:
