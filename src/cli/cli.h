@@ -162,11 +162,9 @@ const struct snp_opt_spec *snp_cli_root_spec(void);
     {                                                                                           \
         "session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION:; then give PATH alone", 0 \
     }
-#define SNP_CLI_ARG_SESSION                                                                       \
-    {                                                                                             \
-        "SESSION",                                                                                \
-            "name or id; may be left out if only one session exists, or one called `default`", 0, \
-            1                                                                                     \
+#define SNP_CLI_ARG_SESSION                                                                 \
+    {                                                                                       \
+        "SESSION", "name or id (default: the only session, or the session `default`)", 0, 1 \
     }
 #define SNP_CLI_OPT_JSON                               \
     {                                                  \
@@ -180,9 +178,9 @@ const struct snp_opt_spec *snp_cli_root_spec(void);
     }
 #define SNP_CLI_OPT_LIMITS                                                                    \
     SNP_CLI_LIMIT_ROW(SNP_LIMIT_WALL, "timeout", 't', "S",                                    \
-                      "wall clock of one cell in seconds: 0.05 to 600 (default 30)"),         \
+                      "wall-clock limit of one cell in seconds: 0.05 to 600 (default 30)"),   \
         SNP_CLI_LIMIT_ROW(SNP_LIMIT_CPUS, "cpus", 0, "N",                                     \
-                          "processors it may keep busy: 0.01 to 64 (default 1.0)"),           \
+                          "CPUs it may use: 0.01 to 64 (default 1.0)"),                       \
         SNP_CLI_LIMIT_ROW(SNP_LIMIT_MEMORY, "memory", 'm', "SIZE",                            \
                           "memory, no swap: 16m to 1t (default 512m)"),                       \
         SNP_CLI_LIMIT_ROW(SNP_LIMIT_PROCESSES, "processes", 0, "N",                           \

@@ -146,10 +146,10 @@ def test_unknown_option_suggests_the_nearest() -> None:
     (["init", "a", "b"], "unexpected argument 'b'"),
     (["init", "--force=1"], "--force takes no value"),
     (["init", "-q"], "unknown option '-q'"),
-    *[(["exec", *option, "1"], f"{option[0]} needs --session: without one nothing outlasts the code")
+    *[(["exec", *option, "1"], f"{option[0]} needs --session: without one, nothing is kept after the code ends")
       for option in (["--atomic"], ["--durability", "synced"], ["--checkpoint", "cell"], ["--recover", "ask"])],
     (["exec", "-s", "w", "--atomic", "--no-transaction", "1"],
-     "--atomic undoes by the transaction that --no-transaction leaves out"),
+     "--atomic needs the transaction that --no-transaction turns off"),
     (["exec", "-s", "w", "--recover", "yes", "1"], "--recover is ask, replay, skip or checkpoint, not 'yes'"),
     (["completion"], "missing argument SHELL"),
     (["completion", "tcsh"], "unknown shell 'tcsh': expected bash, zsh or fish"),

@@ -269,7 +269,7 @@ with open("d/zeros", "wb") as f: f.write(bytes(5 << 20))
             assert os.pread(f.fileno(), 9, (3 << 30) - 5) == bytes(5)
         # Bytes that go into a pipe are written as they are, up to what the session has room for.
         assert done_well(sandbox.cli("get", f"{name}:d/zeros", "-", text=False)).stdout == bytes(5 << 20)
-        refused(sandbox.cli("get", f"{name}:d/hole", "-"), "more came", "holes")
+        refused(sandbox.cli("get", f"{name}:d/hole", "-"), "received more data", "holes")
 
         done_well(sandbox.cli("put", os.path.join(out, "island"), f"{name}:again"))
         done_well(sandbox.cli("put", os.path.join(out, "hole"), f"{name}:again2"))
@@ -308,5 +308,5 @@ def test_a_file_filled_while_it_is_read_ends_at_the_room_of_its_session(holds: b
             done_well(done)
             assert os.stat(tmp_path / "f").st_size == (20 << 20) + 3 and stored(tmp_path) < 1 << 20
         else:
-            refused(done, "more came than the session has room for")
+            refused(done, "received more data than the session can hold")
             assert os.listdir(tmp_path) == []

@@ -539,7 +539,7 @@ def test_show_prints_code_output_and_end() -> None:
 
 
 def test_show_of_a_cell_without_an_end() -> None:
-    for status, dropped, words in (("running", False, "it is running"), ("unknown", False, "how it ended is not known"),
+    for status, dropped, words in (("running", False, "it is running"), ("unknown", False, "its outcome is unknown"),
                                    ("refused", False, "it was refused before it ran"),
                                    ("ok", True, "removed to save disk space")):
         head = {**SHOWN, "status": status, "dropped": dropped, "state": None, "result": None}

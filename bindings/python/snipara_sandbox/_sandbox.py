@@ -296,7 +296,7 @@ class Session(RLM, Generic[R]):
             answer = call.answer()
             later: List[str] = answer["at_wake"]
             if answer.get("untried"):
-                tell("session {}: it was not tried whether its data fit the lowered limits ({})".format(
+                tell("session {}: not tested whether its data fit the lowered limits ({})".format(
                     self.name, answer["untried"]))
             given = dict(limit.split("=", 1) for limit in self._options["limits"])  # sent again with each cell
             self._options["limits"] = _limit_texts({key: limits.get(key, value) for key, value in given.items()})

@@ -35,53 +35,52 @@ enum {
 static const struct snp_opt options[] = {
     {"file", 'f', SNP_OPT_STRING, "FILE", "read the code from FILE", 0},
     {"session", 's', SNP_OPT_STRING, "NAME",
-     "run in this session, which lasts; made if it does not exist", 0},
+     "run in this session, which is kept; created if it does not exist", 0},
     {"env", 'e', SNP_OPT_STRING, "TIER",
-     "where it runs: native, docker, local (weaker), or auto (default): the strongest there is",
+     "tier: native, docker, local (weaker), or auto (default): the strongest available",
      SNP_KEY_ENVIRONMENT},
     {"template", 0, SNP_OPT_STRING, "NAME",
-     "what a new session has: base, data (numpy, pandas), plot (matplotlib), or a template of "
-     "yours",
+     "template of a new session: base, data (numpy, pandas), plot (matplotlib), or one of yours",
      SNP_KEY_TEMPLATE},
     SNP_CLI_OPT_LIMITS,
-    {"project", 0, SNP_OPT_STRING, "DIR",
-     "folder seen at /workspace; what is written there stays in the sandbox", 0},
+    {"project", 0, SNP_OPT_STRING, "DIR", "folder shown at /workspace; changes stay in the sandbox",
+     0},
     {"rootfs", 0, SNP_OPT_STRING, "DIR|TAR",
-     "another file system to run over, instead of this machine's /usr", 0},
+     "root file system to use instead of this machine's /usr", 0},
     {"sh", 0, SNP_OPT_FLAG, NULL, "CODE is a shell line, not Python", 0},
     {"check", 0, SNP_OPT_FLAG, NULL,
-     "exit with the code of a failed ! line or %%bash cell, even if the Python succeeded", 0},
-    {"stdin", 0, SNP_OPT_STRING, "FILE", "standard input of the code; - is that of this command",
+     "exit with the code of a failed ! line or %%bash cell, even if the Python code succeeded", 0},
+    {"stdin", 0, SNP_OPT_STRING, "FILE", "standard input of the code; - passes this command's own",
      0},
     {"set-env", 0, SNP_OPT_LIST, "NAME=VALUE", "a variable for the code (repeatable)", 0},
     {"pass-env", 0, SNP_OPT_LIST, "NAME", "pass your variable NAME to the code (repeatable)", 0},
     {"allow-degraded", 0, SNP_OPT_FLAG, NULL,
-     "run even if this host lacks a control; the result says which", 0},
+     "run even if this host lacks a control; the result names it", 0},
     {"require-exact", 0, SNP_OPT_BOOL, NULL,
      "refuse if a control or limit is missing or only approximate here (memory, for example)",
      SNP_KEY_REQUIRE_EXACT},
     {"transaction", 0, SNP_OPT_BOOL, NULL,
-     "in a session, undo what the code did if it has to be killed (default)", SNP_KEY_TRANSACTION},
+     "in a session, undo the effects of code that is killed (default)", SNP_KEY_TRANSACTION},
     {"atomic", 0, SNP_OPT_FLAG, NULL,
-     "also undo what the code did if it fails; refused before it runs where undoing is "
-     "impossible",
+     "also undo the effects of code that fails; refused before it runs if undoing is impossible",
      0},
     {"durability", 0, SNP_OPT_STRING, "HOW",
-     "what an answered result survives: synced (a power cut), process (a crash of the daemon)",
+     "what a returned result survives: synced (a power cut), process (a crash of the daemon)",
      SNP_KEY_DURABILITY},
     {"checkpoint", 0, SNP_OPT_STRING, "WHEN",
      "when the session is saved: idle (soon after the last cell), after (each answer), cell "
      "(before each answer), off",
      SNP_KEY_CHECKPOINT},
     {"recover", 0, SNP_OPT_STRING, "HOW",
-     "if cells are missing after a crash: ask (fail and name them; default), replay them "
-     "first, skip those that failed in a replay, or continue from the checkpoint",
+     "if cells are missing after a crash: ask (fail and name them; default), replay (run them "
+     "again first), skip (replay all but those that failed in a replay), checkpoint (continue "
+     "without them)",
      0},
     {"stream", 0, SNP_OPT_BOOL, NULL, "show output as it comes (default), or at the end", 0},
     {"display-dir", 0, SNP_OPT_STRING, "DIR", "save what the code displays (images, HTML) as files",
      0},
     {"quiet", 'q', SNP_OPT_FLAG, NULL,
-     "print only what ended the code; leave out denials, files, degraded", 0},
+     "print only how the code ended, not denials, files and degraded controls", 0},
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
@@ -126,8 +125,7 @@ static int words_take(struct exec_job *job, struct snp_err *err)
 
     for (size_t i = 0; i < snp_opts_n_args(job->opts); i++) {
         if (!snp_utf8_valid(words[i], strlen(words[i]))) {
-            return snp_fail(err, SNP_E_INVALID,
-                            "argument %zu is not UTF-8, which arguments must be", i + 1);
+            return snp_fail(err, SNP_E_INVALID, "argument %zu is not UTF-8", i + 1);
         }
         (void)json_array_append_new(job->argv, json_string(words[i]));
     }
@@ -144,7 +142,7 @@ static int command_take(struct exec_job *job, struct snp_err *err)
 static int shell_take(struct exec_job *job, const char *text, size_t len, struct snp_err *err)
 {
     if (strlen(text) != len) {
-        return snp_fail(err, SNP_E_INVALID, "a shell line cannot hold a NUL byte");
+        return snp_fail(err, SNP_E_INVALID, "a shell line cannot contain a NUL byte");
     }
     job->is_command = true;
     job->argv = snp_need(json_pack("[s, s, o]", "/bin/sh", "-c", snp_json_bytes(text, len)));
@@ -456,13 +454,14 @@ static int options_check(const struct snp_opts *opts, struct snp_err *err)
     for (size_t i = 0; i < SNP_ARRAY_LEN(of_sessions); i++) {
         if (snp_opts_str(opts, "session") == NULL && snp_opts_given(opts, of_sessions[i])) {
             return snp_fail(err, SNP_E_INVALID,
-                            "--%s needs --session: without one nothing outlasts the code",
+                            "--%s needs --session: without one, nothing is kept after the code "
+                            "ends",
                             of_sessions[i]);
         }
     }
     if (snp_opts_flag(opts, "atomic", false) && !snp_opts_flag(opts, "transaction", true)) {
         return snp_fail(err, SNP_E_INVALID,
-                        "--atomic undoes by the transaction that --no-transaction leaves out");
+                        "--atomic needs the transaction that --no-transaction turns off");
     }
     return snp_cli_recover_check(snp_opts_str(opts, "recover"), err);
 }
@@ -517,6 +516,6 @@ const struct snp_verb snp_verb_exec = {
                   "2    usage error\n"
                   "130  Ctrl-C stopped it\n"
                   "sys.exit(N): N. A command (--sh, --): its exit code, 128 + N if signal N "
-                  "ended it, 124 if its time ran out.",
+                  "ended it, 124 if it timed out.",
     .run = run,
 };

@@ -88,10 +88,10 @@ static int run_export(struct snp_cli *cli, const struct snp_opts *opts)
     int r;
 
     if (is_stdout && snp_term_is(stdout)) {
-        return snp_cli_usage(cli, "an archive is not for a terminal; give a file");
+        return snp_cli_usage(cli, "cannot write an archive to a terminal; give a file");
     }
     if (is_stdout && cli->is_json) {
-        return snp_cli_usage(cli, "--json and - both want standard output; name a file");
+        return snp_cli_usage(cli, "--json and - both use standard output; name a file");
     }
     r = source_find(opts, &given, &err);
     if (r == 0 && given != NULL && strchr(given, '@') != NULL) {
@@ -228,8 +228,8 @@ static const struct snp_opt export_options[] = {
 static const struct snp_opt import_options[] = {
     {"name", 0, SNP_OPT_STRING, "NAME", "name of the session here (default: the name in the file)",
      0},
-    {"env", 'e', SNP_OPT_STRING, "TIER",
-     "where it runs: native, docker, local (weaker), or auto (default)", SNP_KEY_ENVIRONMENT},
+    {"env", 'e', SNP_OPT_STRING, "TIER", "tier: native, docker, local (weaker), or auto (default)",
+     SNP_KEY_ENVIRONMENT},
     SNP_CLI_OPT_LIMITS,
     {"allow-degraded", 0, SNP_OPT_FLAG, NULL, "make the session even if this host lacks a control",
      0},
@@ -240,8 +240,7 @@ static const struct snp_opt import_options[] = {
 };
 static const struct snp_opt_arg export_args[] = {
     {"FILE", "file to write; - is standard output", 1, 1},
-    {"SESSION",
-     "the session, or a snapshot: SESSION@NAME; may be left out if only one session exists", 0, 1},
+    {"SESSION", "the session, or a snapshot: SESSION@NAME (default: the only session)", 0, 1},
 };
 static const struct snp_opt_arg import_args[] = {
     {"FILE", "file that export wrote; - is standard input", 1, 1}};

@@ -458,9 +458,11 @@ static int receive_bytes(struct receiving *to, const char *bytes, size_t n, stru
     to->moved->stored += to->has_holes ? (n + BLOCK - 1) / BLOCK * BLOCK : n;
     if (to->moved->stored > to->room) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "more came than the session has room for: its code changes the files "
-                        "meanwhile%s",
-                        to->has_holes ? "" : ", or they are holes, which only a file can keep");
+                        "received more data than the session can hold: its code is changing the "
+                        "files%s",
+                        to->has_holes ? ""
+                                      : ", or they are sparse, and only a regular file can "
+                                        "keep holes");
     }
     if ((to->has_holes && lseek(to->fd, (off_t)to->offset, SEEK_SET) < 0) ||
         snp_write_all(to->fd, bytes, n) < 0) {
@@ -650,7 +652,7 @@ static int run_get(struct snp_cli *cli, const struct snp_opts *opts)
     int r;
 
     if (snp_streq(snp_opts_arg(opts, 1), "-") && cli->is_json) {
-        return snp_cli_usage(cli, "--json and - both want standard output; name a file");
+        return snp_cli_usage(cli, "--json and - both use standard output; name a file");
     }
     r = get(cli, opts, &copied, &err);
     return copied_end(cli, &copied, r, &err);
@@ -767,7 +769,7 @@ static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt_arg put_args[] = {
     {"SRC", "a regular file, - for standard input; with -r a folder", 1, 1},
-    {"SESSION:PATH", "where it goes, below /workspace; 'NAME:' keeps its name", 0, 1},
+    {"SESSION:PATH", "destination below /workspace; 'NAME:' keeps the file's name", 0, 1},
 };
 static const struct snp_opt_arg get_args[] = {
     {"SESSION:PATH", "a file of the session; with -r a folder", 0, 1},
@@ -780,14 +782,16 @@ static const struct snp_opt_arg output_args[] = {
     {"HANDLE", "`output.handle` of a result", 1, 1},
 };
 static const struct snp_opt put_options[] = {
-    {"recursive", 'r', SNP_OPT_FLAG, NULL, "copy a folder; links in it are skipped", 0},
+    {"recursive", 'r', SNP_OPT_FLAG, NULL, "copy a folder, without symbolic links", 0},
     SNP_CLI_OPT_SESSION_OF_PATH,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt get_options[] = {
-    {"recursive", 'r', SNP_OPT_FLAG, NULL, "copy a folder to a new one; links in it are skipped",
+    {"recursive", 'r', SNP_OPT_FLAG, NULL, "copy a folder to a new one, without symbolic links", 0},
+    {"force", 'f', SNP_OPT_FLAG, NULL,
+     "replace the file even if it was changed here since the "
+     "session began",
      0},
-    {"force", 'f', SNP_OPT_FLAG, NULL, "replace a file that was changed here", 0},
     SNP_CLI_OPT_SESSION_OF_PATH,
     {"json", 0, SNP_OPT_FLAG, NULL, "print as JSON what was copied; not with -", 0},
 };

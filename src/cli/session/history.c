@@ -336,10 +336,10 @@ static const char *why_none(const struct snp_cell_show_answer *cell)
         return "it is running";
     }
     if (strcmp(cell->status, "refused") == 0) {
-        return "it was refused before it ran, and left nothing";
+        return "it was refused before it ran";
     }
     return cell->dropped ? "its result was removed to save disk space (gc)"
-                         : "how it ended is not known: the daemon or the machine ended first";
+                         : "its outcome is unknown: the daemon or the machine stopped first";
 }
 
 /*
@@ -690,10 +690,11 @@ static const struct snp_opt_arg rerun_args[] = {
 const struct snp_verb snp_verb_history = {
     .name = "history",
     .summary = "list what has run in a session",
-    .description = "List a session's cells: status, whether its effects were kept, when it began, "
-                   "how long it took, how many displays (images, tables) `show --display-dir` can "
-                   "save, and its first line. `running`: it has not ended yet. `refused`: it could "
-                   "not run. `unknown`: the daemon or the machine ended while it ran.",
+    .description = "List a session's cells: status, whether the effects were kept, start, "
+                   "duration, number of displays (images, tables; `show --display-dir` saves "
+                   "them) and the first line of code. `running`: the cell has not ended yet. "
+                   "`refused`: it could not run. `unknown`: the daemon or the machine stopped "
+                   "while it ran.",
     .spec = SNP_SPEC(history_options, history_args),
     .examples = "history work\nhistory work -n 5 --json",
     .run = run_history,

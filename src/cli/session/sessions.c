@@ -369,7 +369,7 @@ static int run_move(struct snp_cli *cli, const struct snp_opts *opts)
     int r;
 
     if (snp_opts_str(opts, "to") == NULL) {
-        return snp_cli_usage(cli, "say where to, as in --to docker");
+        return snp_cli_usage(cli, "missing option --to, as in --to docker");
     }
     r = snp_remote_session_of(cli, opts, &session, &err);
     r = r < 0 ? r : move(cli, opts, session, is_sure, &reply, &err);
@@ -385,8 +385,8 @@ static int run_move(struct snp_cli *cli, const struct snp_opts *opts)
     }
     if (!answer.moved) {
         (void)snp_fail(&err, SNP_E_DENIED,
-                       "%s stays in %s: what cannot move would be lost; delete it there, or use "
-                       "--yes to leave it behind",
+                       "%s was not moved from %s: items that cannot move would be lost; delete "
+                       "them, or use --yes to move without them",
                        session, answer.from);
         return snp_cli_fail(cli, &err);
     }
@@ -453,8 +453,8 @@ static int set_tell(struct snp_cli *cli, const char *session, const json_t *answ
     limits_tell(&set);
     if (json_is_string(set.untried)) {
         snp_cli_warn(cli,
-                     "it was not tried whether session %s fits (%s); what does not fit is lost "
-                     "at the next wake, unless you hibernate the session",
+                     "not tested whether session %s fits (%s); data that do not fit are lost at "
+                     "the next wake, unless you hibernate the session",
                      session, json_string_value(set.untried));
     }
     if (json_array_size(set.at_wake) > 0 && snp_streq(set.state, "idle")) {
@@ -558,7 +558,8 @@ static int destroy_all(struct snp_cli *cli, bool is_sure, json_t *done, struct s
         const char *name = row.name == NULL ? row.id : row.name;
 
         if (others(&row) != NULL) {
-            snp_term_printf(stderr, "left: %s (%s); name it to destroy it\n", name, others(&row));
+            snp_term_printf(stderr, "not destroyed: %s (%s); name it to destroy it\n", name,
+                            others(&row));
             continue;
         }
         r = destroy_one(cli, row.id, name, done, err);
@@ -653,13 +654,13 @@ static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
 static const struct snp_opt show_options[] = {SNP_CLI_OPT_SESSION, SNP_CLI_OPT_JSON};
 static const struct snp_opt clear_options[] = {
     SNP_CLI_OPT_SESSION,
-    {"yes", 'y', SNP_OPT_FLAG, NULL, "do not ask, also while a cell runs", 0},
+    {"yes", 'y', SNP_OPT_FLAG, NULL, "do not ask, even if a cell is running", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt move_options[] = {
-    {"to", 0, SNP_OPT_STRING, "TIER", "where it goes: native, docker or local (weaker)",
+    {"to", 0, SNP_OPT_STRING, "TIER", "target tier: native, docker or local (weaker)",
      SNP_KEY_ENVIRONMENT},
-    {"yes", 'y', SNP_OPT_FLAG, NULL, "leave behind what cannot move", 0},
+    {"yes", 'y', SNP_OPT_FLAG, NULL, "move without the items that cannot move", 0},
     SNP_CLI_OPT_SESSION,
     {"allow-degraded", 0, SNP_OPT_FLAG, NULL, "move even if this host lacks a control", 0},
     SNP_CLI_OPT_CONFIG,
@@ -695,14 +696,14 @@ static const struct snp_verb verb_list = {
 };
 static const struct snp_verb verb_show = {
     .name = "show",
-    .summary = "show one session: its limits and what is enforced",
+    .summary = "show one session: its limits and the enforced controls",
     .spec = SNP_SPEC(show_options, one_session),
     .request = &snp_sessions_show_request_form,
     .tell = show_tell,
 };
 static const struct snp_verb verb_destroy = {
     .name = "destroy",
-    .summary = "end sessions and delete their variables, files and history",
+    .summary = "end sessions and delete their variables, files, history and snapshots",
     .description = "End sessions for good: this deletes their variables, files, history and "
                    "snapshots, in memory and on disk. Forks stay. To keep a copy, use `export` "
                    "first; to keep name and limits, use `sessions clear`.",

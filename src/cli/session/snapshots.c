@@ -229,9 +229,8 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
 /* Verbs ---------------------------------------------------------------------------------------- */
 
 static const struct snp_opt snapshot_options[] = {
-    {"session", 's', SNP_OPT_STRING, "NAME",
-     "the same as SESSION@; may be left out if only one session exists", 0},
-    {"wait", 0, SNP_OPT_FLAG, NULL, "return when it is on disk too, not only in memory", 0},
+    {"session", 's', SNP_OPT_STRING, "NAME", "the same as SESSION@ (default: the only session)", 0},
+    {"wait", 0, SNP_OPT_FLAG, NULL, "return once it is also on disk", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt list_options[] = {
@@ -242,7 +241,7 @@ static const struct snp_opt list_options[] = {
 };
 static const struct snp_opt remove_options[] = {SNP_CLI_OPT_SESSION_AT, SNP_CLI_OPT_JSON};
 static const struct snp_opt fork_options[] = {
-    {"number", 'n', SNP_OPT_INT, "N", "how many: 1 to 64 (default 1)", 0},
+    {"number", 'n', SNP_OPT_INT, "N", "number of sessions: 1 to 64 (default 1)", 0},
     {"name", 0, SNP_OPT_STRING, "PREFIX",
      "name them PREFIX-1, PREFIX-2 and so on (default: the session's name)", 0},
     SNP_CLI_OPT_SESSION_AT,
@@ -258,7 +257,7 @@ static const struct snp_opt_arg snapshot_args[] = {
 static const struct snp_opt_arg list_args[] = {{"SESSION", "only snapshots of this session", 0, 1}};
 static const struct snp_opt_arg remove_args[] = {{"SNAPSHOT", "name, SESSION@NAME or id", 1, 0}};
 static const struct snp_opt_arg fork_args[] = {
-    {"SESSION|SNAPSHOT", "a session as it is now, or a snapshot: SESSION@NAME or id", 0, 1}};
+    {"SESSION|SNAPSHOT", "a session (its current state) or a snapshot: SESSION@NAME or id", 0, 1}};
 static const struct snp_opt_arg rollback_args[] = {
     {"SNAPSHOT", "name, SESSION@NAME or id (default: list them)", 0, 1}};
 
@@ -266,9 +265,9 @@ const struct snp_verb snp_verb_snapshot = {
     .name = "snapshot",
     .summary = "take a snapshot of a session",
     .description =
-        "Take a snapshot: a session's variables, files, limits and place in its history as "
-        "they are now. This takes milliseconds. A copy is then written to disk; --wait waits "
-        "for it, and names variables that cannot be saved there.",
+        "Take a snapshot of a session: its variables, files, limits and position in its history. "
+        "This takes milliseconds. A copy is then written to disk; --wait waits for that and names "
+        "variables that cannot be saved.",
     .spec = SNP_SPEC(snapshot_options, snapshot_args),
     .examples = "exec -s work 'import csv; rows = list(csv.reader(open(\"big.csv\")))'\n"
                 "snapshot loaded -s work\n"
@@ -308,10 +307,10 @@ const struct snp_verb snp_verb_snapshots = {
 const struct snp_verb snp_verb_fork = {
     .name = "fork",
     .summary = "make new sessions from a session or a snapshot",
-    .description = "Make sessions that start from another session's current state, or from a "
-                   "snapshot. Each runs in a separate sandbox, with the same limits. Prints their "
-                   "names, one a line. If one cannot be made, none is. Without an argument it "
-                   "lists the sessions.",
+    .description = "Make sessions that continue from another session's current state or from a "
+                   "snapshot. Each runs in a separate sandbox with the same limits. Their names "
+                   "are printed, one a line. If one cannot be made, none is. Without an argument, "
+                   "list the sessions.",
     .spec = SNP_SPEC(fork_options, fork_args),
     .examples = "fork work -n 3 --name try\n"
                 "exec -s try-1 'model.fit(rows, depth=3)'\n"

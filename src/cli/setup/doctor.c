@@ -385,25 +385,25 @@ static const json_t *loss_find(const json_t *events, const char **ret_cost, cons
         const char *cost;
         const char *fix;
     } rows[] = {
-        {"salvage", "what could not be read of sessions, cells and snapshots is gone",
+        {"salvage", "unreadable sessions, cells and snapshots are lost",
          "look through `sessions list`, `history` and `snapshots`; remove the file set aside "
          "once "
          "nothing is missed; check the disk"},
         {"journal_lost", "sessions, cells and snapshots since the missing state",
          "stop the daemon and put the file back from a backup; or remove the file named above "
          "and restart: this deletes contents without a record"},
-        {"journal_moved", "what is saved now is missing when the daemon restarts",
-         "do as it says; or run `daemon stop --force` and set SNIPARA_SANDBOX_STATE_DIR to the "
-         "new place"},
+        {"journal_moved", "data saved now is missing when the daemon restarts",
+         "follow the message; or run `daemon stop --force` and set SNIPARA_SANDBOX_STATE_DIR to "
+         "the new place"},
         {"damaged_blob", "checkpoints that hold it cannot be used",
          "check the disk; bring the file back from a backup, or continue from earlier "
          "checkpoints"},
-        {"unusable_checkpoint", "what the session did since the checkpoint before it",
+        {"unusable_checkpoint", "the session's work since the checkpoint before it",
          "`rerun` the cells after it, or `rollback` to a snapshot; check the disk"},
         {"unreadable_session", "the session cannot be used",
          "use the version that wrote it, or `sessions destroy` it"},
-        {"end_unsaved", "what they did since they were last saved",
-         "`sessions` lists what is missing; `exec -s NAME --recover replay` runs cells again"},
+        {"end_unsaved", "their work since they were last saved",
+         "`sessions` lists missing cells; `exec -s NAME --recover replay` runs cells again"},
         {"snapshot_lost", "the snapshot", "`snapshot --wait` returns once it is on disk"},
     };
     double oldest = (double)time(NULL) - LOSS_SECONDS;
@@ -436,9 +436,8 @@ static void check_seal(struct report *report, const json_t *head)
     } else if (journal.unsealed == 0) {
         text = snp_need_format("saved sessions are encrypted");
     } else {
-        text = snp_need_format("saved sessions are encrypted; files from before the key that "
-                               "are not: %" PRIu64 " (they go when newer ones replace them or "
-                               "their session is removed)",
+        text = snp_need_format("saved sessions are encrypted, except files older than the key: "
+                               "%" PRIu64 " (removed when replaced or with their session)",
                                journal.unsealed);
     }
     row = details(text, NULL, NULL);
@@ -473,8 +472,8 @@ static void check_journal(struct report *report, const json_t *unsaved)
                         &reply, &err) < 0) {
         report_add(report, "journal", CHECK_FAILED,
                    details(err.msg, "no named sessions",
-                           "make room, mend the state folder or put its key back; sessions "
-                           "that are there are found again"));
+                           "free disk space, repair the state folder or restore its key; existing "
+                           "sessions are then found again"));
         return;
     }
     events = json_object_get(reply.head, "events");
@@ -600,8 +599,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt options[] = {
     SNP_CLI_OPT_CONFIG,
-    {"env", 0, SNP_OPT_STRING, "TIER", "judge what exec --env TIER would do", SNP_KEY_ENVIRONMENT},
-    {"names", 0, SNP_OPT_FLAG, NULL, "only the names of tiers, a line each", 0},
+    {"env", 0, SNP_OPT_STRING, "TIER", "check for exec --env TIER", SNP_KEY_ENVIRONMENT},
+    {"names", 0, SNP_OPT_FLAG, NULL, "print only the names of tiers, one a line", 0},
     SNP_CLI_OPT_JSON,
 };
 
