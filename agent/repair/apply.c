@@ -251,7 +251,8 @@ static int file_swap(const struct spot *spot,
     if (r < 0) {
         if (rename_in(spot, spot->temporary, spot->name, flags) < 0) {
             return snp_fail(err, SNP_E_INTERNAL,
-                            "%.200s changed meanwhile; what it was is now in %s beside it",
+                            "%.200s changed during the apply; its earlier contents are now in %s "
+                            "beside it",
                             file->path, spot->temporary);
         }
         return r;

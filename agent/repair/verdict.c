@@ -426,7 +426,8 @@ static void reports_compare(const json_t *base,
     if (snp_json_bool(was, "is_cut", false) &&
         strcmp(snp_json_str(run, "kind", ""), "regress") == 0) {
         snp_verdict_add(reasons, snp_verdict_unproven,
-                        "%s did not end for the clean project, so nobody knows what passed", what);
+                        "%s did not end for the clean project, so it is unknown which tests passed",
+                        what);
         snp_verdict_for_user(reasons, false);
     }
     if (json_array_size(json_object_get(now, "errors")) > 0 &&

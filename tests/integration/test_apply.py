@@ -106,7 +106,7 @@ def test_what_is_shown_is_applied_and_nothing_else(box: Sandbox) -> None:
     assert {row["path"]: base64.b64decode(row["now"]["base64"]) for row in patch["files"] if row["path"] == "blob"} == {
         "blob": bytes(range(256))}
     unverified = box.cli("apply", "work", "--yes")
-    assert unverified.returncode == 1 and "give --unverified" in unverified.stderr and tree(folder) == before
+    assert unverified.returncode == 1 and "use --unverified" in unverified.stderr and tree(folder) == before
     nobody = box.cli("apply", "work", "--unverified")
     assert nobody.returncode == 1 and "--yes applies without asking" in nobody.stderr and tree(folder) == before
     done = box.cli("apply", "work", *FLAGS)
@@ -118,7 +118,7 @@ def test_what_is_shown_is_applied_and_nothing_else(box: Sandbox) -> None:
     assert not os.path.exists(os.path.join(folder, "old")) and sorted(os.listdir(folder)) == [
         "a.txt", "blob", "keep", "l", "new", "quiet", "z"]
     assert stat.S_IMODE(os.stat(os.path.join(folder, "quiet")).st_mode) == 0o600
-    assert "Session work has what its project has." in box.cli("diff", "work", "--project").stderr
+    assert "Session work and its project are identical." in box.cli("diff", "work", "--project").stderr
     if box.tier != "native":  # the copy is a snapshot like others, which only native does without
         moved = box.cli("sessions", "move", "work", "--to", "native")
         assert moved.returncode == 1 and "has a project, of which" in moved.stderr and "apply" in moved.stderr
@@ -239,7 +239,7 @@ def test_an_apply_that_is_killed_is_finished_by_the_next(box: Sandbox) -> None:
     assert 1 < sum(name in there for name in "abcdefg") < 7
     done = box.cli("apply", "project", *FLAGS)
     assert done.returncode == 0, done.stderr
-    assert "The last apply was cut off after 2 of 7 files; these are the rest.\n" in done.stderr
+    assert "The last apply was cut off after 2 of 7 files; these remain.\n" in done.stderr
     assert tree(folder) == tree(os.path.join(box.folder, "twin"))
 
 

@@ -603,7 +603,7 @@ def test_back_opens_a_run_as_it_was_before_a_step() -> None:
         assert wait_for(lambda: [each["state"] for each in json.loads(
             runs.cli("back", ident, "--json").stdout)["steps"]].count("kept") < 3)
         gone = runs.cli("back", ident, "2")
-        assert gone.returncode == 1 and "was not kept" in gone.stderr and f"replay {ident}" in gone.stderr, gone
+        assert gone.returncode == 1 and "is not stored" in gone.stderr and f"replay {ident}" in gone.stderr, gone
         runs.cli("back", ident, "--remove")
         assert "kept" not in runs.cli("back", ident).stdout
         assert runs.cli("snapshots").stdout == "no snapshots\n"

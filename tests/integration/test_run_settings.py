@@ -80,8 +80,8 @@ def test_a_link_in_a_cloned_folder_leads_no_records_out(runs: Runs, configure: C
     assert ("could put records outside" in resumed.stderr) == (where == "logs"), resumed.stderr
 
 
-@pytest.mark.parametrize("mode, note", [(0o700, None), (0o755, None), (0o775, "may be written by others"),
-                                        (0o1777, "may be written by others")])
+@pytest.mark.parametrize("mode, note", [(0o700, None), (0o755, None), (0o775, "is writable by others"),
+                                        (0o1777, "is writable by others")])
 def test_folders_that_are_there(runs: Runs, mode: int, note: str | None) -> None:
     folder = runs.box.make_folder(f"logs-{mode:o}")
     os.chmod(folder, mode)
@@ -97,13 +97,13 @@ def test_a_folder_of_everybody_is_refused_and_a_link_told_of(runs: Runs) -> None
     folder = runs.box.make_folder("everybody")
     os.chmod(folder, 0o777)
     done = go(runs, "--log-dir", folder)
-    assert done.returncode == 1 and "may be written by everybody (mode 0777)" in done.stderr
+    assert done.returncode == 1 and "is world-writable (mode 0777)" in done.stderr
     assert os.listdir(folder) == []
     os.chmod(folder, 0o700)
     link = folder + "-link"
     os.symlink(folder, link)
     done = go(runs, "--log-dir", link)
-    assert done.returncode == 0 and "is a symbolic link; they go to " + folder in done.stderr
+    assert done.returncode == 0 and "is a symbolic link; records go to " + folder in done.stderr
 
 
 def test_the_settings_say_what_will_be_asked_and_who_set_it(runs: Runs, configure: Callable[..., None]) -> None:
@@ -124,7 +124,7 @@ def test_the_settings_say_what_will_be_asked_and_who_set_it(runs: Runs, configur
     assert "max_depth: set by" not in shown.stdout
     assert "local is weaker than native" in shown.stderr and "snipara-sandbox.toml" in shown.stderr
     shown = runs.cli("agent", "Do it", "--show-config", "--env", "native", "--backend", "openai", "--model", "x")
-    assert "Model: x (it cannot be asked)" in shown.stdout and "weaker" not in shown.stderr
+    assert "Model: x (not usable)" in shown.stdout and "weaker" not in shown.stderr
     assert "token_budget: set by" in shown.stdout and "Token Budget: 7000000" in shown.stdout
     assert "Max Iterations: 10" in shown.stdout and "Cost Limit: 2 USD" in shown.stdout
     shown = runs.cli("agent", "Do it", "--show-config", "--budget", "900", "--cost-limit", "none")

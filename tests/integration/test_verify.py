@@ -313,15 +313,15 @@ runner.runtest = run
                                    "not proven", "helper.py is outside the scope"),
     "changes tests that no name shows": (
         "text = open('checks.py').read()\nopen('checks.py', 'w').write(text.replace('== 3', '== -1'))",
-        ("--test", "python3 -m pytest -q checks.py"), "failed", "checks.py has tests of its own"),
+        ("--test", "python3 -m pytest -q checks.py"), "failed", "checks.py contains tests"),
     "comes before the code in hidden tests": (
         write("") + "\n" + more("hidden/calc.py", "def add(a, b):\n    return a + b\n"),
-        (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "not proven", "where the hidden files are put"),
+        (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "not proven", "in the folder of the hidden files"),
     "hands other cases to the tests": (
         "open('cases.py', 'w').write('SUMS = [(1, 2, -1), (0, 0, 0)]\\n')",
         ("--test", "python3 -m pytest -q given/test_given.py -k 'not strict'"), "not proven",
         "given other values than in the clean project"),
-    "has a secret": (write("KEY = 'AKIA" + "ABCDEFGHIJKLMNOP'\n"), TEST, "not proven", "what looks like a secret"),
+    "has a secret": (write("KEY = 'AKIA" + "ABCDEFGHIJKLMNOP'\n"), TEST, "not proven", "seems to contain a secret"),
     "changes what a text expects": (
         "text = open('USE.md').read()\nopen('USE.md', 'w').write(text.replace('\\n3\\n', '\\n-1\\n'))",
         ("--test", "python3 -m pytest -q --doctest-glob=*.md USE.md"), "not proven", "USE.md:0 it is not Python"),
@@ -613,7 +613,7 @@ def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
     assert not [row for row in json.loads(shown.stdout) if row["name"].startswith("verify-")]
     session(box, "good", "open('calc.py', 'a').write('\\n')")
     changed = box.cli("apply", "good", "--yes")
-    assert changed.returncode == 1 and "give --unverified" in changed.stderr  # the verdict was on another patch
+    assert changed.returncode == 1 and "use --unverified" in changed.stderr  # the verdict was on another patch
     session(box, "good", "text = open('calc.py').read()\nopen('calc.py', 'w').write(text[:-1])")
     applied = box.cli("apply", "good", "--yes", "--reviewed", "--json")  # a dependency is of high risk
     assert applied.returncode == 0 and json.loads(applied.stdout)["verdict"] == READY, applied.stderr
@@ -690,7 +690,7 @@ def test_what_transforms_data_runs_on_a_sample(box: Sandbox) -> None:
                                     "def test_bad():\n    assert 0\n"))
     found = verdict(box, "rows", *test)
     texts = [reason["text"] for reason in found["reasons"]]
-    assert found["verdict"] == "not proven" and any("ran on no sample" in text for text in texts), texts
+    assert found["verdict"] == "not proven" and any("no sample was run" in text for text in texts), texts
     assert found["new_tests"]["command"] == "python3 -m pytest -q tests/test_new.py"
     assert found["new_tests"]["report"]["tests"] == {"tests/test_new.py::test_good": "passed",
                                                      "tests/test_new.py::test_bad": "failed"}

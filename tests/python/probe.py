@@ -346,8 +346,8 @@ def commands() -> None:
         assert os.path.getsize("-") == exported["bytes"] and exported["lost"] == []
         says(Denied, "exists; force=True replaces it", lambda: s.export("-"))
         s.export("-", force=True)
-        says(Denied, "give allow=[PATH] for each that is meant (the first is '.envrc')", s.apply)
-        says(Denied, "`snipara-sandbox verify`, or, if you have checked it yourself, give unverified=True",
+        says(Denied, "allow each with allow=[PATH] (the first is '.envrc')", s.apply)
+        says(Denied, "run `snipara-sandbox verify`, or use unverified=True if you reviewed it",
              lambda: s.apply("a.txt"))
         assert s.apply("a.txt", unverified=True)["applied"] == ["a.txt"]
         assert s.apply(unverified=True, allow=".envrc")["applied"] == [".envrc"] and s.apply()["applied"] == []

@@ -555,7 +555,7 @@ def stops() -> None:
 
     dying = SniparaSandbox(model=script(turn(call("die")), turn(text="done")), tools=[Tool("die", "dies", handler=die)])
     lost = raises(snipara_sandbox.SandboxLost, "", lambda: dying.completion("x"))
-    assert str(lost).endswith("; `snipara-sandbox resume {}` goes on with it".format(lost.object)), lost
+    assert str(lost).endswith("; `snipara-sandbox resume {}` continues it".format(lost.object)), lost
 
     async def main() -> None:
         run = asyncio.ensure_future(SniparaSandbox(model=script(*endless)).completion("x"))

@@ -30,14 +30,14 @@ enum {
 
 static const struct snp_opt options[] = {
     {"session", 's', SNP_OPT_STRING, "NAME", "name of the new session (default: back-RUN-STEP)", 0},
-    {"remove", 0, SNP_OPT_FLAG, NULL, "remove what is kept of the run's steps", 0},
+    {"remove", 0, SNP_OPT_FLAG, NULL, "remove the stored steps of the run", 0},
     SNP_RUNS_OPT_DIR('d'),
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg args[] = {
     {"RUN", "id of the run, or its beginning (default: list the runs)", 0, 1},
-    {"STEP", "number of the step, as `logs RUN` has it (default: list the steps)", 0, 1},
+    {"STEP", "number of the step, as `logs RUN` shows it (default: list the steps)", 0, 1},
 };
 
 /* A run and its steps. */
@@ -216,8 +216,8 @@ static int open_new(struct snp_cli *cli,
     r = snp_trajectory_own(past->path, key, &check, err);
     explicit_bzero(key, sizeof(key));
     if (r < 0) {
-        return snp_err_wrap(
-            err, "step 1 began with nothing but the project of the record, which is not used");
+        return snp_err_wrap(err,
+                            "step 1 began with only the project of the record, which is not used");
     }
     if (snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = name), &reply, err) ==
         0) {
@@ -283,8 +283,8 @@ static int step_open(struct snp_cli *cli,
 
     if (snp_streq(state, "gone")) {
         r = snp_fail(&err, SNP_E_NOT_FOUND,
-                     "step %lld of run %.8s was not kept: %.300s. "
-                     "`back %.8s` lists the steps that were; `replay %.8s` runs its code again",
+                     "step %lld of run %.8s is not stored: %.300s. `back %.8s` lists the stored "
+                     "steps; `replay %.8s` runs its code again",
                      (long long)snp_json_int(step, "step", 0), past->info.id, why_of(step),
                      past->info.id, past->info.id);
     } else if (snp_streq(state, "new")) {

@@ -276,7 +276,8 @@ static bool version_check(struct snp_caller *caller, const json_t *head)
         return true;
     }
     (void)snp_fail(&err, SNP_E_UNSUPPORTED,
-                   "the program speaks protocol version %lld, that of runs (%s) speaks %d",
+                   "the program speaks protocol version %lld, the process of the run (%s) speaks "
+                   "%d",
                    (long long)version, SNP_VERSION, SNP_RPC_VERSION);
     json_decref(caller->refusal);
     caller->refusal = snp_json_from_err(&err);
@@ -338,7 +339,7 @@ static void frame_handle(struct snp_caller *caller,
     } else if (caller->head == NULL && ops == NULL) {
         begin(caller, frame, head);
     } else {
-        (void)snp_fail(&err, SNP_E_INVALID, "a process has one run");
+        (void)snp_fail(&err, SNP_E_INVALID, "this process already has a run");
         refuse(caller, frame->id, snp_json_from_err(&err));
     }
     if (answer != NULL) {

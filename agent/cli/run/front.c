@@ -314,7 +314,7 @@ int snp_front_attach(struct snp_front *front, struct snp_err *err)
     }
     front->reader_fd = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (front->reader_fd < 0) { /* ENXIO: the reader has already ended */
-        return snp_fail_sys(err, errno, "watch who reads standard output");
+        return snp_fail_sys(err, errno, "watch the reader of standard output");
     }
     if (uv_poll_init(&front->loop, &front->reader, front->reader_fd) < 0) {
         return snp_fail(err, SNP_E_SYS, "cannot watch standard output");
@@ -861,7 +861,7 @@ int snp_front_output(struct snp_front *front, struct snp_err *err)
 
     front->output = snp_opts_str(front->opts, "output");
     if (front->output != NULL && lstat(front->output, &st) == 0) {
-        return snp_fail(err, SNP_E_DENIED, "--output: %.150s exists; a new folder is made",
+        return snp_fail(err, SNP_E_DENIED, "--output: %.150s exists; name a new folder",
                         front->output);
     }
     return front->output == NULL ? 0 : parent_check(front->output, err);

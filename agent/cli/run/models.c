@@ -24,8 +24,8 @@ enum {
 };
 
 static const struct snp_opt options[] = {
-    {"check", 0, SNP_OPT_FLAG, NULL, "ask the model for one word", 0},
-    {"all", 'a', SNP_OPT_FLAG, NULL, "providers without a key too", 0},
+    {"check", 0, SNP_OPT_FLAG, NULL, "send the model a short test prompt", 0},
+    {"all", 'a', SNP_OPT_FLAG, NULL, "show providers without a key too", 0},
     {"backend", 'b', SNP_OPT_STRING, "NAME",
      "litellm (by the model's name), openai, anthropic, gemini or replay", SNP_KEY_BACKEND},
     {"base-url", 0, SNP_OPT_STRING, "URL", "address of the model's API", SNP_KEY_BASE_URL},
@@ -272,8 +272,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_models = {
     .name = "models",
     .summary = "list models that can be used, and their prices",
-    .description = "Show the configured model: its provider, address, key and price, and what is "
-                   "missing. Below it are the providers that have a key. Keys are never shown.",
+    .description = "Show the configured model: its provider, address, key and price, and missing "
+                   "settings. Below it are the providers that have a key. Keys are never shown.",
     .spec = SNP_SPEC(options, args),
     .asks_models = true,
     .examples = "models\n"

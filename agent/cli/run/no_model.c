@@ -195,7 +195,7 @@ static void ways_print(const struct snp_front *front)
                     "`snipara-sandbox mcp-serve` (snipara-sandbox mcp-install claude); they need "
                     "no key.\n");
     }
-    (void)fputs("Ways that need no model:\n"
+    (void)fputs("Without a model:\n"
                 "  snipara-sandbox exec 'print(6 * 7)'     run code in a sandbox\n"
                 "  snipara-sandbox mcp-install CLIENT      give an AI client these sandboxes\n",
                 stderr);

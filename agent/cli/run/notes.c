@@ -42,7 +42,7 @@ static void model_show(const struct snp_front *front)
     } else if (r == 0 && !is_given) {
         snp_term_printf(stdout, "  Model: %s/%s\n", choice.provider, choice.model);
     } else {
-        (void)printf("  Model: %s%s\n", name, r < 0 ? " (it cannot be asked)" : "");
+        (void)printf("  Model: %s%s\n", name, r < 0 ? " (not usable)" : "");
     }
 }
 
@@ -157,15 +157,15 @@ static int folder_check(const struct snp_front *front, const char *dir, struct s
     }
     if ((st.st_mode & S_IWOTH) != 0 && (st.st_mode & S_ISVTX) == 0) {
         return snp_fail(err, SNP_E_DENIED,
-                        "the folder of records, %.200s, may be written by everybody (mode "
-                        "%04o): chmod o-w, or another --log-dir",
+                        "the folder of records, %.200s, is world-writable (mode %04o); run chmod "
+                        "o-w on it, or use another --log-dir",
                         dir, (unsigned)(st.st_mode & 07777));
     }
     if (S_ISLNK(link.st_mode)) {
         char real[PATH_MAX];
 
         snp_cli_warn(front->cli,
-                     "the folder of records, %.200s, is a symbolic link; they go to %.200s", dir,
+                     "the folder of records, %.200s, is a symbolic link; records go to %.200s", dir,
                      realpath(dir, real) == NULL ? "where it leads" : real);
     }
     if (st.st_uid != geteuid()) {
@@ -173,8 +173,8 @@ static int folder_check(const struct snp_front *front, const char *dir, struct s
                      (unsigned)st.st_uid);
     } else if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         snp_cli_warn(front->cli,
-                     "the folder of records, %.200s, may be written by others (mode %04o), who "
-                     "can take records away: chmod go-w",
+                     "the folder of records, %.200s, is writable by others (mode %04o), who can "
+                     "remove records; run chmod go-w on it",
                      dir, (unsigned)(st.st_mode & 07777));
     }
     return 0;

@@ -48,7 +48,7 @@ static int outcome_print(const struct snp_run_again *again, bool is_json)
         const char *code = snp_json_str(arguments, "code", NULL);
         snp_autofree char *text = code == NULL ? snp_json_text(arguments) : strdup(code);
 
-        (void)printf("call %lld (%.40s) has another result\n",
+        (void)printf("call %lld (%.40s) has a different result\n",
                      (long long)snp_json_int(difference, "call", 0),
                      snp_json_str(difference, "name", "?"));
         text_print("Call", text == NULL ? "" : text);
@@ -84,8 +84,8 @@ static int exec_find(struct snp_cli *cli,
     if (is_own) {
         return dir == NULL ? 0
                            : snp_fail(err, SNP_E_INVALID,
-                                      "--project is for records that are not yours; the project of "
-                                      "this one is on record");
+                                      "--project applies only to records that are not yours; this "
+                                      "record names its project");
     }
     r = dir == NULL ? 0 : snp_cli_project(config, dir, "--project", &project, err);
     r = r < 0 ? r : snp_front_exec_of(config, project, ret, err);

@@ -46,7 +46,7 @@ enum {
          'b',                                                                     \
          SNP_OPT_STRING,                                                          \
          "NAME",                                                                  \
-         "who talks to it (see docs/reference/configuration.md)",                 \
+         "API of the model (see docs/reference/configuration.md)",                \
          SNP_KEY_BACKEND},                                                        \
     {                                                                             \
         "env", 'e', SNP_OPT_STRING, "TIER",                                       \
@@ -64,17 +64,18 @@ enum {
          0,                                                                                    \
          SNP_OPT_STRING,                                                                       \
          "DIR",                                                                                \
-         "folder seen at /workspace (default: the working directory); it is never changed",    \
+         "folder shown at /workspace (default: the working directory); it is never changed",   \
          0},                                                                                   \
         {"no-project", 0, SNP_OPT_FLAG, NULL, "show no folder at /workspace", 0},              \
-        {"template",      0, SNP_OPT_STRING, "NAME", "what the sandbox has, as in exec",       \
+        {"template",      0, SNP_OPT_STRING, "NAME", "template of the sandbox, as in exec",    \
          SNP_KEY_TEMPLATE},                                                                    \
         SNP_CLI_LIMIT_ROW(SNP_LIMIT_MEMORY, "memory", 0, "SIZE",                               \
                           "memory of the sandbox: 16m to 1t (default 512m)"),                  \
         SNP_CLI_LIMIT_ROW(SNP_LIMIT_CPUS, "cpus", 0, "N",                                      \
-                          "processors it may keep busy (default 1.0)"),                        \
-        SNP_CLI_LIMIT_ROW(SNP_LIMIT_WALL, "cell-timeout", 0, "S",                              \
-                          "wall clock of one tool call: 0.05 to 600 (default 30)"),            \
+                          "CPUs the sandbox may use (default 1.0)"),                           \
+        SNP_CLI_LIMIT_ROW(                                                                     \
+            SNP_LIMIT_WALL, "cell-timeout", 0, "S",                                            \
+            "wall-clock limit of one tool call in seconds: 0.05 to 600 (default 30)"),         \
         {"allow-degraded", 0, SNP_OPT_FLAG, NULL, "run even if this host lacks a control", 0}, \
         {"require-exact",                                                                      \
          0,                                                                                    \
@@ -99,16 +100,16 @@ enum {
         "show-config", 0, SNP_OPT_FLAG, NULL, "print the settings and exit", 0      \
     }
 
-#define OPT_SUBS                                                                           \
-    {"sub-calls",                                                                          \
-     0,                                                                                    \
-     SNP_OPT_BOOL,                                                                         \
-     NULL,                                                                                 \
-     "let the model make sub-calls (default), or not",                                     \
-     SNP_KEY_SUB_CALLS_ENABLED},                                                           \
-    {                                                                                      \
-        "max-sub-calls", 0, SNP_OPT_INT, "N", "sub-calls between two answers (default 5)", \
-            SNP_KEY_SUB_CALLS_MAX_PER_TURN                                                 \
+#define OPT_SUBS                                                                   \
+    {"sub-calls",                                                                  \
+     0,                                                                            \
+     SNP_OPT_BOOL,                                                                 \
+     NULL,                                                                         \
+     "let the model make sub-calls (default), or not",                             \
+     SNP_KEY_SUB_CALLS_ENABLED},                                                   \
+    {                                                                              \
+        "max-sub-calls", 0, SNP_OPT_INT, "N", "sub-calls in one turn (default 5)", \
+            SNP_KEY_SUB_CALLS_MAX_PER_TURN                                         \
     }
 
 /* Shared code -------------------------------------------------------------------------------- */
@@ -277,11 +278,11 @@ static const struct snp_opt run_options[] = {
     {"token-budget", 't', SNP_OPT_INT, "N", "tokens of both directions (default 400000)",
      SNP_KEY_TOKEN_BUDGET},
     {"tool-budget", 0, SNP_OPT_INT, "N", "tool calls (default 100)", SNP_KEY_TOOL_BUDGET},
-    {"cost-limit", 0, SNP_OPT_STRING, "USD", "most it may cost, or none (default 2)", 0},
+    {"cost-limit", 0, SNP_OPT_STRING, "USD", "cost limit, or none (default 2)", 0},
     {"timeout", 0, SNP_OPT_INT, "S", "wall clock of the whole run in seconds (default 900)",
      SNP_KEY_TIMEOUT_SECONDS},
     {"max-calls", 0, SNP_OPT_INT, "N",
-     "model calls, failed ones included, without sub-calls (default 60)", SNP_KEY_MAX_SUBCALLS},
+     "model calls, including failed ones, excluding sub-calls (default 60)", SNP_KEY_MAX_SUBCALLS},
     OPT_SUBS,
     {"system", 's', SNP_OPT_STRING, "TEXT", "instructions to the model, before the prompt", 0},
     {"schema", 0, SNP_OPT_STRING, "JSON", "JSON Schema of the answer, or @FILE", 0},
@@ -412,17 +413,16 @@ static const struct snp_opt agent_options[] = {
     {"budget", 0, SNP_OPT_INT, "N", "tokens of both directions (default 400000)",
      SNP_KEY_TOKEN_BUDGET},
     {"context-budget", 0, SNP_OPT_INT, "N",
-     "tokens of the project's code that it begins with: 0, 100 to 10000 (default 4000)", 0},
+     "tokens of project code in the first prompt: 0, or 100 to 10000 (default 4000)", 0},
     {"tool-budget", 0, SNP_OPT_INT, "N", "tool calls in each iteration (default 50)",
      SNP_KEY_TOOL_BUDGET},
     {"cost-limit", 0, SNP_OPT_STRING, "USD",
-     "most it may cost: up to 10; none; or unpriced, which is none where the price is not "
-     "known (default 2)",
+     "cost limit: up to 10, none, or unpriced, which means none if the price is unknown (default "
+     "2)",
      0},
     {"timeout", 0, SNP_OPT_INT, "S", "wall clock of the whole run in seconds (default 900)",
      SNP_KEY_TIMEOUT_SECONDS},
-    {"auto-context", 0, SNP_OPT_BOOL, NULL,
-     "accepted; no service is asked for context in this version", 0},
+    {"auto-context", 0, SNP_OPT_BOOL, NULL, "accepted, no effect in this version", 0},
     OPT_SUBS,
     {"candidates", 0, SNP_OPT_INT, "N",
      "with --test: race N attempts, which share the budget and the cost: 1 to 16", 0},
@@ -435,21 +435,19 @@ static const struct snp_opt_arg agent_args[] = {
 
 static const char repair_prompt[] = "Your work is judged by tests, in a fresh copy of the "
                                     "project into which your changes are written:\n"
-                                    "%s"
-                                    "- Begin by running them, and see the failure.\n"
-                                    "- Before each fix write two lines of text: HYPOTHESIS: "
-                                    "what is wrong, and INVARIANT: what must hold and does "
-                                    "not.\n"
+                                    "%s- Begin by running them, and see the failure.\n"
+                                    "- Before each fix write two lines of text: HYPOTHESIS: the "
+                                    "cause, and INVARIANT: what must hold and does not.\n"
                                     "- After a verdict the project is clean again: make the "
-                                    "whole change anew.\n"
-                                    "- Change the files below /workspace in place, and only "
-                                    "what the fix needs: each change must be one without which "
-                                    "a test fails.\n"
+                                    "whole change again.\n"
+                                    "- Change the files below /workspace in place, and only what "
+                                    "the fix needs: each change must be one without which a test "
+                                    "fails.\n"
                                     "- Tests and their configuration are put back before they "
-                                    "run; do not change them, and do not look for ways "
-                                    "around them.\n"
-                                    "- Then call FINAL with a summary. If the tests do not "
-                                    "prove the change, you are told why, and go on.";
+                                    "run; do not change them, and do not look for ways around "
+                                    "them.\n"
+                                    "- Then call FINAL with a summary. If the tests do not prove "
+                                    "the change, you get the reasons and continue.";
 
 /* A list of texts. New reference. */
 static json_t *texts_json(const char *const *texts, size_t n)
@@ -501,7 +499,7 @@ static int repair_admit(const struct snp_opts *opts, struct snp_err *err)
         }
     }
     return n == 0 ? 0
-                  : snp_fail(err, SNP_E_INVALID, "with --test, leave out: %s",
+                  : snp_fail(err, SNP_E_INVALID, "--test cannot be combined with: %s",
                              (char *)snp_need(snp_buf_cstr(&all)));
 }
 
@@ -539,12 +537,12 @@ static int repair_take(const struct snp_opts *opts,
     for (int kind = SNP_VERIFY_TEST; kind <= SNP_VERIFY_REGRESS && r == 0; kind++) {
         for (size_t i = 0; i < asked.n_commands[kind] && r == 0; i++) {
             r = snp_buf_addf(&tests, "  %s: %s\n",
-                             kind == SNP_VERIFY_TEST ? "must pass" : "must go on passing",
+                             kind == SNP_VERIFY_TEST ? "must pass" : "must keep passing",
                              asked.commands[kind][i]);
         }
     }
     for (size_t i = 0; i < asked.n_samples && r == 0; i++) {
-        r = snp_buf_addf(&tests, "  must print what is right: %s\n", asked.samples[i]);
+        r = snp_buf_addf(&tests, "  must print the right result: %s\n", asked.samples[i]);
     }
     if (r < 0) {
         return snp_fail(err, SNP_E_INVALID, "the test commands are too long");
@@ -633,8 +631,11 @@ static const struct snp_opt resume_options[] = {
     {"budget", 0, SNP_OPT_INT, "N", "the same", 0},
     {"tool-budget", 0, SNP_OPT_INT, "N", "tool calls", 0},
     {"max-iterations", 'i', SNP_OPT_INT, "N", "iterations of an agent", 0},
-    {"cost-limit", 0, SNP_OPT_STRING, "USD", "most the whole run may cost, or none", 0},
-    {"timeout", 0, SNP_OPT_INT, "S", "wall clock of the whole run, its earlier parts included", 0},
+    {"cost-limit", 0, SNP_OPT_STRING, "USD", "cost limit of the whole run, or none", 0},
+    {"timeout", 0, SNP_OPT_INT, "S",
+     "wall-clock limit of the whole run in seconds, including its "
+     "earlier parts",
+     0},
     {"recover", 0, SNP_OPT_STRING, "HOW",
      "if cells of its session are missing after a crash: ask (default), replay, checkpoint", 0},
     OPT_OUTPUT,

@@ -104,8 +104,8 @@ static int sweep(const struct snp_applied *applied, int project_fd, struct snp_e
                                 snp_json_str(base, "sha256", ""), &left, err));
         if (left != NULL) {
             snp_term_printf(stderr,
-                            "The apply before this one was cut off, and %s changed since then. "
-                            "Its earlier contents are in %s.\n",
+                            "The previous apply was cut off, and %s has changed since. Its "
+                            "earlier contents are in %s.\n",
                             snp_json_str(file, "path", ""), left);
         }
     }

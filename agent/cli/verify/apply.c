@@ -93,10 +93,9 @@ struct gate {
 
 static const struct gate gates[] = {
     {NULL, is_refused, "some changes cannot be applied; name the others: apply SESSION PATH..."},
-    {NULL, is_unnamed,
-     "tools run some of these by themselves; give --allow PATH for each that is meant"},
+    {NULL, is_unnamed, "tools run some of these automatically; allow each with --allow PATH"},
     {"project-moved", is_news,
-     "compare them with the project; --project-moved applies the patch all the same"},
+     "compare them with the project; --project-moved applies the patch anyway"},
 };
 
 static int gates_pass(const struct apply_verb *all, struct snp_err *err)
@@ -125,8 +124,8 @@ static int gates_pass(const struct apply_verb *all, struct snp_err *err)
     }
     if (!is_ready(all) && !snp_opts_flag(all->opts, "unverified", false)) {
         return snp_fail(err, SNP_E_DENIED,
-                        "nothing was applied: no verdict says that this patch is ready; get one "
-                        "with verify, or, if you have checked it yourself, give --unverified");
+                        "nothing was applied: this patch is not verified as ready; run verify, or "
+                        "use --unverified if you reviewed it");
     }
     return 0;
 }
@@ -153,7 +152,7 @@ static int asked(const struct apply_verb *all, struct snp_err *err)
     if (is_risky && !snp_cli_can_ask()) {
         return snp_fail(err, SNP_E_DENIED,
                         "nothing was applied: the risk of this patch is %.20s (%.40s: %.200s), "
-                        "and a person has to read it; --reviewed says that one did",
+                        "and a person must read it; use --reviewed after that",
                         snp_json_str(risk, "level", "?"), snp_json_str(risk, "class", "?"),
                         snp_json_str(risk, "path", "?"));
     }
@@ -165,7 +164,7 @@ static int asked(const struct apply_verb *all, struct snp_err *err)
     }
     return snp_fail(err, SNP_E_DENIED,
                     snp_cli_can_ask() ? "nothing was applied"
-                                      : "nothing was applied: nobody can be asked here; "
+                                      : "nothing was applied: cannot ask without a terminal; "
                                         "--yes applies without asking");
 }
 
@@ -208,7 +207,7 @@ static int apply(struct apply_verb *all, json_t **ret, struct snp_err *err)
 
     if (r == 0 && snp_applied_was_cut(all->applied, &n_before, &n_all)) {
         snp_term_printf(stderr,
-                        "The last apply was cut off after %zu of %zu files; these are the rest.\n",
+                        "The last apply was cut off after %zu of %zu files; these remain.\n",
                         n_before, n_all);
     }
     SNP_THEN(r, gates_pass(all, err));
@@ -244,7 +243,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
             result = result_json(&all, 0);
             return snp_cli_end(cli, 0, NULL, result);
         }
-        snp_term_printf(stderr, "Nothing to apply: session %s has what its project has.\n",
+        snp_term_printf(stderr, "Nothing to apply: session %s and its project are identical.\n",
                         all.changes.name);
         return SNP_EXIT_OK;
     }
@@ -265,7 +264,7 @@ static const struct snp_opt options[] = {
     {"unverified", 0, SNP_OPT_FLAG, NULL,
      "apply without a verdict that the patch is ready; this is recorded", 0},
     {"reviewed", 0, SNP_OPT_FLAG, NULL,
-     "a person has read it: apply a patch of high or critical risk; this is recorded", 0},
+     "apply a patch of high or critical risk that a person has read; this is recorded", 0},
     {"allow", 0, SNP_OPT_LIST, "PATH",
      "apply this file although tools run it automatically; may be repeated", 0},
     {"project-moved", 0, SNP_OPT_FLAG, NULL,

@@ -67,7 +67,7 @@ int snp_scan_read(const struct snp_box_spec *spec,
     rows = json_object_get(*look, "tests");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         snp_verdict_add(reasons, snp_verdict_passed,
-                        "%.200s is a test or configures tests: it was left as the project has it",
+                        "%.200s is a test or configures tests: the project's version was used",
                         json_string_value(json_array_get(rows, i)));
     }
     rows = json_object_get(json_object_get(*look, "risk"), "reasons");
@@ -132,7 +132,7 @@ void snp_scan_tests(const struct snp_patch *patch,
              n++) {
             if (snp_verdict_has_tests_of(json_array_get(base, n), patch->files[i].path)) {
                 snp_verdict_add(reasons, snp_verdict_unproven,
-                                "%.200s has tests of its own, and they were changed with it",
+                                "%.200s contains tests, which were changed with it",
                                 patch->files[i].path);
                 break;
             }
@@ -165,7 +165,7 @@ size_t snp_scan_patch(const struct snp_verify *asked,
     for (size_t i = 0; i < patch->n && hidden != NULL; i++) {
         if (snp_place_is_below(patch->files[i].path, hidden)) {
             snp_verdict_add(reasons, snp_verdict_unproven,
-                            "%.200s is where the hidden files are put", patch->files[i].path);
+                            "%.200s is in the folder of the hidden files", patch->files[i].path);
         }
     }
 
@@ -182,7 +182,7 @@ size_t snp_scan_patch(const struct snp_verify *asked,
     }
     for (size_t i = 0; i < patch->n; i++) {
         if (n_secrets(&patch->files[i].now) > n_secrets(&patch->files[i].base)) {
-            snp_verdict_add(reasons, snp_verdict_unproven, "%.200s has what looks like a secret",
+            snp_verdict_add(reasons, snp_verdict_unproven, "%.200s seems to contain a secret",
                             patch->files[i].path);
             n++;
         }
@@ -340,7 +340,7 @@ int snp_samples_run(const struct snp_verify *asked,
     if (asked->n_samples == 0 &&
         snp_json_bool(json_object_get(look, "risk"), "needs_sample", false)) {
         snp_verdict_add(reasons, snp_verdict_unproven,
-                        "it transforms data, and ran on no sample: give --sample CMD "
+                        "the change transforms data, and no sample was run: give --sample CMD "
                         "--expect FILE");
         snp_verdict_for_user(reasons, false);
     }

@@ -682,7 +682,7 @@ static int is_unmoved(const struct verifying *v, struct snp_err *err)
     return strcmp(now.patch.hash, v->changes.patch.hash) == 0
                ? 0
                : snp_fail(err, SNP_E_DENIED,
-                          "the session or its project changed meanwhile; verify again");
+                          "the session or its project changed during verify; run verify again");
 }
 
 /* Find names and calls in files of the patch that do not exist. */
@@ -796,8 +796,8 @@ int snp_verify_begin(const struct snp_verify *asked, const json_t *exec, struct 
 
         if (json_is_object(report) && !snp_verdict_has_failures(report)) {
             return snp_fail(err, SNP_E_INVALID,
-                            "`%.140s` fails no test of the project as it is, so it proves no "
-                            "change; give --test a command that fails until the change is made",
+                            "`%.140s` fails no test of the unchanged project, so it proves no "
+                            "change; give --test a command that fails without the change",
                             snp_json_str(run, "command", ""));
         }
     }
@@ -825,7 +825,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
     SNP_TRY(snp_changes_read(asked->cli, asked->session, NULL, 0, &v.changes, err));
     if (!snp_streq(v.changes.tier, "native") && !snp_streq(v.changes.tier, "docker")) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "session %.80s is of tier %.20s, where tests see the host; a verdict "
+                        "session %.80s is in tier %.20s, where tests see the host; a verdict "
                         "needs tier native or docker",
                         v.changes.name, v.changes.tier);
     }
@@ -910,7 +910,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     int r = snp_verify_options(opts, &asked, &err);
 
     if (r == 0 && asked.n_commands[SNP_VERIFY_TEST] == 0) {
-        return snp_cli_usage(cli, "give the tests that the change is to make pass: --test CMD");
+        return snp_cli_usage(cli, "missing option --test CMD: tests that failed and must pass now");
     }
     cli->takes_signals = true; /* the sessions of the verdict end with it */
     r = r < 0 ? r : snp_remote_session_of(cli, opts, &session, &err);

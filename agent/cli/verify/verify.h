@@ -34,23 +34,23 @@ struct snp_verify {
 };
 
 /* Options of a verb that verifies or evaluates, and what they say. */
-#define SNP_VERIFY_OPTS_PROOF                                               \
-    {                                                                       \
-        "sample",                                                           \
-        0,                                                                  \
-        SNP_OPT_LIST,                                                       \
-        "CMD",                                                              \
-        "prints what the code makes of sample data; may be repeated",       \
-        0},                                                                 \
-        {"expect",                                                          \
-         0,                                                                 \
-         SNP_OPT_LIST,                                                      \
-         "FILE",                                                            \
-         "what the --sample must print; one for each, in the same order",   \
-         0},                                                                \
-    {                                                                       \
-        "allow-uncovered", 0, SNP_OPT_FLAG, NULL,                           \
-            "lines of the change may be there that no test command runs", 0 \
+#define SNP_VERIFY_OPTS_PROOF                                                                      \
+    {                                                                                              \
+        "sample",                                                                                  \
+        0,                                                                                         \
+        SNP_OPT_LIST,                                                                              \
+        "CMD",                                                                                     \
+        "prints the code's output for sample data; may be repeated",                               \
+        0},                                                                                        \
+        {"expect",                                                                                 \
+         0,                                                                                        \
+         SNP_OPT_LIST,                                                                             \
+         "FILE",                                                                                   \
+         "expected output of a --sample; one for each, in the same order",                         \
+         0},                                                                                       \
+    {                                                                                              \
+        "allow-uncovered", 0, SNP_OPT_FLAG, NULL, "allow changed lines that no test command runs", \
+            0                                                                                      \
     }
 int snp_verify_proof_options(const struct snp_opts *opts,
                              struct snp_verify *ret,
@@ -69,7 +69,7 @@ int snp_verify_proof_options(const struct snp_opts *opts,
          0,                                                                                      \
          SNP_OPT_LIST,                                                                           \
          "CMD",                                                                                  \
-         "tests whose names and output stay out of the model's sight; may be repeated",          \
+         "tests whose names and output the model does not see; may be repeated",                 \
          0},                                                                                     \
         {"hidden-files",                                                                         \
          0,                                                                                      \
@@ -86,7 +86,7 @@ int snp_verify_proof_options(const struct snp_opts *opts,
          0},                                                                                     \
     {                                                                                            \
         "test-timeout", 0, SNP_OPT_INT, "S",                                                     \
-            "wall clock of one command in seconds: 1 to 600 (default 300)", 0                    \
+            "wall-clock limit of one command in seconds: 1 to 600 (default 300)", 0              \
     }
 int snp_verify_options(const struct snp_opts *opts,
                        struct snp_verify *ret,

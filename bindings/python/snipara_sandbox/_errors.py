@@ -24,21 +24,21 @@ _WAYS: Dict[str, str] = {
     "tier": 'pass tier="{name}" to Sandbox()',
     "weaker_tier": 'pass tier="{name}" to Sandbox(); that tier contains less',
     "allow_degraded": "pass allow_degraded=True to Sandbox() to run without it",
-    "allow_inexact": "leave out require_exact=True; `snipara-sandbox doctor` has the rows",
+    "allow_inexact": "leave out require_exact=True; `snipara-sandbox doctor` lists them",
     "template": 'pass template="{name}" to Sandbox()',
     "add_template": "`snipara-sandbox template add` makes one",
-    "renew_template": "`snipara-sandbox template add {name} --replace` builds it anew",
-    "allow_python": "`snipara-sandbox template add NAME --python {name}` says that it may be used",
+    "renew_template": "`snipara-sandbox template add {name} --replace` rebuilds it",
+    "allow_python": "`snipara-sandbox template add NAME --python {name}` allows it",
     "state_dir": "or set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk",
     "list_sessions": "Sandbox.list() has all sessions",
     "list_files": "files.list() has those of a folder",
     "doctor": "`snipara-sandbox doctor` says more",
-    "resume": "`snipara-sandbox resume {object}` goes on with it",
+    "resume": "`snipara-sandbox resume {object}` continues it",
 }
 _RECOVER_WAYS: Dict[str, str] = {
     "replay": 'recover="replay" to run the missing cells again',
     "skip": 'recover="skip" to run the others again',
-    "checkpoint": 'recover="checkpoint" to go on without them',
+    "checkpoint": 'recover="checkpoint" to continue without them',
 }
 _LIMIT_WAYS: Dict[str, str] = {
     "memory": "pass a higher memory= to Sandbox()",
@@ -58,7 +58,7 @@ def limit_way(name: str, value: int) -> str:
 # Names of the command line in failures of commands, and names in this package.
 _ARGUMENTS = (
     ("--allow PATH", "allow=[PATH]"), ("apply SESSION PATH...", "apply(PATH, ...)"),
-    ("exec --project DIR", "Sandbox(project=DIR)"), ("get one with verify", "get one with `snipara-sandbox verify`"),
+    ("exec --project DIR", "Sandbox(project=DIR)"), ("run verify", "run `snipara-sandbox verify`"),
     *(("--" + name.replace("_", "-"), name + "=True") for name in (
         "force", "unverified", "reviewed", "project_moved", "allow_degraded")))
 

@@ -59,7 +59,7 @@ const lost = () => new SandboxLost("the process of the command ended", { remedy:
 // Names of the command line, and names in this package.
 const OUR_WORDS = Object.entries({
   "--allow PATH": "{allow: [PATH]}", "apply SESSION PATH...": "apply({paths: [PATH, ...]})", "exec --project DIR": "new Sandbox({project: DIR})",
-  "get one with verify": "get one with `snipara-sandbox verify`", "--force": "{force: true}", "--unverified": "{unverified: true}",
+  "run verify": "run `snipara-sandbox verify`", "--force": "{force: true}", "--unverified": "{unverified: true}",
   "--reviewed": "{reviewed: true}", "--project-moved": "{projectMoved: true}", "--allow-degraded": "{allowDegraded: true}",
 });
 

@@ -677,7 +677,7 @@ static int project_run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_end(cli, r, &err, json);
     }
     if (changes.patch.n == 0) {
-        snp_term_printf(stderr, "Session %s has what its project has.\n", changes.name);
+        snp_term_printf(stderr, "Session %s and its project are identical.\n", changes.name);
     }
     return SNP_EXIT_OK;
 }
@@ -695,7 +695,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         return project_run(cli, opts);
     }
     if (snp_opts_flag(opts, "patch", false)) {
-        return snp_cli_usage(cli, "--patch is of the project; give --project, too");
+        return snp_cli_usage(cli, "--patch needs --project");
     }
     r = sides_find(&all, &err);
     if (r == 0 && all.b == NULL) {
@@ -719,7 +719,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt options[] = {
     {"project", 0, SNP_OPT_FLAG, NULL,
-     "what session A would change in its project: what `apply` applies", 0},
+     "show the changes that `apply` would make to the project of session A", 0},
     {"patch", 0, SNP_OPT_FLAG, NULL,
      "with --project: print it for programs, as JSON with the contents", 0},
     {"stat", 0, SNP_OPT_FLAG, NULL, "only count: which files, how many lines", 0},
@@ -728,8 +728,9 @@ static const struct snp_opt options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
-    {"A", "a session as it is now, or a snapshot: SESSION@NAME or id", 0, 1},
-    {"B", "another, to compare A with (default: the snapshot's session now)", 0, 1},
+    {"A", "a session (its current state) or a snapshot: SESSION@NAME or id", 0, 1},
+    {"B", "another session or snapshot (default: the current state of the snapshot's session)", 0,
+     1},
 };
 
 const struct snp_verb snp_verb_diff = {
