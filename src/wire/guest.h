@@ -18,7 +18,7 @@
     F(S, INT,  call,      MUST,   0, 0, "its number in the cell") \
     F(S, BOOL, ok,        MUST,   0, 0, "false: the code gets an exception")
 #define SNP_GUEST_SAVE_HEAD(F, S) \
-    F(S, BOOL, final,     MUST,   0, 0, "the one who is asked is a copy, and ends") \
+    F(S, BOOL, final,     MUST,   0, 0, "the process asked is a copy, and ends") \
     F(S, INT,  budget_ms, MUST,   0, 0, "time it has") \
     F(S, INT,  processes, MUST,   0, 0, "that run in the background") \
     F(S, BOOL, image,     OPT,    0, 0, "not variables: its memory, by the pipes in the socket that was passed") \
@@ -28,7 +28,7 @@
     F(S, STR,  step,      MUST,   0, 0, "read, restore; of an image: thaw (by the pipes in the socket) or wake (from the pipe), and move") \
     F(S, STR,  cwd,       OPT,    0, 0, "working folder") \
     F(S, INT,  budget_ms, OPT,    0, 0, "time it has") \
-    F(S, NUM,  room,      NIL,    0, 0, "bytes for variables; null: nobody counts")
+    F(S, NUM,  room,      NIL,    0, 0, "bytes for variables; null: unlimited")
 
 #define SNP_GUEST_RECORDS(R) \
     R(snp_guest_cell, "CELL", SNP_GUEST_CELL_HEAD) \

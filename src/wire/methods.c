@@ -43,13 +43,13 @@ const struct snp_record snp_error_form = SNP_RECORD("error", error_fields);
 const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_HELLO] = {&snp_hello_request_form, &snp_hello_answer_form, 0, "The first request; `unsupported`: the daemon speaks another version."},
     [SNP_METHOD_EXEC] = {&snp_exec_request_form, NULL, SNP_FRAME_BODY_MAX, "Runs a cell. raw = code, then standard input. Answer: the result (docs/result.md); the events below come first."},
-    [SNP_METHOD_INTERRUPT] = {&snp_interrupt_request_form, &snp_interrupt_answer_form, 0, "Ends the running cell as a timeout would."},
+    [SNP_METHOD_INTERRUPT] = {&snp_interrupt_request_form, &snp_interrupt_answer_form, 0, "Ends the running cell as a timeout does."},
     [SNP_METHOD_ANSWER] = {&snp_answer_request_form, &snp_answer_answer_form, SNP_CALL_BYTES_MAX, "Answers a call of the code. raw = at most 4 MiB, as the cell's functions understand it."},
     [SNP_METHOD_SESSIONS_LIST] = {&snp_sessions_list_request_form, &snp_sessions_list_answer_form, 0, "Lists all sessions."},
     [SNP_METHOD_SESSIONS_SHOW] = {&snp_sessions_show_request_form, &snp_sessions_show_answer_form, 0, "Shows one session."},
     [SNP_METHOD_SESSIONS_DESTROY] = {&snp_sessions_destroy_request_form, &snp_sessions_destroy_answer_form, 0, "Ends a session for good."},
     [SNP_METHOD_SESSIONS_CLEAR] = {&snp_sessions_clear_request_form, &snp_sessions_clear_answer_form, 0, "Gives a session a fresh interpreter, an empty workspace and no history; name, id and policy stay."},
-    [SNP_METHOD_SESSIONS_MOVE] = {&snp_sessions_move_request_form, &snp_sessions_move_answer_form, 0, "Saves a session, restores the checkpoint in a second sandbox in the other tier, then ends the session's sandbox; the next cell wakes it there. Of one that is asleep the checkpoint is taken. An error: it stays as it was."},
+    [SNP_METHOD_SESSIONS_MOVE] = {&snp_sessions_move_request_form, &snp_sessions_move_answer_form, 0, "Saves a session, restores the checkpoint in a second sandbox in the other tier, then ends the session's sandbox; the next cell wakes it there. For a hibernated session its checkpoint is used. On an error the session is unchanged."},
     [SNP_METHOD_SESSIONS_SET] = {&snp_sessions_set_request_form, &snp_sessions_set_answer_form, 0, "Changes limits of a session permanently. Limits that its sandbox cannot change apply at the next wake. If a limit of memory, files or processes is lowered, a sleeping session is woken, and the session is saved and restored on trial with the new limits; `limit`: its data do not fit, and its limits are unchanged."},
     [SNP_METHOD_CHECKPOINT] = {&snp_checkpoint_request_form, &snp_checkpoint_answer_form, 0, "Saves a session now."},
     [SNP_METHOD_HIBERNATE] = {&snp_hibernate_request_form, &snp_hibernate_answer_form, 0, "Saves a session, restores the checkpoint in a second sandbox with the same limits, then ends the session's sandbox. `limit`: the checkpoint could not be restored; the session stays awake."},
@@ -78,10 +78,10 @@ const struct snp_method_form snp_methods[SNP_METHODS_N] = {
 };
 
 static const struct snp_field waiting_fields[] = {
-    SNP_FIELD_NAMED("for", struct snp_event_waiting, WORD, why, MUST, 0, snp_wait_reasons, "what the session does meanwhile"),
-    SNP_FIELD_ROW(struct snp_event_waiting, INT, cell, NIL, 0, 0, "the one that runs")
-    SNP_FIELD_ROW(struct snp_event_waiting, INT, ms, MUST, 0, 0, "since when")
-    SNP_FIELD_ROW(struct snp_event_waiting, INT, ahead, MUST, 0, 0, "how many wait before it")
+    SNP_FIELD_NAMED("for", struct snp_event_waiting, WORD, why, MUST, 0, snp_wait_reasons, "what the session is doing"),
+    SNP_FIELD_ROW(struct snp_event_waiting, INT, cell, NIL, 0, 0, "number of the running cell")
+    SNP_FIELD_ROW(struct snp_event_waiting, INT, ms, MUST, 0, 0, "how long it has lasted")
+    SNP_FIELD_ROW(struct snp_event_waiting, INT, ahead, MUST, 0, 0, "number of cells that wait before it")
 };
 /* clang-format on */
 

@@ -92,7 +92,7 @@ extern const char *const snp_wait_reasons[];
     F(S, ARR,  denials,   MUST,   32, &snp_result_denial_form, "refused operations, each with its source", .people = "denied", .models = "denied") \
     F(S, INT,  denials_dropped, MUST, 0, 0, "number of denials beyond the 32 listed", .source = SNP_ATTESTED) \
     F(S, BOOL, restarted, MUST,   0, 0, "this cell began in a new interpreter, because the interpreter before was killed; the result of that cell said `lost`", .source = SNP_ATTESTED, .models = "session") \
-    F(S, OBJ,  transaction, OPT,  0, &snp_result_transaction_form, "names in notes are claimed; what protected this cell, known before it ran. Never covered: /tmp, /dev/shm", .source = SNP_ATTESTED, .models = "session") \
+    F(S, OBJ,  transaction, OPT,  0, &snp_result_transaction_form, "what protected this cell, determined before it ran; names in notes are claimed. /tmp and /dev/shm are never covered", .source = SNP_ATTESTED, .models = "session") \
     F(S, OBJ,  limit,     NIL,    0, &snp_result_limit_form, "the limit that ended or cut the cell", .source = SNP_ATTESTED) \
     F(S, OBJ,  usage,     MUST,   0, &snp_result_usage_form, "what the cell used", .source = SNP_ATTESTED) \
     F(S, OBJ,  output,    MUST,   0, &snp_result_output_form, "what was printed", .source = SNP_ATTESTED) \
@@ -105,9 +105,9 @@ extern const char *const snp_wait_reasons[];
     F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
     F(S, ARR,  missing,   MUST,   0, NULL, "cells after it that the caller gave up or `skip` left out") \
     F(S, ARR,  replayed,  MUST,   0, NULL, "cells that were run again") \
-    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: what its replay left otherwise than its first run)", .people = "not restored") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: differences between its replay and its first run)", .people = "not restored") \
     F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint that the caller gave up", .people = "not restored") \
-    F(S, BOOL, image,     OPT,    0, 0, "only if variables could not hold everything: whether the session goes on exactly as it was, by an image of its memory") \
+    F(S, BOOL, image,     OPT,    0, 0, "only if variables could not hold everything: whether the session continues exactly, from an image of its memory") \
     F(S, STR,  no_image,  OPT,    0, 0, "why not", .people = "no image") \
     F(S, INT,  wake_us,   MUST,   0, 0, "time taken")
 #define SNP_RESULT_SAVED(F, S) \
@@ -129,9 +129,9 @@ extern const char *const snp_wait_reasons[];
     F(S, WORD, stream,    MUST,   16, snp_result_streams, "which output") \
     F(S, INT,  omitted_chars, MUST, 0, 0, "left out of the middle")
 #define SNP_EVENT_DISPLAY(F, S) \
-    F(S, ARR,  mime,      MUST,   32, NULL, "[[type, byte length], ...]; raw = the parts one after the other")
+    F(S, ARR,  mime,      MUST,   32, NULL, "[[type, byte length], ...]; raw = the parts, concatenated")
 #define SNP_EVENT_CALL(F, S) \
-    F(S, INT,  call,      MUST,   UINT32_MAX, 0, "its number in the cell; raw = what is asked, at most 4 MiB")
+    F(S, INT,  call,      MUST,   UINT32_MAX, 0, "its number in the cell; raw = the question, at most 4 MiB")
 #define SNP_EVENT_GONE(F, S) \
     F(S, STR,  session,   MUST,   SNP_SESSION_ID_LEN, 0, "id of the sandbox") \
     F(S, STR,  reason,    MUST,   4096, 0, "why it ended by itself")

@@ -18,7 +18,7 @@
 #define SNP_RUN_REQUEST(F, S) \
     F(S, STR,  system,      OPT,    0, 0, "instructions to the model, before the prompt") \
     F(S, STR,  resume,      OPT,    0, 0, "id of the run to resume, or its beginning; then there is no prompt") \
-    F(S, BOOL, agent,       OPT,    0, 0, "iterations until the final answer") \
+    F(S, BOOL, agent,       OPT,    0, 0, "run an agent: iterations until the final answer") \
     F(S, STR,  folder,      OPT,    0, 0, "working folder of the run") \
     F(S, STRS, settings,    OPT,    0, 0, "`KEY=VALUE`: keys of the configuration, and options of `run`, `agent` or `resume` (`output_dir`: `--output`)") \
     F(S, ARR,  tools,       OPT,    0, &snp_run_tool_form, "tools of the program") \
@@ -32,7 +32,7 @@
     F(S, STRS, words,       MUST,   0, 0, "`diff`, `export`, `import` or `apply`, then its words on the command line")
 
 #define SNP_EVENT_BEGUN(F, S) \
-    F(S, STR,  trajectory_id, MUST, 0, 0, "of the record, which has begun, or goes on")
+    F(S, STR,  trajectory_id, MUST, 0, 0, "of the record, which has begun or continues")
 #define SNP_EVENT_PART(F, S) \
     F(S, BOOL, last,        OPT,    0, 0, "its last part; raw = text")
 #define SNP_EVENT_TOOL(F, S) \

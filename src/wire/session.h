@@ -38,9 +38,9 @@
     F(S, INT,  n_cells,   MUST,   0, 0, "how many") \
     F(S, STRS, files,     MUST,   0, 0, "files put since the checkpoint, 20 of them") \
     F(S, INT,  n_files,   MUST,   0, 0, "how many") \
-    F(S, NUM,  rollback,  NIL,    0, 0, "the cell it went back to, if the checkpoint is older than that") \
-    F(S, TEXT, text,      MUST,   0, 0, "all of it for people") \
-    F(S, STRS, recover,   MUST,   0, 0, "what `exec` may be told")
+    F(S, NUM,  rollback,  NIL,    0, 0, "the cell of the last rollback, if the checkpoint is older") \
+    F(S, TEXT, text,      MUST,   0, 0, "all of this as text") \
+    F(S, STRS, recover,   MUST,   0, 0, "values of `exec`'s `recover` that fit")
 #define SNP_UNSAVED(F, S) \
     F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "its name") \
     F(S, INT,  cell,      MUST,   0, 0, "last cell before the latest successful save; 0: none") \
@@ -51,10 +51,10 @@
     F(S, STR,  id,        MUST,   0, 0, "32 hex digits") \
     F(S, STR,  name,      NIL,    0, 0, "null: an unnamed session") \
     F(S, STR,  tier,      MUST,   0, 0, "name of its tier") \
-    F(S, INT,  rank,      MUST_3_1, 0, 0, "of its tier, as of `probe`; 0: it is the user's own") \
+    F(S, INT,  rank,      MUST_3_1, 0, 0, "of its tier, as in `probe`; 0: the tier is the user's own") \
     F(S, STR,  template,  MUST,   0, 0, "name of its template") \
-    F(S, WORD, state,     MUST,   0, snp_session_states, "hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the end of its last cell is not known; lost: asleep, without a checkpoint") \
-    F(S, INT,  cells,     MUST,   0, 0, "how many it has run") \
+    F(S, WORD, state,     MUST,   0, snp_session_states, "hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the outcome of its last cell is unknown; lost: asleep, without a checkpoint") \
+    F(S, INT,  cells,     MUST,   0, 0, "number of cells run") \
     F(S, INT,  epoch,     MUST,   0, 0, "of its sandbox") \
     F(S, REAL, created,   MUST,   0, 0, "unix seconds") \
     F(S, REAL, used,      MUST,   0, 0, "unix seconds, last") \
@@ -77,8 +77,8 @@
     F(S, OBJ,  manifest,  NIL,    0, NULL, "docs/result.md; null: it has not run yet")
 
 #define SNP_ENDED(F, S) \
-    F(S, INT,  cell,      MUST,   0, 0, "the cell that ran, which is cut off") \
-    F(S, INT,  ran_ms,    MUST,   0, 0, "for how long") \
+    F(S, INT,  cell,      MUST,   0, 0, "number of the cell that was cut off") \
+    F(S, INT,  ran_ms,    MUST,   0, 0, "how long it had run") \
     F(S, INT,  waiting,   MUST,   0, 0, "how many cells waited")
 #define SNP_SESSIONS_DESTROY_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
@@ -89,7 +89,7 @@
     F(S, OBJ,  ended,     OPT,    0, &snp_ended_row_form, "if a cell ran")
 #define SNP_SESSIONS_CLEAR_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
-    F(S, BOOL, idle_only, OPT,    0, 0, "fail with `denied` if cells run or wait")
+    F(S, BOOL, idle_only, OPT,    0, 0, "fail with `denied` if a cell runs or waits")
 #define SNP_SESSIONS_CLEAR_ANSWER(F, S) \
     F(S, BOOL, cleared,   MUST,   0, 0, "true") \
     F(S, INT,  epoch,     MUST,   0, 0, "of its new sandbox") \
@@ -107,15 +107,15 @@
 
 #define SNP_SESSIONS_MOVE_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
-    F(S, STR,  tier,      MUST,   32, 0, "where to; not `auto`") \
+    F(S, STR,  tier,      MUST,   32, 0, "the new tier; not `auto`") \
     F(S, STR,  rootfs,    OPT,    SNP_CAP_PATH, 0, "there, as the member of `defaults` of `exec`") \
     F(S, BOOL, network,   OPT,    0, 0, "there, as the member of `defaults` of `exec`") \
     F(S, BOOL, allow_degraded, SAID, 0, 0, "there, as in `exec`") \
-    F(S, BOOL, lossy,     OPT,    0, 0, "also if something cannot come along, which is lost then")
+    F(S, BOOL, lossy,     OPT,    0, 0, "move even if items cannot move; they are lost")
 #define SNP_SESSIONS_MOVE_ANSWER(F, S) \
-    F(S, BOOL, moved,     MUST,   0, 0, "false: what is in `lost` cannot come along; the session stays as it was") \
+    F(S, BOOL, moved,     MUST,   0, 0, "false: the items in `lost` cannot move, and the session is unchanged") \
     F(S, STR,  from,      MUST,   0, 0, "name of the tier it was in") \
-    F(S, STR,  to,        MUST,   0, 0, "name of the other one") \
+    F(S, STR,  to,        MUST,   0, 0, "name of the new tier") \
     F(S, INT,  cell,      MUST,   0, 0, "the checkpoint is the state after this cell") \
     F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved here or restored there")
 
@@ -126,7 +126,7 @@
     F(S, OBJ,  was,       MUST,   0, NULL, "its limits before, as `limits.h` writes them") \
     F(S, OBJ,  limits,    MUST,   0, NULL, "its limits now") \
     F(S, STRS, at_wake,   MUST,   0, 0, "keys of limits that apply at the next wake, because its sandbox cannot change them or it is asleep") \
-    F(S, TEXT, untried,   OPT,    0, 0, "a limit was lowered, and why it could not be tried whether the session can be restored with it") \
+    F(S, TEXT, untried,   OPT,    0, 0, "why the lowered limits could not be tested by restoring the session") \
     F(S, WORD, state,     MUST,   0, snp_session_states, "as in `sessions.list`")
 
 #define SNP_CHECKPOINT_ANSWER(F, S) \
@@ -136,13 +136,13 @@
     F(S, INT,  written_bytes, MUST, 0, 0, "written for it") \
     F(S, INT,  same_items, MUST,  0, 0, "items that an older checkpoint has") \
     F(S, ARR,  lost,      NIL,    0, &snp_lost_row_form, "what could not be saved") \
-    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds that, too: of use as long as the template is the same") \
+    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds these items; usable while the template is unchanged") \
     F(S, INT,  us,        MUST,   0, 0, "time taken")
 #define SNP_HIBERNATE_ANSWER(F, S) \
     F(S, BOOL, hibernated, MUST,  0, 0, "true") \
     F(S, INT,  cell,      MUST,   0, 0, "the checkpoint is the state after this cell") \
     F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored") \
-    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds that, too: of use as long as the template is the same")
+    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds these items; usable while the template is unchanged")
 
 #define SNP_HISTORY_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
@@ -187,8 +187,8 @@
     F(S, STR,  text,      MUST,   0, 0, "for people")
 #define SNP_JOURNAL_EVENTS_ANSWER(F, S) \
     F(S, ARR,  events,    MUST,   0, &snp_journal_row_form, "the newest first") \
-    F(S, BOOL, sealed,    SAID,   0, 0, "what the journal holds is encrypted with the store key") \
-    F(S, INT,  unsealed,  SAID,   0, 0, "files of contents from before that key, which are not")
+    F(S, BOOL, sealed,    SAID,   0, 0, "the journal is encrypted with the store key") \
+    F(S, INT,  unsealed,  SAID,   0, 0, "number of files of contents older than the key, which are not encrypted")
 
 #define SNP_GC_REQUEST(F, S) \
     F(S, NUM,  budget_bytes, OPTNIL, 0, 0, "budget of the journal in bytes; default: the daemon's")
@@ -197,7 +197,7 @@
     F(S, INT,  blobs,     MUST,   0, 0, "files removed") \
     F(S, INT,  bytes,     MUST,   0, 0, "bytes that the journal uses now") \
     F(S, INT,  budget_bytes, MUST, 0, 0, "budget of the journal") \
-    F(S, BOOL, is_met,    MUST,   0, 0, "it takes no more than that")
+    F(S, BOOL, is_met,    MUST,   0, 0, "the journal fits its budget")
 
 #define SNP_STATS_ANSWER(F, S) \
     F(S, INT,  sessions,  MUST,   0, 0, "open") \
@@ -209,7 +209,7 @@
 #define SNP_PROBE_REQUEST(F, S) \
     F(S, STR,  tier,      OPT,    32, 0, "name of a tier; else the strongest")
 #define SNP_FEATURE_ROW(F, S) \
-    F(S, STR,  name,      MUST,   64, 0, "of a control or a means") \
+    F(S, STR,  name,      MUST,   64, 0, "of a control or feature") \
     F(S, BOOL, ok,        MUST,   0, 0, "this host has it") \
     F(S, STR,  detail,    NIL,    4096, 0, "what was found") \
     F(S, STR,  cost,      NIL,    4096, 0, "what does not work without this feature") \
@@ -222,7 +222,7 @@
     F(S, STRS, guarantees, MUST_3_1, 256, NULL, "controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen") \
     F(S, STRS, kernels,   OPTNIL, 16, NULL, "runtimes (parts of their names) with which it has its own kernel: the guarantee `kernel`") \
     F(S, STRS, verbs,     MUST_3_1, 256, NULL, "methods of the tier protocol that it serves; `rootfs`: other file systems; `images`: `save` and `load` with images; `copies`: a project is copied into the workspace") \
-    F(S, OBJ,  limits,    MUST_3_1, 0, NULL, "of each limit's key how it is enforced; `approximate: ...` where not exactly") \
+    F(S, OBJ,  limits,    MUST_3_1, 0, NULL, "for each limit's key, how it is enforced; `approximate: ...` if not exact") \
     F(S, STRS, degraded,  OPT,    64, NULL, "controls that are weaker on this host, as in the manifest: `NAME: reason`")
 
 #define SNP_SHUTDOWN_REQUEST(F, S) \
@@ -231,9 +231,9 @@
     F(S, STR,  session,   MUST,   0, 0, "name or id") \
     F(S, STR,  reason,    MUST,   0, 0, "why it could not be saved, or empty") \
     F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored") \
-    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds that, too")
+    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds these items")
 #define SNP_SHUTDOWN_ANSWER(F, S) \
-    F(S, ARR,  lost,      MUST,   0, &snp_shutdown_row_form, "sessions that will not come back whole, snapshots that could not be written")
+    F(S, ARR,  lost,      MUST,   0, &snp_shutdown_row_form, "sessions that cannot be restored completely, and snapshots that could not be written")
 
 #define SNP_SESSION_RECORDS(R) \
     R(snp_hello_request, "hello", SNP_HELLO_REQUEST, .tag = "method") \

@@ -24,7 +24,7 @@ extern const char *const snp_diff_changes[];
     F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "id or name") \
     F(S, STR,  name,      OPTNIL, SNP_SESSION_NAME_MAX, 0, "else s1, s2...") \
     F(S, BOOL, wait,      OPT,    0, 0, "answer only once it is on disk") \
-    F(S, STR,  run,       OPT,    SNP_SESSION_NAME_MAX / 2, 0, "name of the session of a run that is about to make a step in it: no list but the run's has this snapshot, it is kept on disk only, and goes first when room is needed") \
+    F(S, STR,  run,       OPT,    SNP_SESSION_NAME_MAX / 2, 0, "name of a run's session, before a step of the run: the snapshot is listed for the run only, kept on disk only, and removed first when space is needed") \
     F(S, INT,  step,      OPT,    0, 0, "number of that step, from 1")
 #define SNP_SNAPSHOT_ANSWER(F, S) \
     F(S, STR,  snapshot,  MUST,   0, 0, "id") \
@@ -40,7 +40,7 @@ extern const char *const snp_diff_changes[];
 
 #define SNP_SNAPSHOTS_LIST_REQUEST(F, S) \
     F(S, STR,  session,   OPTNIL, SNP_SESSION_NAME_MAX, 0, "only snapshots of this session") \
-    F(S, STR,  run,       OPT,    SNP_SESSION_NAME_MAX / 2, 0, "those taken before steps of the run with this session, which may be gone; no others")
+    F(S, STR,  run,       OPT,    SNP_SESSION_NAME_MAX / 2, 0, "only snapshots taken before steps of the run with this session, which may no longer exist")
 #define SNP_SNAPSHOT_ROW(F, S) \
     F(S, STR,  id,        MUST,   0, 0, "of the snapshot") \
     F(S, STR,  name,      NIL,    0, 0, "of the snapshot") \
@@ -69,7 +69,7 @@ extern const char *const snp_diff_changes[];
 
 #define SNP_ROLLBACK_REQUEST(F, S) \
     F(S, STR,  snapshot,  MUST,   SNP_CAP_REF, 0, "id or name") \
-    F(S, STR,  session,   OPTNIL, SNP_SESSION_NAME_MAX, 0, "the session it must be of")
+    F(S, STR,  session,   OPTNIL, SNP_SESSION_NAME_MAX, 0, "the session that it must belong to")
 #define SNP_ROLLBACK_ANSWER(F, S) \
     F(S, STR,  session,   MUST,   0, 0, "id") \
     F(S, STR,  session_name, MUST, 0, 0, "its name") \
@@ -93,7 +93,7 @@ extern const char *const snp_diff_changes[];
     F(S, INT,  epoch,     MUST,   0, 0, "of its sandbox")
 #define SNP_FORK_ANSWER(F, S) \
     F(S, ARR,  sessions,  MUST,   0, &snp_fork_row_form, "made") \
-    F(S, STR,  how,       MUST,   0, 0, "`image`: each goes on exactly as the session was; `checkpoint`: variables were saved and restored") \
+    F(S, STR,  how,       MUST,   0, 0, "`image`: each continues exactly from the session's state; `checkpoint`: variables were saved and restored") \
     F(S, STR,  no_image,  OPTNIL, 0, 0, "why a live session was not forked by image") \
     F(S, STR,  parent,    NIL,    0, 0, "id of the snapshot they stand on") \
     F(S, ARR,  lost,      MUST,   0, NULL, "what could not be saved; by image: nothing") \
@@ -111,7 +111,7 @@ extern const char *const snp_diff_changes[];
 #define SNP_DIFF_FILE(F, S) \
     F(S, WORD, change,    MUST,   0, snp_diff_changes, "from a to b") \
     F(S, TEXT, path,      MUST,   0, 0, "below /workspace") \
-    F(S, STR,  path_hex,  OPT,    0, 0, "its bytes, if they are no UTF-8") \
+    F(S, STR,  path_hex,  OPT,    0, 0, "its bytes, if they are not UTF-8") \
     F(S, STR,  a,         NIL,    0, 0, "hash of its contents in a") \
     F(S, STR,  type_a,    OPT,    0, 0, "file, dir, link, deleted; these if a has it") \
     F(S, NUM,  size_a,    OPT,    0, 0, "bytes") \
@@ -122,7 +122,7 @@ extern const char *const snp_diff_changes[];
     F(S, NUM,  size_b,    OPT,    0, 0, "") \
     F(S, NUM,  mode_b,    OPT,    0, 0, "") \
     F(S, TEXT, target_b,  OPT,    0, 0, "") \
-    F(S, BOOL, opaque_b,  OPT,    0, 0, "a folder that hides what the project has in it")
+    F(S, BOOL, opaque_b,  OPT,    0, 0, "a folder that hides the project's contents below it")
 #define SNP_DIFF_ANSWER(F, S) \
     F(S, ARR,  variables, MUST,   0, &snp_diff_variable_form, "") \
     F(S, ARR,  files,     MUST,   0, &snp_diff_file_form, "") \

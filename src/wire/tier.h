@@ -28,10 +28,10 @@
     F(S, BOOL, allow_degraded, MUST, 0, 0, "as in `exec`") \
     F(S, BOOL, require_exact, MUST, 0, 0, "as in `exec`") \
     F(S, YES,  lasting,   MUST,   0, 0, "more cells will come") \
-    F(S, BOOL, loads,     MUST,   0, 0, "it will be asked to `load`, so nothing is made ahead meanwhile") \
+    F(S, BOOL, loads,     MUST,   0, 0, "`load` follows, so nothing is prepared in advance") \
     F(S, STR,  instead_of, NIL,   0, 0, "why it is not in a stronger tier") \
     F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
-    F(S, YES,  transaction, MUST, 0, 0, "cells will be undone if they have to be killed")
+    F(S, YES,  transaction, MUST, 0, 0, "killed cells are undone")
 #define SNP_TIER_OPEN_ANSWER(F, S) \
     F(S, OBJ,  manifest,  MUST,   0, NULL, "docs/result.md") \
     F(S, INT,  open_us,   OPT,    0, 0, "time taken")
@@ -91,7 +91,7 @@
     SNP_TIER_SESSION(F, S) \
     F(S, NUM,  branch,    NIL,    UINT32_MAX, 0, "number of a copy; null: the state after the last cell") \
     F(S, INT,  epoch,     MUST,   0, 0, "of the session; 0 with `branch`") \
-    F(S, NUM,  cell,      OPT,    0, 0, "`denied` if a later one has ended") \
+    F(S, NUM,  cell,      OPT,    0, 0, "`denied` if a later cell has ended") \
     F(S, BOOL, image,     OPT,    0, 0, "with an image of the interpreter, if there can be one")
 #define SNP_TIER_SAVE_ANSWER(F, S) \
     F(S, INT,  us,        OPT,    0, 0, "time taken; both parts of a bundle are in the pipe")
@@ -106,8 +106,8 @@
 #define SNP_TIER_CLONE_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
     F(S, STR,  from,      MUST,   SNP_SESSION_ID_LEN, 0, "id of the sandbox that it becomes") \
-    F(S, INT,  epoch,     MUST,   0, 0, "of that one; `unsupported` if it has another by now") \
-    F(S, INT,  cell,      MUST,   0, 0, "`unsupported` if a later one has ended there")
+    F(S, INT,  epoch,     MUST,   0, 0, "of that sandbox; `unsupported` if it has changed") \
+    F(S, INT,  cell,      MUST,   0, 0, "`unsupported` if a later cell has ended there")
 #define SNP_TIER_CLONE_ANSWER(F, S) \
     F(S, INT,  us,        OPT,    0, 0, "time taken")
 

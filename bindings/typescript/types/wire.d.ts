@@ -81,7 +81,7 @@ export interface Methods {
     };
     answer: RawResult;
   };
-  /** Ends the running cell as a timeout would. */
+  /** Ends the running cell as a timeout does. */
   "interrupt": {
     request: {
       /** id or name; either this or `request` */
@@ -121,13 +121,13 @@ export interface Methods {
         name: string | null;
         /** name of its tier */
         tier: string;
-        /** of its tier, as of `probe`; 0: it is the user's own */
+        /** of its tier, as in `probe`; 0: the tier is the user's own */
         rank: number;
         /** name of its template */
         template: string;
-        /** hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the end of its last cell is not known; lost: asleep, without a checkpoint */
+        /** hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the outcome of its last cell is unknown; lost: asleep, without a checkpoint */
         state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
-        /** how many it has run */
+        /** number of cells run */
         cells: number;
         /** of its sandbox */
         epoch: number;
@@ -161,11 +161,11 @@ export interface Methods {
           files: string[];
           /** how many */
           n_files: number;
-          /** the cell it went back to, if the checkpoint is older than that */
+          /** the cell of the last rollback, if the checkpoint is older */
           rollback: number | null;
-          /** all of it for people */
+          /** all of this as text */
           text: string;
-          /** what `exec` may be told */
+          /** values of `exec`'s `recover` that fit */
           recover: string[];
         } | null;
         /** process id of the last client, while it is connected */
@@ -199,13 +199,13 @@ export interface Methods {
       name: string | null;
       /** name of its tier */
       tier: string;
-      /** of its tier, as of `probe`; 0: it is the user's own */
+      /** of its tier, as in `probe`; 0: the tier is the user's own */
       rank: number;
       /** name of its template */
       template: string;
-      /** hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the end of its last cell is not known; lost: asleep, without a checkpoint */
+      /** hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the outcome of its last cell is unknown; lost: asleep, without a checkpoint */
       state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
-      /** how many it has run */
+      /** number of cells run */
       cells: number;
       /** of its sandbox */
       epoch: number;
@@ -239,11 +239,11 @@ export interface Methods {
         files: string[];
         /** how many */
         n_files: number;
-        /** the cell it went back to, if the checkpoint is older than that */
+        /** the cell of the last rollback, if the checkpoint is older */
         rollback: number | null;
-        /** all of it for people */
+        /** all of this as text */
         text: string;
-        /** what `exec` may be told */
+        /** values of `exec`'s `recover` that fit */
         recover: string[];
       } | null;
       /** process id of the last client, while it is connected */
@@ -282,9 +282,9 @@ export interface Methods {
       reset?: boolean;
       /** if a cell ran */
       ended?: {
-        /** the cell that ran, which is cut off */
+        /** number of the cell that was cut off */
         cell: number;
-        /** for how long */
+        /** how long it had run */
         ran_ms: number;
         /** how many cells waited */
         waiting: number;
@@ -296,7 +296,7 @@ export interface Methods {
     request: {
       /** id or name */
       session: string;
-      /** fail with `denied` if cells run or wait */
+      /** fail with `denied` if a cell runs or waits */
       idle_only?: boolean;
     };
     answer: {
@@ -306,21 +306,21 @@ export interface Methods {
       epoch: number;
       /** if a cell ran */
       ended?: {
-        /** the cell that ran, which is cut off */
+        /** number of the cell that was cut off */
         cell: number;
-        /** for how long */
+        /** how long it had run */
         ran_ms: number;
         /** how many cells waited */
         waiting: number;
       };
     };
   };
-  /** Saves a session, restores the checkpoint in a second sandbox in the other tier, then ends the session's sandbox; the next cell wakes it there. Of one that is asleep the checkpoint is taken. An error: it stays as it was. */
+  /** Saves a session, restores the checkpoint in a second sandbox in the other tier, then ends the session's sandbox; the next cell wakes it there. For a hibernated session its checkpoint is used. On an error the session is unchanged. */
   "sessions.move": {
     request: {
       /** id or name */
       session: string;
-      /** where to; not `auto` */
+      /** the new tier; not `auto` */
       tier: string;
       /** there, as the member of `defaults` of `exec` */
       rootfs?: string;
@@ -328,15 +328,15 @@ export interface Methods {
       network?: boolean;
       /** there, as in `exec` */
       allow_degraded?: boolean;
-      /** also if something cannot come along, which is lost then */
+      /** move even if items cannot move; they are lost */
       lossy?: boolean;
     };
     answer: {
-      /** false: what is in `lost` cannot come along; the session stays as it was */
+      /** false: the items in `lost` cannot move, and the session is unchanged */
       moved: boolean;
       /** name of the tier it was in */
       from: string;
-      /** name of the other one */
+      /** name of the new tier */
       to: string;
       /** the checkpoint is the state after this cell */
       cell: number;
@@ -366,7 +366,7 @@ export interface Methods {
       limits: Record<string, unknown>;
       /** keys of limits that apply at the next wake, because its sandbox cannot change them or it is asleep */
       at_wake: string[];
-      /** a limit was lowered, and why it could not be tried whether the session can be restored with it */
+      /** why the lowered limits could not be tested by restoring the session */
       untried?: string;
       /** as in `sessions.list` */
       state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
@@ -398,7 +398,7 @@ export interface Methods {
         /** for people */
         reason: string;
       }[] | null;
-      /** an image of the memory holds that, too: of use as long as the template is the same */
+      /** an image of the memory holds these items; usable while the template is unchanged */
       image?: boolean;
       /** time taken */
       us: number;
@@ -424,7 +424,7 @@ export interface Methods {
         /** for people */
         reason: string;
       }[];
-      /** an image of the memory holds that, too: of use as long as the template is the same */
+      /** an image of the memory holds these items; usable while the template is unchanged */
       image?: boolean;
     };
   };
@@ -478,11 +478,11 @@ export interface Methods {
         files: string[];
         /** how many */
         n_files: number;
-        /** the cell it went back to, if the checkpoint is older than that */
+        /** the cell of the last rollback, if the checkpoint is older */
         rollback: number | null;
-        /** all of it for people */
+        /** all of this as text */
         text: string;
-        /** what `exec` may be told */
+        /** values of `exec`'s `recover` that fit */
         recover: string[];
       } | null;
     };
@@ -554,9 +554,9 @@ export interface Methods {
         /** for people */
         text: string;
       }[];
-      /** what the journal holds is encrypted with the store key */
+      /** the journal is encrypted with the store key */
       sealed?: boolean;
-      /** files of contents from before that key, which are not */
+      /** number of files of contents older than the key, which are not encrypted */
       unsealed?: number;
     };
   };
@@ -575,7 +575,7 @@ export interface Methods {
       bytes: number;
       /** budget of the journal */
       budget_bytes: number;
-      /** it takes no more than that */
+      /** the journal fits its budget */
       is_met: boolean;
     };
   };
@@ -588,7 +588,7 @@ export interface Methods {
       name?: string | null;
       /** answer only once it is on disk */
       wait?: boolean;
-      /** name of the session of a run that is about to make a step in it: no list but the run's has this snapshot, it is kept on disk only, and goes first when room is needed */
+      /** name of a run's session, before a step of the run: the snapshot is listed for the run only, kept on disk only, and removed first when space is needed */
       run?: string;
       /** number of that step, from 1 */
       step?: number;
@@ -621,7 +621,7 @@ export interface Methods {
     request: {
       /** only snapshots of this session */
       session?: string | null;
-      /** those taken before steps of the run with this session, which may be gone; no others */
+      /** only snapshots taken before steps of the run with this session, which may no longer exist */
       run?: string;
     };
     answer: {
@@ -679,7 +679,7 @@ export interface Methods {
     request: {
       /** id or name */
       snapshot: string;
-      /** the session it must be of */
+      /** the session that it must belong to */
       session?: string | null;
     };
     answer: {
@@ -727,7 +727,7 @@ export interface Methods {
         /** of its sandbox */
         epoch: number;
       }[];
-      /** `image`: each goes on exactly as the session was; `checkpoint`: variables were saved and restored */
+      /** `image`: each continues exactly from the session's state; `checkpoint`: variables were saved and restored */
       how: string;
       /** why a live session was not forked by image */
       no_image?: string | null;
@@ -765,7 +765,7 @@ export interface Methods {
         change: "added" | "removed" | "changed";
         /** below /workspace */
         path: string;
-        /** its bytes, if they are no UTF-8 */
+        /** its bytes, if they are not UTF-8 */
         path_hex?: string;
         /** hash of its contents in a */
         a: string | null;
@@ -783,7 +783,7 @@ export interface Methods {
         size_b?: number;
         mode_b?: number;
         target_b?: string;
-        /** a folder that hides what the project has in it */
+        /** a folder that hides the project's contents below it */
         opaque_b?: boolean;
       }[];
       /** there are more */
@@ -1009,7 +1009,7 @@ export interface Methods {
     answer: {
       /** what this host can do */
       features: {
-        /** of a control or a means */
+        /** of a control or feature */
         name: string;
         /** this host has it */
         ok: boolean;
@@ -1032,7 +1032,7 @@ export interface Methods {
       kernels?: string[] | null;
       /** methods of the tier protocol that it serves; `rootfs`: other file systems; `images`: `save` and `load` with images; `copies`: a project is copied into the workspace */
       verbs: string[];
-      /** of each limit's key how it is enforced; `approximate: ...` where not exactly */
+      /** for each limit's key, how it is enforced; `approximate: ...` if not exact */
       limits: Record<string, unknown>;
       /** controls that are weaker on this host, as in the manifest: `NAME: reason` */
       degraded?: string[];
@@ -1045,7 +1045,7 @@ export interface Methods {
       force?: boolean;
     };
     answer: {
-      /** sessions that will not come back whole, snapshots that could not be written */
+      /** sessions that cannot be restored completely, and snapshots that could not be written */
       lost: {
         /** name or id */
         session: string;
@@ -1060,7 +1060,7 @@ export interface Methods {
           /** for people */
           reason: string;
         }[];
-        /** an image of the memory holds that, too */
+        /** an image of the memory holds these items */
         image?: boolean;
       }[];
     };
@@ -1072,7 +1072,7 @@ export interface Methods {
       system?: string;
       /** id of the run to resume, or its beginning; then there is no prompt */
       resume?: string;
-      /** iterations until the final answer */
+      /** run an agent: iterations until the final answer */
       agent?: boolean;
       /** working folder of the run */
       folder?: string;
@@ -1182,7 +1182,7 @@ export interface RawResult {
   denials_dropped: number;
   /** attested; this cell began in a new interpreter, because the interpreter before was killed; the result of that cell said `lost` */
   restarted: boolean;
-  /** attested; names in notes are claimed; what protected this cell, known before it ran. Never covered: /tmp, /dev/shm */
+  /** attested; what protected this cell, determined before it ran; names in notes are claimed. /tmp and /dev/shm are never covered */
   transaction?: {
     /** standby, off, unavailable, dropped_for_memory */
     interpreter: string;
@@ -1272,11 +1272,11 @@ export interface RawResult {
     missing: unknown[];
     /** cells that were run again */
     replayed: unknown[];
-    /** [{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: what its replay left otherwise than its first run) */
+    /** [{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: differences between its replay and its first run) */
     failed: unknown[];
     /** files put after the checkpoint that the caller gave up */
     missing_puts: unknown[];
-    /** only if variables could not hold everything: whether the session goes on exactly as it was, by an image of its memory */
+    /** only if variables could not hold everything: whether the session continues exactly, from an image of its memory */
     image?: boolean;
     /** why not */
     no_image?: string;
@@ -1306,13 +1306,13 @@ export interface RawResult {
 /** Events before the answer, by name. */
 export interface Events {
   waiting: {
-    /** what the session does meanwhile */
+    /** what the session is doing */
     for: "run" | "save" | "rollback";
-    /** the one that runs */
+    /** number of the running cell */
     cell: number | null;
-    /** since when */
+    /** how long it has lasted */
     ms: number;
-    /** how many wait before it */
+    /** number of cells that wait before it */
     ahead: number;
   };
   stdout: Record<string, never>;
@@ -1324,11 +1324,11 @@ export interface Events {
     omitted_chars: number;
   };
   display: {
-    /** [[type, byte length], ...]; raw = the parts one after the other */
+    /** [[type, byte length], ...]; raw = the parts, concatenated */
     mime: unknown[];
   };
   call: {
-    /** its number in the cell; raw = what is asked, at most 4 MiB */
+    /** its number in the cell; raw = the question, at most 4 MiB */
     call: number;
   };
   taken: Record<string, never>;
@@ -1339,7 +1339,7 @@ export interface Events {
     reason: string;
   };
   begun: {
-    /** of the record, which has begun, or goes on */
+    /** of the record, which has begun or continues */
     trajectory_id: string;
   };
   record: {
