@@ -221,8 +221,8 @@ void snp_lookup_start(struct snp_task *task, const struct snp_lookup_spec *spec)
 
     if (is_full(service)) {
         snp_task_failf(task, SNP_E_LIMIT,
-                       "%d questions are being answered, the most at once: ask again when one has "
-                       "ended",
+                       "%d questions are being answered, which is the limit: ask again when one "
+                       "has ended",
                        LOOKUPS_MAX);
         return;
     }

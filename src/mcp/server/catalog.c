@@ -32,13 +32,13 @@ enum {
 #define ARG_TIMEOUT    ARG_WHOLE("timeout", "seconds", 1, SNP_MCP_TIMEOUT_S)
 #define ARG_PROFILE \
     {.name = "profile", .type = SNP_ARG_CHOICE, \
-     .help = "5 s/128 MB, 30 s/512 MB, 120 s/2 GB, 300 s/4 GB; memory holds for new sessions", \
+     .help = "5 s/128 MB, 30 s/512 MB, 120 s/2 GB, 300 s/4 GB; memory: new sessions only", \
      .choices = {"quick", "default", "analysis", "extended"}}
 #define ARG_BACKGROUND \
     {.name = "background", .type = SNP_ARG_BOOLEAN, .help = "return a job_id at once"}
 #define ARG_RECOVER \
     {.name = "recover", .type = SNP_ARG_CHOICE, \
-     .help = "if the session lost cells: run them again, or go on", \
+     .help = "if the session lost cells: run them again, or continue", \
      .choices = {"replay", "skip", "checkpoint"}}
 #define ARG_REQUIRED(name_, help_) {.name = (name_), .is_required = true, .help = (help_)}
 #define ARG_OPTIONAL(name_, help_) {.name = (name_), .help = (help_)}
@@ -52,7 +52,7 @@ static const struct snp_arg shell_args[] = {ARG_REQUIRED("command", NULL), ARGS_
 static const struct snp_arg session_args[] = {ARG_SESSION, ARG_END};
 static const struct snp_arg set_args[] = {
     {.name = "key", .is_required = true, .max = SNP_MCP_SESSION_ID_MAX},
-    {.name = "value", .is_required = true, .is_json = true, .help = "JSON, else taken as text"},
+    {.name = "value", .is_required = true, .is_json = true, .help = "JSON, or else plain text"},
     ARG_SESSION, ARG_END,
 };
 static const struct snp_arg destroy_args[] = {
@@ -75,7 +75,7 @@ static const struct snp_arg rollback_args[] = {
     ARG_REQUIRED("snapshot", "its name"), ARG_SESSION, ARG_END,
 };
 static const struct snp_arg fork_args[] = {
-    ARG_OPTIONAL("snapshot", "start here; default: as it is"),
+    ARG_OPTIONAL("snapshot", "start from it; default: current state"),
     ARG_WHOLE("count", NULL, 1, SNP_MCP_FORKS_MAX),
     ARG_OPTIONAL("name", "prefix of new session_ids"), ARG_SESSION, ARG_END,
 };
@@ -107,7 +107,7 @@ static const struct snp_arg query_args[] = {
     {.name = "query", .is_required = true, .max = 4000},
     ARG_WHOLE("max_tokens", NULL, 100, 5000),
     {.name = "search_mode", .type = SNP_ARG_CHOICE, .choices = {"hybrid", "keyword", "semantic"}},
-    {.name = "file", .help = "which you work on", .max = 4000}, ARG_END,
+    {.name = "file", .help = "the file you work on", .max = 4000}, ARG_END,
 };
 static const struct snp_arg search_args[] = {
     {.name = "pattern", .is_required = true, .max = 500}, ARG_WHOLE("max_results", NULL, 1, 200),
@@ -150,7 +150,7 @@ static const struct snp_tool tools[] = {
      "{limit}; `timeout` changes that. {project}",
      python_args, CELL | SNP_TOOL_FIRST, snp_tool_execute_python, NULL},
     {"execute_shell", "core", "Run a shell command",
-     "Run `command` with bash (sh where there is none) in /workspace of the session.",
+     "Run `command` with bash (or sh) in /workspace of the session.",
      shell_args, CELL | SNP_TOOL_FIRST, snp_tool_execute_shell, NULL},
     {"get_repl_context", "context", "Show variables", "Show the session's variables.",
      session_args, SNP_TOOL_IN_SESSION | SNP_TOOL_READS, snp_tool_get_context, NULL},
@@ -183,12 +183,12 @@ static const struct snp_tool tools[] = {
     {"session_history", "state", "History", "Cells that ran in the session.",
      history_args, LOOK, snp_tool_history, NULL},
     {"job_poll", "jobs", "Ask about a job",
-     "What a background job printed since the last time; its result when it has ended.",
+     "New output of a background job; its result once it has ended.",
      poll_args, SNP_TOOL_READS | SNP_TOOL_HAS_CELL, snp_tool_job_poll, NULL},
     {"job_cancel", "jobs", "Cancel a job", "Stop a background job.",
      job_args, END, snp_tool_job_cancel, NULL},
     {"snipara_context_query", "index", "Ask the project's index",
-     "Find the project's definitions that belong to a question: names, paths or words.",
+     "Find definitions in the project that answer a question: names, paths or words.",
      query_args, SNP_TOOL_READS, snp_tool_lookup, NULL},
     {"snipara_search", "index", "Search the project",
      "Find lines of the project by a regular expression.",

@@ -34,11 +34,9 @@ static const struct prompt prompts[] = {
      {{"command", "what fails, as a shell command", true},
       {"session_id", "session to work in", false}},
      "The command below fails. Run it with SniparaSandbox.execute_shell (session_id \"%\") and "
-     "read the first "
-     "error. Find its cause by looking at the code, not by guessing. Change as little as "
-     "possible with SniparaSandbox.write_file, run it again, and repeat until it passes or "
-     "three different "
-     "repairs have failed. Then say what was wrong and show the change.\n\nCommand:\n%"},
+     "read the first error. Find its cause in the code; do not guess. Change as little as "
+     "possible with SniparaSandbox.write_file, run it again, and repeat until it passes or three "
+     "different repairs have failed. Then say what was wrong and show the change.\n\nCommand:\n%"},
     {"analyze_data",
      "Analyse data",
      "Answer a question about a data file in a sandbox",

@@ -101,7 +101,7 @@ static void say_busy(struct snp_task *task, const struct snp_job *job)
 
     snp_job_text(job, name, sizeof(name));
     snp_task_failf(task, SNP_E_LIMIT,
-                   "session '%.64s' is busy with %s. Files can be read meanwhile. Wait with "
+                   "session '%.64s' is busy with %s. Files can still be read. Wait with "
                    "SniparaSandbox.job_poll(job_id=\"%s\", wait=30), stop it with "
                    "SniparaSandbox.job_cancel(job_id=\"%s\"), or use another session_id",
                    task->session_id, name, job->id, job->id);

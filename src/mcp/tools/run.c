@@ -136,7 +136,9 @@ static void on_show(struct snp_task *task, json_t *head)
         return;
     }
     if (profile != NULL && (uint64_t)has != profile->memory_bytes) {
-        note(task, "memory is %s, as this session was opened; profile %s sets its time only",
+        note(task,
+             "memory is %s, as set when this session was opened; profile %s changes only "
+             "its time",
              has_text, profile->name);
     }
     if (project == NULL && task->service->options.project != NULL) {
