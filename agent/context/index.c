@@ -161,8 +161,8 @@ static int schema_make(struct snp_index *index, struct snp_err *err)
     }
     if (r == 0 && version != 0 && version != VERSION) {
         r = snp_fail(err, SNP_E_UNSUPPORTED,
-                     "the index is of a newer version of snipara-sandbox; `context index "
-                     "--rebuild` makes it anew");
+                     "the index was made by a newer snipara-sandbox; rebuild it with `context "
+                     "index --rebuild`");
     }
     r = r < 0 || version == VERSION ? r : snp_db_exec(&index->db, schema, err);
     if (r == 0) {
@@ -241,8 +241,8 @@ int snp_index_text(
     SNP_TRY(r);
     if (r == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND,
-                        "the index has the name of this file, not its text: it is binary, larger "
-                        "than %d KiB, holds a private key, or cannot be read",
+                        "the index holds only the name of this file: it is binary, larger than %d "
+                        "KiB, holds a private key, or cannot be read",
                         SNP_INDEX_FILE_MAX >> 10);
     }
     bytes = snp_col_bytes(&rows, 0, ret_n);

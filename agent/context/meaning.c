@@ -295,7 +295,7 @@ static int len_settle(struct snp_index *index,
     if (known != 0 && (uint64_t)known != len) {
         return snp_fail(err, SNP_E_PEER,
                         "%s: vectors have %zu numbers, those in the index %lld; `context index "
-                        "--rebuild` makes all anew",
+                        "--rebuild` makes all of them again",
                         encoding->name, len, (long long)known);
     }
     return known != 0 ? 0

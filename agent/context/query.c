@@ -252,7 +252,7 @@ static int section_add(struct pack *pack,
                           "i", hit->chunk));
     if ((size_t)i >= file->chunks.n) {
         return snp_fail(err, SNP_E_INTERNAL,
-                        "the index is damaged; `context index --rebuild` makes it anew");
+                        "the index is damaged; rebuild it with `context index --rebuild`");
     }
     chunk = &file->chunks.items[i];
     if (is_covered(pack, hit->file, chunk)) {

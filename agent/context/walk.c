@@ -118,8 +118,8 @@ static int entry(struct project_walk *w, int dir_fd, const char *name, const str
     }
     if (w->files++ >= SNP_WALK_FILES_MAX) {
         return snp_fail(w->err, SNP_E_LIMIT,
-                        "more than %d files; index a folder of the project, or add what is not "
-                        "its source to .gitignore",
+                        "more than %d files; index a folder of the project, or add files that are "
+                        "not source code to .gitignore",
                         SNP_WALK_FILES_MAX);
     }
     return w->fn(w->arg, w->path, dir_fd, name, &st, w->err);

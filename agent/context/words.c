@@ -225,7 +225,7 @@ int snp_words_register(sqlite3 *sqlite, struct snp_err *err)
     (void)sqlite3_finalize(stmt);
     if (api == NULL) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "this SQLite has no full text search (FTS5); install one that has");
+                        "this SQLite has no full text search (FTS5); install a build with it");
     }
     rc = api->xCreateTokenizer(api, "code", NULL, &code, NULL);
     return rc == SQLITE_OK ? 0 : snp_fail(err, SNP_E_INTERNAL, "%s", sqlite3_errstr(rc));

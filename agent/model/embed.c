@@ -223,7 +223,7 @@ static int vector_read(struct snp_embedder *e, const json_t *row, size_t at, str
 
         if (!json_is_number(number) || !isfinite(json_number_value(number)) ||
             fabs(json_number_value(number)) > 1e6) {
-            return snp_fail(err, SNP_E_PEER, "a vector has something that is no number");
+            return snp_fail(err, SNP_E_PEER, "a vector contains a value that is not a number");
         }
         to[i] = (float)json_number_value(number);
         sum += (double)to[i] * (double)to[i];

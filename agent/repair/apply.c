@@ -363,7 +363,7 @@ int snp_apply_sweep(int project_fd,
     if (is_known) {
         return unlinkat(spot.fd, spot.temporary, 0) == 0
                    ? 0
-                   : snp_fail_sys(err, errno, "remove what is left beside %.200s", path);
+                   : snp_fail_sys(err, errno, "remove leftovers beside %.200s", path);
     }
     *ret_left = snp_format("%.*s%s", (int)(strlen(path) - strlen(spot.name)), path, spot.temporary);
     SNP_TRY_MEMORY(*ret_left, err);

@@ -309,8 +309,8 @@ static bool sub_tokens_are_over(const struct snp_run_state *state,
     return (*most > 0 || budget->tokens > 0) && *most < input_of(&next->call) + ANSWER_MIN &&
            snp_run_stop_set(
                ret, "token_budget", true,
-               "Token budget exhausted: %lld tokens are there for a sub-call that needs about "
-               "%llu before its answer",
+               "Token budget exhausted: %lld tokens are left for a sub-call that needs about %llu "
+               "before its answer",
                (long long)*most, (unsigned long long)next->call.input);
 }
 

@@ -27,15 +27,15 @@ static const char of_agent[] =
     "FINAL_VAR(variable_name). The work is not over before one of these is called.";
 
 static const char found[] =
-    "What the index of the project has on that. A heading `team standard` is followed by a "
-    "rule for code that you write:\n";
+    "Matches in the project's index. A heading `team standard` is followed by a rule for code "
+    "that you write:\n";
 
 const char snp_run_prompt_last[] =
     "This is the last turn: no tool will run after it but FINAL and FINAL_VAR. Give the final "
-    "answer now, from what the results so far have shown, and say what is missing.";
+    "answer now, from what the results so far have shown, and name what could not be found.";
 const char snp_run_prompt_continue[] =
-    "Your reply was cut off at the most one reply may have. Go on exactly where it stopped, "
-    "without repeating anything.";
+    "Your reply was cut off at the limit of one reply. Continue exactly where it stopped, without "
+    "repeating anything.";
 const char snp_run_prompt_not_run[] = "This was the last turn: the tool was not run.";
 const char snp_run_prompt_over[] =
     "Error: Tool budget exceeded. No more tool calls will be executed.";
@@ -67,5 +67,5 @@ char *snp_run_prompt_iteration(const struct snp_run_state *state, const char *ta
                             number >= most && most > 0
                                 ? "This is the last iteration: call FINAL or FINAL_VAR now."
                             : number == 1 ? "Begin."
-                                          : "Go on with the task; call FINAL when it is done.");
+                                          : "Continue with the task; call FINAL when it is done.");
 }

@@ -501,7 +501,7 @@ static void batch_end(struct snp_run *run, const struct query_batch *batch, cons
         const char *why = json_string_value(json_array_get(refusals, i));
 
         r |= json_array_append_new(results, row_of(batch, is_refused ? NULL : event,
-                                                   why == NULL ? "it was not asked" : why, i));
+                                                   why == NULL ? "it was not sent" : why, i));
         outcome.is_error =
             outcome.is_error && (is_refused || snp_json_str(event, "error", NULL) != NULL);
     }

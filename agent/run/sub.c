@@ -59,8 +59,8 @@ static int request_take(const json_t *call, struct sub_request *ret, struct snp_
     if (ret->query[0] == '\0' || strlen(ret->query) > QUERY_MAX ||
         (ret->system != NULL && strlen(ret->system) > QUERY_MAX)) {
         return snp_fail(err, SNP_E_INVALID,
-                        "snipara_sub_complete needs the argument query, a text of at most "
-                        "%d MiB, as system",
+                        "snipara_sub_complete: query must be a text of at most %d MiB, and so "
+                        "must system if given",
                         QUERY_MAX >> 20);
     }
     if (max != NULL && !json_is_null(max) && (!json_is_integer(max) || ret->max_tokens < 1)) {

@@ -334,7 +334,7 @@ KEYWORD(check_any_of)
     if (json_array_size(argument) == 1) {
         return value_check(check, json_array_get(argument, 0), value);
     }
-    return broken(check, value, "anyOf", "must be of at least one of the forms allowed");
+    return broken(check, value, "anyOf", "must match at least one of the allowed forms");
 }
 
 KEYWORD(check_one_of)
@@ -359,8 +359,8 @@ KEYWORD(check_one_of)
         return 0;
     }
     return broken(check, value, "oneOf",
-                  n == 0 ? "must be of one of the forms allowed"
-                         : "must be of only one of the forms allowed, and is of more");
+                  n == 0 ? "must match one of the allowed forms"
+                         : "must match only one of the allowed forms, but matches several");
 }
 
 KEYWORD(check_not)
@@ -369,7 +369,7 @@ KEYWORD(check_not)
     int r = holds(check, argument, value, &is_unsure);
 
     return r <= 0 || is_unsure ? (r < 0 ? r : 0)
-                               : broken(check, value, "not", "must not be of this form");
+                               : broken(check, value, "not", "must not match this form");
 }
 
 KEYWORD(check_if)
@@ -581,12 +581,12 @@ KEYWORD(check_contains)
         n_unsure += r == 1 && is_unsure ? 1 : 0;
     }
     if ((double)n < (least == NULL ? 1 : json_number_value(least))) {
-        return broken(check, value, "contains", "must have a member of the form asked for");
+        return broken(check, value, "contains", "must have an item of the required form");
     }
     return most == NULL || (double)(n - n_unsure) <= json_number_value(most)
                ? 0
                : broken_number(check, value, "maxContains",
-                               "members of the form asked for, at most", most);
+                               "must have items of the required form, at most", most);
 }
 
 /* Objects ------------------------------------------------------------------------------------- */

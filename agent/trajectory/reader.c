@@ -226,10 +226,9 @@ int snp_trajectory_own(const char *path,
     }
     if (ret_check->n_corrupt > 0 || ret_check->n_broken > 0 || !ret_check->is_chained) {
         return snp_fail(err, SNP_E_INVALID,
-                        "%.200s is not as it was written (line %zu: %s), so it can be read, "
-                        "but not resumed",
+                        "%.200s is not intact (line %zu: %s), so it can be read but not resumed",
                         path, ret_check->first_bad,
-                        ret_check->first_bad == 0 ? "no line of a record of snipara-sandbox"
+                        ret_check->first_bad == 0 ? "not a line of a snipara-sandbox record"
                                                   : ret_check->why);
     }
     if (ret_check->n_foreign > 0) {

@@ -12,10 +12,9 @@ enum {
 };
 
 static const char context_query_text[] =
-    "Find the definitions of the project that belong to a question: names, paths or words. "
-    "Prefer it to reading whole "
-    "files. Headings give file, lines and why. A heading `team standard` is followed by a rule "
-    "for code that you write.";
+    "Find definitions in the project that answer a question: names, paths or words. Prefer it to "
+    "reading whole files. Headings give file, lines and why. A heading `team standard` is "
+    "followed by a rule for code that you write.";
 static const char context_query_parameters[] =
     "{\"query\": {\"type\": \"string\", \"minLength\": 1}, \"max_tokens\": {\"type\": "
     "\"integer\", \"minimum\": 100, "
@@ -24,7 +23,7 @@ static const char context_query_parameters[] =
     "\"default\": \"hybrid\"}, \"file\": {\"type\": \"string\", \"description\": \"the file "
     "you work on\"}}";
 static const char search_text[] =
-    "Find lines of the project by a regular expression, whatever the case of letters.";
+    "Find lines of the project by a case-insensitive regular expression.";
 static const char search_parameters[] =
     "{\"pattern\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 500}, "
     "\"max_results\": {\"type\": \"integer\", "
@@ -41,7 +40,7 @@ static const char sections_parameters[] =
     "\"default\": 50}, \"offset\": {\"type\": \"integer\", \"minimum\": 0, \"maximum\": "
     "1000000, \"default\": 0}}";
 static const char shared_context_text[] =
-    "What the team asks of code in this project: rules for code that you write.";
+    "The team's rules for code that you write in this project.";
 static const char shared_context_parameters[] =
     "{\"categories\": {\"type\": \"array\", \"maxItems\": 4, \"items\": {\"enum\": "
     "[\"MANDATORY\", \"BEST_PRACTICES\", "

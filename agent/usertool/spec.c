@@ -315,7 +315,7 @@ static int command_take(struct snp_toolbox *box,
     }
     if (r == 0 && spec.description == NULL) {
         r = wrong(place, "description",
-                  "is missing: the text that tells the model what the command does");
+                  "is missing: a text that describes the command to the model");
     }
     r = r < 0 ? r : pairs_take(place, table, "env", "=", &spec.env);
     r = r < 0 ? r : cwd_take(place, table, &spec.cwd);

@@ -590,7 +590,7 @@ def test_many_texts_go_together(project: Project, endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize("fault, told", [
     ("status", "the model is being loaded"), ("page", "no JSON"), ("slow", ""), ("few", "0 vectors for 1 texts"),
-    ("numbers", "no number"), ("zeros", "only zeros"), ("dimension", "numbers"), ("gone", ""),
+    ("numbers", "not a number"), ("zeros", "only zeros"), ("dimension", "numbers"), ("gone", ""),
     ("twice", "no vector for some text")])
 def test_an_endpoint_that_fails_takes_only_meaning(project: Project, endpoint: Endpoint, fault: str, told: str) -> None:
     """One line says so; before, the same question was answered by meaning."""

@@ -87,7 +87,7 @@ def test_tokens_are_shared_with_the_run(runs: Runs) -> None:
         turn(call("execute_code", code="print(llm_query('a'))\nprint(llm_query('b' * 9000))"), tokens=(3000, 1000)),
         said("x", tokens=(900, 100)), DONE, options=["--token-budget", "8000"])
     shown = runs.results(result)[0]
-    assert shown["output"] == "x\n" and "tokens are there for a sub-call" in shown["error"]
+    assert shown["output"] == "x\n" and "tokens are left for a sub-call" in shown["error"]
     assert "--token-budget" not in shown["error"] and "continue without it" in shown["error"]
     asks = [each for each in runs.records(result) if each.get("step") == "sub_ask"]
     assert len(asks) == 1 and asks[0]["estimate"] + asks[0]["max_tokens"] <= 2000

@@ -170,8 +170,8 @@ def test_a_sub_call_that_its_share_cannot_pay_is_refused(runs: Runs) -> None:
     result = runs.run(turn(sub("x", max_tokens=50), batch("y" * 3000, total_budget=900), batch("z", total_budget=900)),
                       said("z"), turn(text="done"), options=WIDE)
     small, long, fits = runs.results(result)
-    assert "50 tokens are there for a sub-call" in small["error"]
-    assert "tokens are there for a sub-call" in long["results"][0]["error"]
+    assert "50 tokens are left for a sub-call" in small["error"]
+    assert "tokens are left for a sub-call" in long["results"][0]["error"]
     assert fits["results"][0]["response"] == "z" and result["total_calls"] == 3
 
 

@@ -52,8 +52,8 @@ static int file_add(struct checking *c, const char *given, struct snp_err *err)
     }
     if (strncmp(path, c->project, n) != 0 || (path[n] != '/' && path[n] != '\0')) {
         return snp_fail(err, SNP_E_DENIED,
-                        "%.200s is outside the project %.200s; --dir names another", given,
-                        c->project);
+                        "%.200s is outside the project %.200s; use --dir for another project",
+                        given, c->project);
     }
     name = json_string(path[n] == '\0' ? "." : path + n + 1);
     if (name == NULL) {
@@ -201,7 +201,7 @@ static const struct snp_opt options[] = {
     {"dir", 'C', SNP_OPT_STRING, "DIR",
      "the project (default: the Git repository around this folder, else this folder)", 0},
     {"template", 0, SNP_OPT_STRING, "NAME",
-     "the template whose packages the files may use (default: as exec has it)", SNP_KEY_TEMPLATE},
+     "the template whose packages the files may use (default: that of exec)", SNP_KEY_TEMPLATE},
     {"timeout", 't', SNP_OPT_STRING, "S", "wall clock in seconds: 0.05 to 600 (default 30)",
      SNP_KEY_OF_LIMIT(SNP_LIMIT_WALL)},
     SNP_CLI_OPT_CONFIG,
@@ -220,7 +220,8 @@ const struct snp_verb snp_verb_check = {
                    "Deprecated functions are warnings.",
     .spec = SNP_SPEC(options, args),
     .examples = "check src/auth.py\ncheck . --json",
-    .exit_codes = "0  all that can be known exists\n1  something does not, or a file was not "
-                  "checked\n2  usage error; nothing was done",
+    .exit_codes = "0  everything that can be checked exists\n"
+                  "1  something does not exist, or a file was not checked\n"
+                  "2  usage error; nothing was done",
     .run = run,
 };

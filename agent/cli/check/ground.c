@@ -37,7 +37,7 @@ static int trees_put(const struct snp_patch_session *box,
         uint32_t size = 0;
 
         if (snp_buf_add(&out, &size, sizeof(size)) < 0) {
-            return snp_fail(err, SNP_E_LIMIT, "the trees of the files are too large");
+            return snp_fail(err, SNP_E_LIMIT, "the syntax trees of the files are too large");
         }
         if (out.len < TREES_MAX - SNP_PARSE_TREE_MAX &&
             snp_parse_tree(parse, snp_language_of(snp_json_str(row, "path", "")),

@@ -22,13 +22,12 @@ static const struct snp_opt query_options[] = {
     OPT_TOKENS("the most tokens: 100 to 100000 (default 4000)"),
     {"mode", 0, SNP_OPT_STRING, "MODE",
      "keyword, semantic (where it is installed) or hybrid, all of them (default)", 0},
-    {"file", 'f', SNP_OPT_STRING, "FILE",
-     "the file being worked on: what it imports comes before the rest", 0},
+    {"file", 'f', SNP_OPT_STRING, "FILE", "the current file; its imports rank higher", 0},
     OPT_DIR,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt search_options[] = {
-    {"max-results", 'n', SNP_OPT_INT, "N", "the most lines: 1 to 1000 (default 20)", 0},
+    {"max-results", 'n', SNP_OPT_INT, "N", "limit of lines: 1 to 1000 (default 20)", 0},
     OPT_DIR,
     SNP_CLI_OPT_JSON,
 };
@@ -38,16 +37,16 @@ static const struct snp_opt map_options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt sections_options[] = {
-    {"limit", 'n', SNP_OPT_INT, "N", "the most sections: 1 to 500 (default 50)", 0},
-    {"offset", 0, SNP_OPT_INT, "N", "how many to skip (default 0)", 0},
+    {"limit", 'n', SNP_OPT_INT, "N", "limit of sections: 1 to 500 (default 50)", 0},
+    {"offset", 0, SNP_OPT_INT, "N", "number of sections to skip (default 0)", 0},
     OPT_DIR,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt standards_options[] = {
     {"category", 0, SNP_OPT_LIST, "CLASS",
      "only MANDATORY, BEST_PRACTICES, GUIDELINES or REFERENCE; may be repeated", 0},
-    OPT_TOKENS("the most tokens of their texts: 100 to 100000 (default 2000)"),
-    {"content", 0, SNP_OPT_BOOL, NULL, "their texts, too (default: with --json)", 0},
+    OPT_TOKENS("limit of tokens of their texts: 100 to 100000 (default 2000)"),
+    {"content", 0, SNP_OPT_BOOL, NULL, "print their texts (default: with --json)", 0},
     OPT_DIR,
     SNP_CLI_OPT_JSON,
 };
@@ -60,15 +59,15 @@ static const struct snp_opt_arg index_args[] = {
     {"DIR", "the project (default: the Git repository around this folder, else this folder)", 0,
      1}};
 static const struct snp_opt_arg query_args[] = {
-    {"TEXT", "what is looked for: a name, a path, or words", 1, 0}};
+    {"TEXT", "a name, a path, or words to search for", 1, 0}};
 static const struct snp_opt_arg search_args[] = {
-    {"REGEX", "a regular expression, whatever the case of letters; at most 500 bytes", 1, 1}};
+    {"REGEX", "a regular expression, case-insensitive; at most 500 bytes", 1, 1}};
 static const struct snp_opt_arg read_args[] = {
     {"FILE:A-B", "FILE, FILE:A or FILE:A-B; prints at most 200 lines", 1, 1}};
 static const struct snp_opt_arg skeleton_args[] = {{"FILE", "a file of the project", 1, 1}};
 static const struct snp_opt_arg call_args[] = {
-    {"TOOL", "the tool that is called", 1, 1},
-    {"FILE", "a file of its arguments (default: -, which is standard input)", 0, 1},
+    {"TOOL", "the tool to call", 1, 1},
+    {"FILE", "a file with its arguments (default: -, standard input)", 0, 1},
 };
 static const struct snp_opt_arg sections_args[] = {
     {"FILTER", "only sections with this text in their title or path", 0, 1}};

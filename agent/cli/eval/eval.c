@@ -178,11 +178,11 @@ static const struct snp_opt options[] = {
     {"output", 'o', SNP_OPT_STRING, "DIR", "folder of results and reports (default: ./eval)", 0},
     {"parallel", 0, SNP_OPT_INT, "N", "samples at once: 1 to 64 (default 2)", 0},
     {"test-timeout", 0, SNP_OPT_FLOAT, "S",
-     "wall clock of a sample's tests in seconds: 1 to 600 (default 30)", 0},
+     "wall-clock limit of a sample's tests in seconds: 1 to 600 (default 30)", 0},
     SNP_VERIFY_OPTS_PROOF,
-    {"cost-limit", 0, SNP_OPT_STRING, "USD",
-     "most that one answer of the model may cost, as in run", 0},
-    {"template", 0, SNP_OPT_STRING, "NAME", "what the sandbox has, as in exec", SNP_KEY_TEMPLATE},
+    {"cost-limit", 0, SNP_OPT_STRING, "USD", "cost limit of one answer of the model, as in run", 0},
+    {"template", 0, SNP_OPT_STRING, "NAME", "template of the sandbox, as in exec",
+     SNP_KEY_TEMPLATE},
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
@@ -200,7 +200,8 @@ const struct snp_verb snp_verb_eval = {
     .asks_models = true,
     .examples = "eval HumanEval.jsonl --samples samples.jsonl --k 10\n"
                 "eval mbpp.jsonl --model anthropic/claude-sonnet-4-5 --output mbpp",
-    .exit_codes = "0  all samples were judged\n1  some could not be; the same command "
-                  "continues\n2  usage error",
+    .exit_codes = "0  all samples were judged\n"
+                  "1  some were not judged; repeat the command to continue\n"
+                  "2  usage error",
     .run = run,
 };

@@ -311,8 +311,8 @@ int snp_race_run(
     }
     if (snp_opts_given(opts, "output") || snp_opts_flag(opts, "events", false) ||
         cli->listener != NULL || strcmp(snp_opts_arg(opts, 0), "-") == 0) {
-        return snp_cli_usage(cli, "--candidates goes without --output, --events and a task "
-                                  "from standard input");
+        return snp_cli_usage(cli, "--candidates cannot be combined with --output, --events or a "
+                                  "task from standard input");
     }
     argv = argv_make(cli, more);
     while (race.n < n && r == 0) {
@@ -332,7 +332,7 @@ int snp_race_run(
     if (result == NULL || json_object_get(result, "trajectory_id") == NULL) {
         (void)snp_fail(
             &err, SNP_E_PEER, "no candidate has a result: %.150s",
-            snp_json_str(result, "error", "all were killed, or could not begin (see above)"));
+            snp_json_str(result, "error", "all were killed or could not start (see above)"));
         return snp_cli_fail(cli, &err);
     }
     (void)json_object_set(result, "candidates", list);

@@ -237,8 +237,8 @@ static int workers_run(struct working *all, struct snp_err *err)
     return all->shared->failed == 0
                ? 0
                : snp_fail(err, SNP_E_PEER,
-                          "%zu samples could not be judged (%.120s); the same command continues "
-                          "with them",
+                          "%zu samples could not be judged (%.120s); repeat the command to judge "
+                          "them",
                           all->shared->failed, all->shared->why);
 }
 

@@ -326,7 +326,7 @@ static const struct snp_opt list_options[] = {
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg list_args[] = {
-    {"RUN", "show this run: its id, or the beginning of its id; or this session of exec", 0, 1},
+    {"RUN", "the run to show (its id, or the beginning of its id), or a session of exec", 0, 1},
 };
 
 static const struct snp_verb verb_list = {

@@ -720,7 +720,7 @@ function treeTab(m) {
   const top = nodesOf(m);
   let rows = flat(top);
   let active = Math.max(0, rows.findIndex((row) => row.node.key === view.node));
-  const side = el("section", {class: "card side", "aria-label": "What is chosen", tabindex: "0"});
+  const side = el("section", {class: "card side", "aria-label": "Selection", tabindex: "0"});
   const held = el("div", {class: "rows", role: "presentation"});
   const tree = el("div", {role: "tree", tabindex: "0", "aria-label": "Calls and their tools", onscroll: () => paint(), onkeydown: (event) => key(event),
     onclick: (event) => {

@@ -243,7 +243,7 @@ static const struct snp_opt options[] = {
     {"port", 'p', SNP_OPT_INT, "N", "port to serve on (default 8501; 0: a free one)", 0},
     {"host", 0, SNP_OPT_STRING, "HOST",
      "address to serve on, a number or localhost (default 127.0.0.1)", 0},
-    {"allow-remote", 0, SNP_OPT_FLAG, NULL, "HOST may be an address that other machines reach", 0},
+    {"allow-remote", 0, SNP_OPT_FLAG, NULL, "allow a HOST that other machines can reach", 0},
     {"allow-host", 0, SNP_OPT_LIST, "NAME", "another host name that browsers may use (repeatable)",
      0},
     {"json", 0, SNP_OPT_FLAG, NULL, "print the address, or what was written, as JSON", 0},
@@ -261,9 +261,9 @@ const struct snp_verb snp_verb_visualize = {
     .summary = "show runs and sessions in a browser: cells, plots, times, tokens",
     .description =
         "Show runs, and the cells of sessions of exec. Without --out it serves pages until "
-        "Ctrl-C, and prints their address, which holds a secret: anyone with the address can "
-        "read them. Reload the page to see what is new. With --out it writes one file; if RUN "
-        "is given, of that run or session alone.",
+        "Ctrl-C, and prints their address, which holds a secret: anyone with the address can read "
+        "them. Reload the page for updates. With --out it writes one file, which holds only RUN "
+        "if that is given.",
     .spec = SNP_SPEC(options, args),
     .examples = "visualize\nvisualize 3f2a\nvisualize work\nvisualize 3f2a --out "
                 "run.html\nvisualize --dir "

@@ -31,11 +31,11 @@ static int request_check(const struct snp_caller *caller, struct snp_err *err)
     }
     if (has_prompt == (request->resume != NULL)) {
         return snp_fail(err, SNP_E_INVALID,
-                        has_prompt ? "a run that is resumed has its prompt already"
+                        has_prompt ? "a resumed run takes no prompt"
                                    : "the prompt is empty, or not UTF-8 text");
     }
     if (request->system != NULL && (request->agent || request->resume != NULL)) {
-        return snp_fail(err, SNP_E_INVALID, "system: only a new run that is no agent takes it");
+        return snp_fail(err, SNP_E_INVALID, "system: not accepted by an agent or a resumed run");
     }
     return 0;
 }
@@ -79,13 +79,13 @@ static int command_run(struct snp_cli *cli, struct snp_err *err)
         }
     }
     if (cli->verb == &snp_verb_serve_run) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "programs have no command '%.40s'",
+        return snp_fail(err, SNP_E_UNSUPPORTED, "programs cannot use the command '%.40s'",
                         argv[0] == NULL ? "" : argv[0]);
     }
     cli->is_json = true;
     (void)snprintf(cli->command, sizeof(cli->command), "%s", cli->verb->name);
     SNP_TRY(snp_opts_parse(&cli->verb->spec, (int)n - 1, argv + 1, &opts, err));
-    return snp_opts_help(opts) ? snp_fail(err, SNP_E_INVALID, "programs have no --help")
+    return snp_opts_help(opts) ? snp_fail(err, SNP_E_INVALID, "programs cannot use --help")
                                : cli->verb->run(cli, opts);
 }
 

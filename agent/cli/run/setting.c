@@ -89,7 +89,7 @@ static int unknown(const struct snp_verb *verb, const char *setting, struct snp_
     }
     near = snp_suggest(setting, known, n);
     r = snp_fail_with(err, SNP_E_INVALID, near == NULL ? SNP_REMEDY_NONE : SNP_REMEDY_NEAR_NAME,
-                      near, 0, "there is no setting '%.60s'", setting);
+                      near, 0, "unknown setting '%.60s'", setting);
     snp_err_about(err, setting);
     while (n_names > 0) {
         free(names[--n_names]);

@@ -88,8 +88,9 @@ static const struct snp_verb verb_tools = {
     .examples = "mcp tools -- snipara-sandbox mcp-serve\n"
                 "mcp tools --json --pins tools.pins -- npx some-server\n"
                 "mcp tools --url http://127.0.0.1:8000/mcp",
-    .exit_codes = "0  done\n1  failed, or a tool differs from its fingerprint\n2  used "
-                  "wrongly; nothing was done",
+    .exit_codes = "0  done\n"
+                  "1  failed, or a tool differs from its fingerprint\n"
+                  "2  usage error; nothing was done",
     .run = snp_mcp_ask_tools,
 };
 
@@ -103,8 +104,9 @@ static const struct snp_verb verb_call = {
     .examples = "mcp call execute_python '{\"code\": \"6 * 7\"}' -- snipara-sandbox mcp-serve\n"
                 "mcp call execute_python -a code='6 * 7' -- ssh HOST snipara-sandbox mcp-serve\n"
                 "mcp call search --url https://example.com/mcp --token-file token - <query.json",
-    .exit_codes = "0  the tool succeeded\n1  the tool failed, or could not be called\n2  used "
-                  "wrongly; nothing was called",
+    .exit_codes = "0  the tool succeeded\n"
+                  "1  the tool failed, or could not be called\n"
+                  "2  usage error; nothing was called",
     .run = snp_mcp_ask_call,
 };
 

@@ -79,7 +79,7 @@ void snp_mcp_show_info(const struct snp_mcp_client_info *info)
                  info->era == SNP_ERA_MODERN ? "" : " (legacy)");
     capabilities_print(info->capabilities);
     if (*info->instructions != '\0') {
-        (void)puts("Instructions, in its own words:");
+        (void)puts("Instructions (from the server):");
         snp_term_text(stdout, info->instructions, strlen(info->instructions), 0);
         (void)putchar('\n');
     }
@@ -126,7 +126,7 @@ static void argument_add(struct snp_buf *list, const char *name, bool is_needed)
 
 void snp_mcp_show_tools(const json_t *tools)
 {
-    static const char *const heads[] = {"Tool", "Arguments", "What it does, in its own words"};
+    static const char *const heads[] = {"Tool", "Arguments", "Description (from the server)"};
     struct snp_table table = SNP_TABLE(heads);
     size_t i;
     json_t *tool;
@@ -172,7 +172,7 @@ void snp_mcp_show_resources(const json_t *resources, const json_t *templates)
 
 void snp_mcp_show_prompts(const json_t *prompts)
 {
-    static const char *const heads[] = {"Prompt", "Arguments", "What it is for, in its own words"};
+    static const char *const heads[] = {"Prompt", "Arguments", "Description (from the server)"};
     struct snp_table table = SNP_TABLE(heads);
     size_t i;
     json_t *prompt;

@@ -18,16 +18,16 @@ enum {
 
 static const char sub_text[] =
     "Let a model solve a part of the task. It has the same tools and session but not this "
-    "conversation, so say all it needs to know. Its costs count in this run.";
+    "conversation, so include everything it needs. Its costs are part of this run's.";
 static const char sub_parameters[] =
     "{\"query\": {\"type\": \"string\"}, \"max_tokens\": {\"type\": \"integer\", "
     "\"minimum\": 1, \"description\": \"of both directions\"}, \"system\": {\"type\": "
     "\"string\"}}";
 static const char batch_text[] =
-    "Ask a model several questions at once, each by itself and without tools. Its costs count "
-    "in this run. Code in execute_code asks the same way with llm_query(prompt) and "
-    "llm_query_batched(prompts), and so can have a long text read in parts while the text "
-    "stays in its variable.";
+    "Ask a model several questions at once, separately and without tools. Its costs count in this "
+    "run. Code in execute_code asks the same way with llm_query(prompt) and "
+    "llm_query_batched(prompts), and so can have a long text read in parts while the text stays "
+    "in its variable.";
 static const char batch_parameters[] =
     "{\"queries\": {\"type\": \"array\", \"minItems\": 1, \"maxItems\": 100, \"items\": "
     "{\"type\": \"object\", \"properties\": {\"query\": {\"type\": \"string\"}, \"system\": "
@@ -38,9 +38,9 @@ static const char batch_parameters[] =
 
 static const struct snp_run_tool tools[] = {
     {"execute_code", SNP_RUN_TOOL_CODE, "code",
-     "Run Python in a sandbox. Variables and files stay for the next call. Print what you need "
-     "to see, little of it; the value of the last expression is returned too. No network. The "
-     "project is at /workspace; what you write there stays in the sandbox.",
+     "Run Python in a sandbox. Variables and files stay for the next call. Print only what you "
+     "need; the value of the last expression is returned too. No network. The project is at "
+     "/workspace; what you write there stays in the sandbox.",
      "{\"code\": {\"type\": \"string\", \"description\": \"Python\"}}"},
     {"file_read", SNP_RUN_TOOL_FILE, "path", "Read lines of a text file of the project.",
      "{\"path\": {\"type\": \"string\"}, \"start_line\": {\"type\": \"integer\", \"default\": "
