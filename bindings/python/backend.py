@@ -38,7 +38,7 @@ def version() -> str:
 
 def _metadata() -> str:
     lines = ["Metadata-Version: 2.1", "Name: snipara-sandbox", "Version: " + version(),
-             "Summary: Run code that nobody has checked, in sessions that last", "License: Apache-2.0",
+             "Summary: Run untrusted code in persistent sandbox sessions", "License: Apache-2.0",
              "Requires-Python: >=3.8", *("Provides-Extra: " + name for name in EXTRAS),
              "Description-Content-Type: text/markdown"]
     with open(os.path.join(ROOT, "docs", "reference", "python.md")) as file:

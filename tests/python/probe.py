@@ -214,7 +214,7 @@ def functions() -> None:
         for expression, said in (
                 ("1/0", "ZeroDivisionError: division by zero (line 1 of the cell)" + header + own(4) + "    1/0"),
                 ("\n(1 +", "SyntaxError: "),
-                ("{1}", "TypeError: builtins.set has no form in JSON; convert it first\n\nTypeError"),
+                ("{1}", "TypeError: JSON cannot represent builtins.set; convert it first\n\nTypeError"),
                 ("A()", "AttributeError: 'A' object has no attribute 'no'" + header + '  File "<cell 2>", line 2')):
             try:
                 s.get(expression)

@@ -156,7 +156,7 @@ def arguments() -> None:
             docker_workspace_setup="none", docker_timeout=30, snipara_api_key="snp-...", tool_budget=3,
             snipara_project_slug="s", snipara_base_url="u", tools=[], temperature=0.5, timeout_seconds=60)
     assert [str(each.message) for each in seen] == [
-        "this version has no use for docker_image=, docker_workspace_path=, memory_enabled=, snipara_api_key=, "
+        "no effect in this version: docker_image=, docker_workspace_path=, memory_enabled=, snipara_api_key=, "
         "snipara_base_url=, snipara_project_slug="] and seen[0].filename == __file__
     for wrong, near in (("max_dept", "max_depth"), ("memroy", "memory"), ("tool", "tools"), ("docker_img", "docker_i")):
         raises(TypeError, "did you mean " + near, lambda: SniparaSandbox(**{wrong: 1}))  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ def arguments() -> None:
     class Own(snipara_sandbox.backends.BaseBackend):
         complete = print  # type: ignore[assignment]
 
-    raises(InvalidArgument, "complete() of its own", lambda: SniparaSandbox(backend=Own("m")))
+    raises(InvalidArgument, "complete() of your class", lambda: SniparaSandbox(backend=Own("m")))
     raises(InvalidArgument, "backend: a name", lambda: SniparaSandbox(backend=1))  # type: ignore[arg-type]
     raises(InvalidArgument, "response_format", lambda: SniparaSandbox().completion("x", options=CompletionOptions(
         response_format="json")))

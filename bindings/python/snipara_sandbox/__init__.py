@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run untrusted code in lasting sessions.
+"""Run untrusted code in persistent sandbox sessions.
 
     from snipara_sandbox import Sandbox
 

@@ -94,7 +94,7 @@ def checked(of: str, settings: Dict[str, Any]) -> Dict[str, Any]:
     if any(name in IN_DOCKER for name in idle) and tier_of(given.get("environment")) == "docker":
         idle = [name for name in idle if name not in IN_DOCKER]
     if idle:
-        tell("this version has no use for {}".format(", ".join(name + "=" for name in idle)))
+        tell("no effect in this version: {}".format(", ".join(name + "=" for name in idle)))
     return given
 
 
@@ -287,8 +287,8 @@ class RLM:
         records = self.trajectory_logger.load_records(trajectory_id)
         if not records or records[0].get("kind") != kind:
             refuse("trajectory_id", "{} is not the record of {}".format(
-                trajectory_id, "a run; AgentRunner(sandbox).resume() goes on with an agent" if kind == "run" else
-                "an agent; resume() of the sandbox goes on with a run"))
+                trajectory_id, "a run; AgentRunner(sandbox).resume() continues an agent" if kind == "run" else
+                "an agent; resume() of the sandbox continues a run"))
         return records
 
     def _tools_now(self) -> List[Tool]:

@@ -158,7 +158,7 @@ class Session(RLM, Generic[R]):
     def _session_settings(self) -> Dict[str, Any]:
         options = self._options
         if options["env"]:
-            tell("code of runs does not get env=, which is for the cells of this session")
+            tell("env= applies to the cells of this session, not to code of runs")
         given = {"environment": options["tier"], "template": options["template"], "project": options["project"],
                  "allow_degraded": options["allow_degraded"] or None, "require_exact": options["require_exact"] or None}
         given.update(limit.split("=", 1) for limit in options["limits"])
@@ -199,7 +199,7 @@ class Session(RLM, Generic[R]):
         given = self._given
         found: Dict[str, Any] = {}
         if given.get("docker_workspace_setup", "none") != "none":
-            tell("docker_workspace_setup= builds images for runs; cells of this session are in docker_image= as it is")
+            tell("docker_workspace_setup= builds images for runs; cells of this session run in docker_image= unchanged")
         if "docker_image" in given or "docker_runtime" in given:
             image, runtime = given.get("docker_image", IMAGE), given.get("docker_runtime", "")
             found["rootfs"] = "{}#{}".format(image, runtime).rstrip("#")

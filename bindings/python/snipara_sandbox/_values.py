@@ -60,7 +60,7 @@ def pack(value: object, token: str, forms: str) -> str:
             return {token: ["arrow", text(sink.getvalue().to_pybytes())]}
         if hasattr(item, "tolist"):
             return item.tolist()
-        raise TypeError("{}.{} has no form in JSON; convert it first".format(type(item).__module__, name))
+        raise TypeError("JSON cannot represent {}.{}; convert it first".format(type(item).__module__, name))
     return json.dumps(value, default=form)
 
 
@@ -77,10 +77,10 @@ def special(kind: str, parts: "Any") -> "Any":
         import numpy
         form, shape, data = parts[0], tuple(parts[1]), bytearray(a2b_base64(parts[2]))
         if not re.match(r"[<>|=][biufcSUmM][0-9]{1,9}(\[[0-9]{0,3}[a-zA-Z]{1,2}\])?\Z", form):
-            raise ValueError("arrays of dtype {!r} are not taken".format(form))
+            raise ValueError("arrays of dtype {!r} are not supported".format(form))
         size = numpy.dtype(form).itemsize  # below 0 if numpy overflows
         if not 0 < size <= max(len(data), 8 << 20):
-            raise ValueError("arrays of dtype {!r} are not taken".format(form))
+            raise ValueError("arrays of dtype {!r} are not supported".format(form))
         array: "Any" = numpy.ndarray(shape, form, data)
         n_rows = 1  # rows even without elements, since a list would have them
         for each in array.shape:

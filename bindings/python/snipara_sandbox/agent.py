@@ -133,7 +133,7 @@ class AgentRunner:
         from ._completion import refuse
         config = self.config
         if not config.trajectory_log:
-            refuse("trajectory_log", "every run is on record; log_dir= says where")
+            refuse("trajectory_log", "every run is recorded; log_dir= sets the folder")
         given = {name: value for name, value in config._given().items()
                  if name not in ("auto_context", "context_budget", "trajectory_log")}
         if "cost_limit" in given and config.cost_limit is None:

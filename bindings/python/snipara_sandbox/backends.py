@@ -46,7 +46,7 @@ class BaseBackend:
         """The backend as keys of the configuration."""
         if type(self).complete is not BaseBackend.complete:
             from ._completion import refuse
-            refuse("backend", "a class with a complete() of its own is not asked; model=\"replay/FILE\" gives scripted "
+            refuse("backend", "a complete() of your class is never called; model=\"replay/FILE\" gives scripted "
                               "answers, base_url= any server of chat completions")
         given = {"backend": self.name, "model": self.model, "temperature": self.temperature,
                  "api_key": self.api_key, "base_url": self.api_base}
@@ -55,7 +55,7 @@ class BaseBackend:
     def complete(self, messages: Any = None, tools: Any = None, **more: Any) -> NoReturn:
         """Models are called only in runs: completion() of a sandbox."""
         from ._errors import Unsupported
-        raise Unsupported("a backend is not asked directly; use completion() of a SniparaSandbox")
+        raise Unsupported("a backend cannot be called directly; use completion() of a SniparaSandbox")
 
     stream = complete
 

@@ -328,7 +328,7 @@ class SniparaSandboxConfig:
         from ._completion import PATHS, SECRETS
         if name in SECRETS:
             if name not in self._given and self._load()[name + "_set"]:
-                raise AttributeError("{0} is set ({1}), and is not told: {0}_set says that it is".format(
+                raise AttributeError("{0} is set ({1}), but its value is secret; {0}_set is true".format(
                     name, self._load()["sources"][name]))
             return self._given.get(name)
         try:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Run untrusted code in lasting sessions. docs/reference/typescript.md has the rest.
+// Run untrusted code in persistent sandbox sessions. docs/reference/typescript.md has the rest.
 
 export { Sandbox, Files } from "./sandbox.js";
 export { agent, completion, resume, streamCompletion } from "./runs.js";

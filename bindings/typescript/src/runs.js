@@ -48,7 +48,7 @@ async function callTool(tool, args) {
 
 const OPTIONS = ["model", "system", "tools", "folder", "settings", "signal", "onText", "onRecord"];
 
-const lost = () => new SandboxLost("the process of the run ended; its record stays, and resume() goes on with it", { remedy: { kind: "" } });
+const lost = () => new SandboxLost("the process of the run ended; its record stays, and resume() continues it", { remedy: { kind: "" } });
 
 /** @param {() => SandboxError} lost the error of calls if it ends @returns {Promise<Connection>} @internal */
 export async function startProcess(lost) {

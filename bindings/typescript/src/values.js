@@ -74,7 +74,7 @@ export function jsonOf(value) {
     }
     return item;
   });
-  if (text === undefined) throw new TypeError("JSON has no form for undefined; use null");
+  if (text === undefined) throw new TypeError("JSON cannot represent undefined; use null");
   const ascii = text.replaceAll(new RegExp(`"${mark}(-?\\d+)"`, "g"), "$1")
     .replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
   if (ascii.length > VALUE_MOST) {
