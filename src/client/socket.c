@@ -33,10 +33,10 @@ int snp_socket_queue(struct snp_buf *out,
     frame.head_len = strlen(text);
     r = snp_frame_write(out, &frame);
     if (r < 0 && out->len > 0) {
-        return snp_fail(err, (enum snp_code)r, "too much waits for the daemon");
+        return snp_fail(err, (enum snp_code)r, "too many bytes wait to be sent to the daemon");
     }
     return r < 0 ? snp_fail(err, (enum snp_code)r,
-                            "what is sent at once has at most %d MiB: give large data as files",
+                            "a request can have at most %d MiB; send large data as files",
                             SNP_FRAME_BODY_MAX >> 20)
                  : 0;
 }

@@ -285,7 +285,7 @@ const char *snp_daemon_last_words(char *out, size_t out_len)
     /* A line without a level is not from the log: a missing library, an abort. */
     if (*line != '\0' && !snp_has_prefix(line, "info ") && !snp_has_prefix(line, "warn ") &&
         !snp_has_prefix(line, "debug ")) {
-        (void)snprintf(out, out_len, "; its last words: %s", line);
+        (void)snprintf(out, out_len, "; its last message: %s", line);
     }
     return out;
 }

@@ -41,8 +41,8 @@ static int check(const struct snp_curl *curl, CURLU *parsed, bool may_be_read, s
     }
     if (strcmp(scheme, "http") == 0 && !may_be_read) {
         return snp_fail(err, SNP_E_INVALID,
-                        "http is for this machine only (localhost, 127.0.0.1, [::1]): what is sent "
-                        "to %.100s could be read on the way; use https",
+                        "http is for this machine only (localhost, 127.0.0.1, [::1]): requests to "
+                        "%.100s could be read on the way; use https",
                         host);
     }
     return 0;

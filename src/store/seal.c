@@ -112,7 +112,7 @@ static int key_read(const char *path, uint8_t ret[KEY], struct snp_err *err)
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077) != 0) {
         return snp_fail(
             err, SNP_E_DENIED,
-            "the store key %s must be a file of yours that nobody else can read: chmod 600 it",
+            "the store key %s must be your own file, unreadable for others; run chmod 600 on it",
             path);
     }
     if (st.st_size != KEY || snp_read_all(fd, ret, KEY) != KEY) {

@@ -276,8 +276,7 @@ static int lock_take(struct snp_store *store, struct snp_err *err)
         if (snp_now_us() > deadline) {
             return snp_fail_with(
                 err, SNP_E_DENIED, SNP_REMEDY_STATE_DIR, NULL, 0,
-                "%s is locked: another snipara-sandboxd uses this state folder; end that one",
-                path);
+                "%s is locked: another snipara-sandboxd uses this state folder; stop it", path);
         }
         (void)poll(NULL, 0, LOCK_STEP_MS);
     }

@@ -121,7 +121,7 @@ def test_what_is_shown_is_applied_and_nothing_else(box: Sandbox) -> None:
     assert "Session work and its project are identical." in box.cli("diff", "work", "--project").stderr
     if box.tier != "native":  # the copy is a snapshot like others, which only native does without
         moved = box.cli("sessions", "move", "work", "--to", "native")
-        assert moved.returncode == 1 and "has a project, of which" in moved.stderr and "apply" in moved.stderr
+        assert moved.returncode == 1 and "has a project, and tier" in moved.stderr and "apply" in moved.stderr
         assert box.cli("rollback", "work@project").returncode == 0
         assert box.exec("open('a.txt').read()", session="work")["value"] == "'one\\ntwo\\n'"
         assert box.cli("snapshots", "remove", "work@project").returncode == 0

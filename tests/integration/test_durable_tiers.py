@@ -279,7 +279,7 @@ def test_what_would_not_come_back_keeps_it_awake(box: lib.Sandbox) -> None:
     assert box.exec("import os\nx = os.urandom(8 << 20)", "fine", options=["--memory", "128m"])["status"] == "ok"
     done = box.cli("daemon", "stop")
     assert "fine" not in done.stderr, "tried, and well"
-    assert (done.returncode == 0 and "not come back" in done.stderr + done.stdout or
+    assert (done.returncode == 0 and "will be lost" in done.stderr + done.stdout or
             "not be restored" in done.stderr), done
     lib.some(box.daemon).wait()
     box.daemon = None

@@ -240,7 +240,7 @@ NOT = {
         "del n", "mappings"),
     "memory at our place": ("import ctypes; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
                             "hex(c.mmap(ctypes.c_void_p(1 << 40), ctypes.c_size_t(8192), 3, 0x32, -1, 0))",
-                            "where images are taken in"),
+                            "where images are restored"),
     "memory of no child": ("import ctypes, mmap; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
                            "at = c.mmap(None, ctypes.c_size_t(8192), 3, 0x22, -1, 0)\n"
                            "assert c.madvise(ctypes.c_void_p(at), ctypes.c_size_t(8192), 18) == 0",
@@ -369,7 +369,7 @@ session._snp = Forger(session._snp)
 '''
 FORGERIES = {
     "as it is": ("pass", None),
-    "of another template": ("image[24] ^= 1", "the template was started anew"),
+    "of another template": ("image[24] ^= 1", "the template was restarted"),
     "of another kernel": ("image[24] ^= 1; image[KERNEL] ^= 1", "it was made on another kernel; this one is "),
     "more mappings than there can be": ("put(N_VMAS, 1 << 60)", "cut short"),
     "mappings that overlap": ("put(vmas + VMA, get(vmas))", "wrong mappings"),

@@ -308,7 +308,7 @@ def test_daemon_and_tier_killed_at_once(box: lib.Sandbox) -> None:
         lib.some(box.daemon).wait()
         assert lib.wait_for(lambda: not lib.still_there(everything))
         _, said = client.communicate(timeout=lib.PATIENCE)
-        assert client.returncode != 0 and "last words" not in said, said
+        assert client.returncode != 0 and "last message" not in said, said
     usable(box)
     assert lib.wait_for(lambda: not cgroups(tier)), cgroups(tier)
 

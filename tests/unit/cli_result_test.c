@@ -180,9 +180,9 @@ TEST(the_end_of_a_cell_is_said_once)
     } rows[] = {
         {"ok", NULL, "null", NULL, NULL},
         {"error", NULL, error, NULL, NULL},
-        {"timeout", "SIGKILL", error, "the wall clock ran out (SIGKILL)",
+        {"timeout", "SIGKILL", error, "the time limit was reached (SIGKILL)",
          "Execution timed out after 1.5 seconds"},
-        {"oom", "SIGKILL", error, "the memory ran out (SIGKILL)", "Out of memory"},
+        {"oom", "SIGKILL", error, "the memory limit was reached (SIGKILL)", "Out of memory"},
         {"limit", NULL, error, "a limit was reached", "A limit was reached"},
         {"killed", "SIGKILL", error, SIGNALLED, NULL},
         {"killed", "SIGKILL", "null", SIGNALLED, SIGNALLED_MODEL},

@@ -38,16 +38,13 @@ static const struct hint_row {
       "There is no network here: downloads, pip and APIs cannot work. Use the packages and the "
       "files in /workspace that are here, or ask the user for what is missing."}},
     {"no packages",
-     {"pip cannot install packages inside, whatever it proposes: the sandbox has no network. "
-      "Install them into a template: snipara-sandbox template add NAME --requirements FILE, "
-      "then "
+     {"pip cannot install packages in the sandbox, whatever it suggests: there is no network. "
+      "Install them into a template: snipara-sandbox template add NAME --requirements FILE, then "
       "--template NAME",
-      "pip cannot install packages inside, whatever it proposes: the sandbox has no network. "
-      "Install them into a template: snipara-sandbox template add NAME --requirements FILE, "
-      "then "
+      "pip cannot install packages in the sandbox, whatever it suggests: there is no network. "
+      "Install them into a template: snipara-sandbox template add NAME --requirements FILE, then "
       "the option template",
-      "pip cannot install packages here, whatever it proposes: there is no network. Use what "
-      "is "
+      "pip cannot install packages here, whatever it suggests: there is no network. Use what is "
       "installed, or ask the user for a template that has the package."}},
     {"read-only",
      {"Only /workspace and /tmp can be written.", "Only /workspace and /tmp can be written.",
@@ -59,7 +56,7 @@ static const struct hint_row {
     {"not permitted",
      {"Do without this call: the sandbox does not permit it.",
       "Do without this call: the sandbox does not permit it.",
-      "Do without this call: it is not permitted here."}},
+      "This call is not permitted here. Do without it."}},
     {"disk space",
      {"Delete files, or open the session with a larger --workspace-size (--workspace-files; "
       "--tmp-size for /tmp).",
@@ -79,7 +76,7 @@ static const struct hint_row {
       "set "
       "NAME --memory SIZE",
       "Use less at a time, or raise the limit memory.",
-      "Use less at a time: read in parts, delete what is no longer needed."}},
+      "Use less at a time: read in parts, delete variables that are no longer needed."}},
     {"processes",
      {"Start fewer processes and threads at a time, or open the session with more --processes.",
       "Start fewer processes and threads at a time, or open the session with a larger limit "
@@ -92,12 +89,12 @@ static const struct hint_row {
     {"no input",
      {"input() had nothing to read. Give the code standard input with --stdin FILE.",
       "input() had nothing to read. Give the code standard input with the option input.",
-      "Nobody can answer input() here. Put the value into the code, or ask the user for it."}},
+      "input() gets no answer here. Put the value into the code, or ask the user for it."}},
     {"shell line",
      {"This is a shell line, and CODE is Python. Run it with exec --sh, or begin it with !.",
       "This is a shell line, and the code is Python. Run it as a command, or begin it with !.",
       "This is a shell line, and the code is Python. Begin it with !, or use Python."}},
-    {"timeout", {NULL, NULL, "Do less in one call; what earlier calls made stays."}},
+    {"timeout", {NULL, NULL, "Do less in one call; results of earlier calls stay."}},
     {"notebook",
      {"These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines "
       "with !. Plots show by themselves.",
@@ -129,7 +126,7 @@ static const char own_module[] = "snipara_sandbox";
 static const char own_words[] =
     "This code runs in a sandbox already. Import snipara_sandbox in your own program, outside.";
 static const char own_words_model[] =
-    "This code runs in a sandbox already. Write what it is to do, without snipara_sandbox.";
+    "This code runs in a sandbox already. Write the code itself, without snipara_sandbox.";
 
 static const char *module_name(const json_t *object)
 {

@@ -44,8 +44,8 @@ char *snp_summary_end(const json_t *result, enum snp_hint_reader reader)
         const char *people;
         const char *models;
     } rows[] = {
-        {"timeout", "the wall clock ran out", "Execution timed out"},
-        {"oom", "the memory ran out", "Out of memory"},
+        {"timeout", "the time limit was reached", "Execution timed out"},
+        {"oom", "the memory limit was reached", "Out of memory"},
         {"killed", "ended by a signal", "Ended by a signal"},
         {"limit", "a limit was reached", "A limit was reached"},
         {"interrupted", "stopped before its end", "Interrupted before its end"},

@@ -207,7 +207,9 @@ static int target_check(const struct snp_mcp_place *place,
     return strcmp(now.path, target->path) == 0 && now.n == target->n &&
                    memcmp(now.text, target->text, now.n) == 0
                ? 0
-               : snp_fail(err, SNP_E_DENIED, "%s was changed meanwhile; nothing was written",
+               : snp_fail(err, SNP_E_DENIED,
+                          "%s was changed by another program; nothing was "
+                          "written",
                           target->path);
 }
 

@@ -36,7 +36,7 @@ static const struct snp_opt options[] = {
     {"allow-host", 0, SNP_OPT_LIST, "NAME",
      "with --http: another host name that clients and web pages may use (repeatable)", 0},
     {"allow-remote", 0, SNP_OPT_FLAG, NULL,
-     "with --http: HOST may be an address that other machines reach", 0},
+     "with --http: allow a HOST that other machines can reach", 0},
     {"print-config", 0, SNP_OPT_STRING, "CLIENT",
      "print what to write into the configuration of claude, claude-desktop, cursor, vscode, "
      "codex, gemini or qwen, and exit",

@@ -516,10 +516,10 @@ static int destroy_one(
 /* Why --all skips a session; NULL: it belongs to the user. */
 static const char *others(const struct snp_session_row *row)
 {
-    return row->name == NULL  ? "a program's, ends with it"
+    return row->name == NULL  ? "owned by a program, ends with it"
            : row->client != 0 ? "in use by a program"
            : strcmp(row->name, "default") == 0 || snp_has_prefix(row->name, "default-")
-               ? "an AI client's"
+               ? "owned by an AI client"
                : NULL;
 }
 

@@ -104,8 +104,8 @@ static int unused_check(struct snp_cli *cli, struct snp_err *err)
     }
     return n == 0 ? 0
                   : snp_fail(err, SNP_E_DENIED,
-                             "%zu sessions run a cell, which would be cut off (%.120s%s): "
-                             "--force does it all the same",
+                             "%zu sessions run a cell, which would be cut off (%.120s%s); --force "
+                             "does it anyway",
                              n, names, n > NAMES_SHOWN ? ", ..." : "");
 }
 
@@ -123,7 +123,7 @@ static void lost_print(const json_t *lost)
             (void)fprintf(stderr, "session %s: %s\n", snp_json_str(one, "session", "?"), reason);
         }
         snp_lost_tell(json_object_get(one, "lost"),
-                      snp_json_bool(one, "image", false) ? SNP_LOST_IMAGE : "will not come back");
+                      snp_json_bool(one, "image", false) ? SNP_LOST_IMAGE : "will be lost");
     }
 }
 

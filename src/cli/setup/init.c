@@ -200,7 +200,8 @@ const struct snp_verb snp_verb_init = {
                    "existing configuration is not changed.",
     .spec = SNP_SPEC(options, args),
     .examples = "init\ninit ./project --no-snipara",
-    .exit_codes = "0  written\n1  a configuration exists, or the folder cannot be written\n2  used "
-                  "wrongly; nothing was done",
+    .exit_codes = "0  written\n"
+                  "1  a configuration exists, or the folder cannot be written\n"
+                  "2  usage error; nothing was done",
     .run = run,
 };

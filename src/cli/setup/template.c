@@ -145,12 +145,12 @@ static int unused_check(struct snp_cli *cli, const char *name, struct snp_err *e
 
 static const struct snp_opt add_options[] = {
     {"python", 0, SNP_OPT_STRING, "PATH",
-     "interpreter: any CPython from 3.8 on (default: /usr/bin/python3)", 0},
+     "interpreter: CPython 3.8 or later (default: /usr/bin/python3)", 0},
     {"venv", 0, SNP_OPT_STRING, "DIR", "use this virtual environment in place", 0},
     {"requirements", 'r', SNP_OPT_STRING, "FILE", "install what this file lists, as pip reads it",
      0},
-    {"index", 0, SNP_OPT_STRING, "DIR|URL",
-     "where packages come from: a folder of wheels, or an address", 0},
+    {"index", 0, SNP_OPT_STRING, "DIR|URL", "source of packages: a folder of wheels, or an address",
+     0},
     {"preload", 0, SNP_OPT_STRING, "LIST",
      "modules imported before sessions start, separated by commas", 0},
     {"allow-source", 0, SNP_OPT_FLAG, NULL,
@@ -287,7 +287,7 @@ static int run_add(struct snp_cli *cli, const struct snp_opts *opts)
     }
     if (snp_opts_given(opts, "index") && !snp_opts_given(opts, "requirements") &&
         !snp_opts_given(opts, "replace")) {
-        return snp_cli_usage(cli, "--index needs --requirements: it says where they come from");
+        return snp_cli_usage(cli, "--index needs --requirements");
     }
     r = add(cli, opts, &record, &err);
     if (r < 0 || cli->is_json) {
@@ -513,8 +513,8 @@ static const struct snp_opt remove_options[] = {
     {"force", 0, SNP_OPT_FLAG, NULL, "even if sessions use it", 0},
     SNP_CLI_OPT_JSON,
 };
-static const struct snp_opt_arg one_name[] = {{"NAME", "of the template", 1, 1}};
-static const struct snp_opt_arg some_names[] = {{"NAME", "of a template", 1, 0}};
+static const struct snp_opt_arg one_name[] = {{"NAME", "name of the template", 1, 1}};
+static const struct snp_opt_arg some_names[] = {{"NAME", "name of a template", 1, 0}};
 
 static const struct snp_verb verb_add = {
     .name = "add",

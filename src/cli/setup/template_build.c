@@ -99,8 +99,8 @@ static int probe(const char *python, json_t **ret, struct snp_err *err)
     }
     if (snp_json_bool(answer, "free_threaded", false)) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "%.200s is a build without the global lock, which cannot load our "
-                        "extension module; use the usual build of this version",
+                        "%.200s is a free-threaded build, which cannot load our extension module; "
+                        "use the regular build of this version",
                         python);
     }
     *ret = SNP_TAKE_PTR(answer);

@@ -159,7 +159,7 @@ static int revoke_all(const char *what, json_t *revoked, struct snp_err *err)
     }
     return r == 0 && json_array_size(revoked) == 0
                ? snp_fail(err, SNP_E_NOT_FOUND,
-                          "nothing was trusted in %.200s; --list shows what is", what)
+                          "nothing was trusted in %.200s; --list shows trusted files", what)
                : r;
 }
 
@@ -244,8 +244,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 static const struct snp_opt options[] = {
-    {"show", 0, SNP_OPT_FLAG, NULL, "only show what in the files needs trust", 0},
-    {"list", 0, SNP_OPT_FLAG, NULL, "list what is trusted", 0},
+    {"show", 0, SNP_OPT_FLAG, NULL, "only show the settings that need trust", 0},
+    {"list", 0, SNP_OPT_FLAG, NULL, "list trusted files", 0},
     {"revoke", 0, SNP_OPT_FLAG, NULL, "stop trusting the files of a folder, or one file", 0},
     SNP_CLI_OPT_JSON,
 };
@@ -265,8 +265,8 @@ const struct snp_verb snp_verb_trust = {
                    "never read.",
     .spec = SNP_SPEC(options, args),
     .examples = "trust --show\ntrust\ntrust --revoke ./project",
-    .exit_codes = "0  done\n1  no such file, or nothing was trusted there\n2  used "
-                  "wrongly, or a "
-                  "file is malformed; nothing was done",
+    .exit_codes = "0  done\n"
+                  "1  no such file, or nothing was trusted there\n"
+                  "2  usage error, or a file is malformed; nothing was done",
     .run = run,
 };

@@ -196,7 +196,7 @@ static int result_take(struct snp_exec *exec,
                 exec->session->id, exec->executor->id, (unsigned long long)exec->executor->epoch,
                 (unsigned long long)exec->cell);
         (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s",
-                       exec->taken != NULL ? exec->taken : "the session was rolled back meanwhile");
+                       exec->taken != NULL ? exec->taken : "the session was rolled back");
         return 0;
     }
     state = state_after(exec, answer->head);

@@ -148,10 +148,10 @@ static int project_check(const struct snp_session *session,
     return session->policy.project == NULL || snp_tier_copies_projects(to) == is_copy
                ? 0
                : snp_fail(err, SNP_E_UNSUPPORTED,
-                          "session %s has a project, of which %s has %s; put its changes into "
-                          "the project (apply) and begin a session in %s",
+                          "session %s has a project, and tier %s uses %s; apply its changes and "
+                          "start a new session in %s",
                           session->name, session->policy.tier->name,
-                          is_copy ? "a copy" : "the files themselves", to->name);
+                          is_copy ? "a copy" : "the project's own files", to->name);
 }
 
 static int session_check(const struct snp_session *session, struct snp_err *err)
@@ -164,7 +164,7 @@ static int session_check(const struct snp_session *session, struct snp_err *err)
     return rootfs == NULL || rootfs[0] != '/'
                ? 0
                : snp_fail(err, SNP_E_UNSUPPORTED,
-                          "session %s has a file system of its own (%.200s), which cannot move",
+                          "session %s has its own rootfs (%.200s), which cannot move",
                           session->name, rootfs);
 }
 

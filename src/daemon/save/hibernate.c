@@ -225,7 +225,7 @@ static int check_losses(struct snp_departure *departure,
     }
     departure->has_losses = n > 0 && !departure->may_lose;
     return departure->has_losses
-               ? snp_fail(err, SNP_E_DENIED, "%zu %s cannot come along (%.64s: %.100s)", n,
+               ? snp_fail(err, SNP_E_DENIED, "%zu %s cannot move (%.64s: %.100s)", n,
                           n == 1 ? "item" : "items", snp_json_str(first, "name", "?"),
                           snp_json_str(first, "reason", "?"))
                : 0;

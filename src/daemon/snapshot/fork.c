@@ -176,7 +176,7 @@ static int child_enter(struct forking *forking, struct forked_session *child, st
     int r;
 
     if (snp_sessions_find(forking->server, child->name) != NULL) {
-        return snp_fail(err, SNP_E_INVALID, "a session %s was made meanwhile", child->name);
+        return snp_fail(err, SNP_E_INVALID, "another request made a session %s", child->name);
     }
     SNP_TRY(snp_session_known(forking->server, child->id, child->name, &session, err));
     r = snp_session_spec_read(session, forking->source.spec, err);

@@ -110,7 +110,7 @@ static int read_theirs(struct freezing *f)
     int fd;
 
     if (snp_image_receive(f->fd, &f->in_fd, &f->fd) < 0) {
-        return snp_image_fail(f->why, "no pipes have come for the image");
+        return snp_image_fail(f->why, "no pipes were received for the image");
     }
     fd = f->in_fd;
     if (snp_image_get(fd, 1, sizeof(*head), 1, head) < 0 || head->magic != SNP_IMAGE_MAGIC ||
@@ -125,7 +125,7 @@ static int read_theirs(struct freezing *f)
         return snp_image_fail(f->why, "the template was replaced since the session began");
     }
     if (head->n_filters != f->ours->head.n_filters) {
-        return snp_image_fail(f->why, "the session has a seccomp filter of its own");
+        return snp_image_fail(f->why, "the session has its own seccomp filter");
     }
     return 0;
 }
@@ -443,7 +443,7 @@ static __attribute__((noinline)) int write_self(int fd,
     int r;
 
     if (f.theirs == NULL || f.ours == NULL) {
-        return snp_image_fail(why, "the session has memory where images are taken in");
+        return snp_image_fail(why, "the session has memory where images are restored");
     }
     r = look_and_write(&f);
     snp_closep(&f.ours->view.fd);

@@ -323,7 +323,7 @@ int snp_image_look(struct snp_image_room *room, bool has_flags, char why[SNP_IMA
             continue;
         }
         if (snp_image_is_room(vma.start, vma.end)) {
-            return snp_image_fail(why, "the session has memory where images are taken in");
+            return snp_image_fail(why, "the session has memory where images are restored");
         }
         if (head->n_vmas == SNP_IMAGE_VMAS_MAX) {
             return snp_image_fail(why, "the session has more than %d mappings of memory",

@@ -109,7 +109,7 @@ static int check_vmas(const struct plan *p)
             return snp_image_fail(p->why, "the image has wrong mappings");
         }
         if (snp_image_is_room(vma->start, vma->end)) {
-            return snp_image_fail(p->why, "the session has memory where images are taken in");
+            return snp_image_fail(p->why, "the session has memory where images are restored");
         }
         last = vma->end;
     }
@@ -136,10 +136,10 @@ static int read_image(struct plan *p)
         return memcmp(head->kernel, p->ours->head.kernel, sizeof(head->kernel)) != 0
                    ? snp_image_fail(p->why, "it was made on another kernel; this one is %.63s",
                                     p->ours->head.kernel)
-                   : snp_image_fail(p->why, "the template was started anew since");
+                   : snp_image_fail(p->why, "the template was restarted");
     }
     if (head->n_filters != p->ours->head.n_filters) {
-        return snp_image_fail(p->why, "the session has a seccomp filter of its own");
+        return snp_image_fail(p->why, "the session has its own seccomp filter");
     }
     return check_vmas(p);
 }
@@ -454,7 +454,7 @@ static int check_stack(const struct plan *p)
     if (theirs == NULL || own == NULL || theirs->end != own->end || theirs->prot != own->prot ||
         low >= own->end || getrlimit(RLIMIT_STACK, &limit) < 0 || own->end - low > STACK_MAX ||
         own->end - low > limit.rlim_cur - limit.rlim_cur / 8) {
-        return snp_image_fail(p->why, "the session's stack is another one");
+        return snp_image_fail(p->why, "the session's stack differs");
     }
     /* Nothing else may be where the stack grows. */
     for (uint64_t i = 0; i < p->image->head.n_vmas; i++) {
@@ -697,7 +697,7 @@ static int make_plan(struct plan *p)
     int r;
 
     if (!p->is_rest && snp_image_receive(p->fd, &p->fd, &p->out_fd) < 0) {
-        return snp_image_fail(p->why, "no pipes have come for the image");
+        return snp_image_fail(p->why, "no pipes were received for the image");
     }
     r = p->is_rest ? snp_image_look(p->ours, false, p->why)
                    : snp_image_tell(p->out_fd, p->ours, p->why);
@@ -733,7 +733,7 @@ void snp_image_thaw(int fd,
         left.rooms[i].at = snp_image_room(i, sizes[i]);
         left.rooms[i].len = sizes[i];
         if (left.rooms[i].at == NULL) {
-            (void)snp_image_fail(why, "the new sandbox has no room to take in an image");
+            (void)snp_image_fail(why, "the new sandbox has no room for an image");
             snp_image_clear(&left);
             return;
         }

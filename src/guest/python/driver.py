@@ -75,7 +75,7 @@ class Quitter:
         self._name = name
 
     def __repr__(self) -> str:
-        return "{}() ends the cell; the session goes on".format(self._name)
+        return "{}() ends the cell; the session continues".format(self._name)
 
     def __call__(self, code: Any = None) -> None:
         raise SystemExit(code)

@@ -100,7 +100,7 @@ def clean_middle(text: str) -> str:
     """Like clean(), but keeps both ends of a long text."""
     if len(text) > TEXT_MAX:
         half = TEXT_MAX // 2 - 50
-        note = "\n... {} characters left out ...\n".format(len(text) - 2 * half)
+        note = "\n... {} characters omitted ...\n".format(len(text) - 2 * half)
         text = text[:half] + note + text[-half:]
     return clean(text)
 

@@ -166,7 +166,7 @@ static int complete(struct snp_tx *tx,
                        "iiiiti", (int64_t)report->items, (int64_t)same, (int64_t)report->bytes,
                        (int64_t)written, report->lost, (int64_t)t->busy.checkpoint));
     if (changed == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "the session was cleared meanwhile");
+        return snp_fail(err, SNP_E_NOT_FOUND, "the session was cleared before it was saved");
     }
     if (t->save.snapshot != NULL) {
         SNP_TRY(snp_journal_snapshot_checkpoint(tx, t->save.snapshot, t->busy.checkpoint, err));

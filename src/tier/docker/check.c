@@ -110,13 +110,12 @@ int snp_docker_check(struct snp_sandbox *s,
                             "other limits; set docker_runtime = \"%s\"",
                             d->runtime);
         }
-        degrade(s,
-                "processes: gVisor's own threads count, too, so code can have up to 1024 more than "
-                "the limit");
-        degrade(s, "memory: gVisor tells no parts of it, so the limit holds as address space of "
-                   "each process, 128 MiB above it");
+        degrade(s, "processes: gVisor's own threads are counted too, so code can have up to 1024 "
+                   "more than the limit");
+        degrade(s, "memory: gVisor reports no details, so the limit plus 128 MiB applies to the "
+                   "address space of each process");
         degrade(s, "copies: gVisor has no Landlock; code can change the copies of its workspace, "
-                   "and signal what is ours inside");
+                   "and signal our processes inside");
         retract(s, "mounts: "); /* its /proc shows no host paths */
     }
     if (!snp_docker_counts_files(s)) {

@@ -159,8 +159,8 @@ static int pull(struct work *w, const char *image, struct snp_err *err)
         return 0;
     }
     return snp_fail(err, SNP_E_NOT_FOUND,
-                    "image %.100s is not here and cannot be pulled (%.250s); without a "
-                    "network, docker load -i FILE brings it",
+                    "image %.100s is not here and cannot be pulled (%.250s); without a network, "
+                    "load it with docker load -i FILE",
                     image, w->error[0] == '\0' ? "the engine gives no reason" : w->error);
 }
 

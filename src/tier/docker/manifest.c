@@ -27,8 +27,8 @@ const char *snp_docker_limited_by(const struct snp_supervisor *supervisor, enum 
     static const char *const by[SNP_LIMIT_N] = {
         [SNP_LIMIT_MEMORY] = "approximate: RLIMIT_DATA and sampling every 20 ms; the container "
                              "may have a quarter and 64 MiB more, without swap",
-        [SNP_LIMIT_PROCESSES] = "the container's pids limit, of which pid 1 holds what is for "
-                                "processes of ours",
+        [SNP_LIMIT_PROCESSES] = "the container's pids limit, of which pid 1 reserves the share of "
+                                "our processes",
         [SNP_LIMIT_CPUS] = "the container's CPU quota",
         [SNP_LIMIT_TMP] = "size of the tmpfs",
         [SNP_LIMIT_WORKSPACE] = "size of the tmpfs",
@@ -44,7 +44,7 @@ void snp_docker_degraded(const struct snp_supervisor *supervisor, json_t *list)
     static const char *const always[] = {
         "memory: approximate (RLIMIT_DATA and sampling; the container's bound is higher)",
         "processes: code can have up to two more than the limit",
-        "denials: refused calls fail, but only what Python notices of them is recorded",
+        "denials: refused calls fail, but only those that Python notices are recorded",
         ("signals: code can end the sleeping copies of its interpreter; then a killed cell "
          "loses the session's variables"),
         ("mounts: code can read paths of the host in /proc/self/mountinfo (the engine's "

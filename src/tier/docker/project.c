@@ -191,8 +191,8 @@ static void fail(const struct filling *f, int eno)
         too_large(f, err);
     } else if (eno == EAGAIN) {
         (void)snp_fail(err, SNP_E_PEER,
-                       "a file of project %.200s changed each time it was copied; try again "
-                       "when nobody writes it",
+                       "a file of project %.200s changed each time it was copied; try again when "
+                       "no program writes to it",
                        s->spec.project);
     } else {
         (void)snp_fail(err, SNP_E_INTERNAL, "project %.200s could not be copied: %s",

@@ -125,7 +125,7 @@ static void drop_old(struct snp_pool *pool)
                 is_wanted || (kind->wanted_us != 0 && !is_old && same_kind(&kind->spec, &s->spec));
         }
         if (!is_wanted) {
-            drop(s, "nobody wants it");
+            drop(s, "it is not needed");
         }
     }
 }

@@ -69,8 +69,8 @@ static int check_project_fs(int fd, const char *path, struct snp_err *err)
     for (size_t i = 0; i < SNP_ARRAY_LEN(refused); i++) {
         if ((unsigned long)fs.f_type == refused[i].magic) {
             return snp_fail(err, SNP_E_UNSUPPORTED,
-                            "project %.200s: a %s file system cannot be a project; copy what is "
-                            "needed of it to an ordinary folder",
+                            "project %.200s: a %s file system cannot be a project; copy the files "
+                            "needed to an ordinary folder",
                             path, refused[i].name);
         }
     }

@@ -375,7 +375,7 @@ static void file_error(const struct file_call *call, int eno)
                        call->path);
         break;
     case EPIPE:
-        (void)snp_fail(&err, SNP_E_PEER, "the session ended meanwhile");
+        (void)snp_fail(&err, SNP_E_PEER, "the session ended first");
         break;
     case EISDIR:
         (void)snp_fail_with(&err, SNP_E_INVALID, SNP_REMEDY_RECURSE, NULL, 0,

@@ -29,8 +29,8 @@ json_t *snp_local_controls(const struct snp_sandbox *s, json_t *resources)
     json_t *files =
         json_pack("{s:b,s:s,s:s,s:o,s:i,s:i}", "enforced", 1, "root",
                   "the host's, of which Landlock opens /usr and a few files only", "workspace",
-                  s->spec.project == NULL ? "a folder of its own" : "a copy of the project",
-                  "masked", snp_manifest_masked(s, MASKED_MAX, SIZE_MAX), "masked_total",
+                  s->spec.project == NULL ? "a separate folder" : "a copy of the project", "masked",
+                  snp_manifest_masked(s, MASKED_MAX, SIZE_MAX), "masked_total",
                   (int)json_array_size(s->masked), "landlock_abi", snp_forked_of(s)->landlock_abi);
     json_t *calls = json_pack("{s:b,s:s,s:b,s:i,s:s,s:b}", "enforced", 1, "seccomp",
                               "allow-list, refusals recorded", "no_new_privs", 1, "capabilities", 0,
@@ -64,8 +64,8 @@ void snp_local_degraded(const struct snp_supervisor *supervisor, json_t *list)
     }
     if (snp_host_of(supervisor)->landlock_abi < ABI_SCOPES) {
         (void)json_array_append_new(
-            list, json_sprintf("landlock: ABI %d has no fence around signals and abstract sockets; "
-                               "the filter alone refuses them",
+            list, json_sprintf("landlock: ABI %d does not confine signals and abstract sockets; "
+                               "only the filter refuses them",
                                snp_host_of(supervisor)->landlock_abi));
     }
     snp_host_degraded(supervisor, list);
@@ -82,7 +82,7 @@ const char *snp_local_limited_by(const struct snp_supervisor *supervisor, enum s
         return measured;
     case SNP_LIMIT_PROCESSES: /* RLIMIT_NPROC counts a user's processes everywhere */
         return snp_host_of(supervisor)->is_root
-                   ? "RLIMIT_NPROC of its own user"
+                   ? "RLIMIT_NPROC of a separate user"
                    : "approximate: RLIMIT_NPROC beyond the user's other processes";
     default:
         return NULL;

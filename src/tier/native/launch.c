@@ -169,7 +169,7 @@ static int step_hash(struct snp_launch *l, struct snp_err *err)
     }
     return snp_fail(err, SNP_E_DENIED,
                     "its packages changed since it was added (%.19s, was %.19s%s%.150s): "
-                    "snipara-sandbox template add %s --replace builds it anew",
+                    "snipara-sandbox template add %s --replace rebuilds it",
                     r < 0 ? "unreadable" : tree.hash, l->hash, r < 0 ? ", " : "",
                     r < 0 ? err->msg : "", l->template_name);
 }

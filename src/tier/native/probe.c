@@ -284,7 +284,7 @@ static void add_images(const struct snp_supervisor *supervisor, json_t *features
         snp_probe_row("template images", ok,
                       ok ? "templates start from images of their memory" : why,
                       "the first command of a daemon waits for imports",
-                      is_on ? "the daemon's log says more"
+                      is_on ? "see the daemon's log"
                             : "unset SNIPARA_SANDBOX_TEMPLATE_IMAGES and restart the daemon"));
     (void)snprintf(detail, sizeof(detail), "only until the daemon or the template ends: %s", why);
     (void)json_array_append_new(
@@ -292,8 +292,9 @@ static void add_images(const struct snp_supervisor *supervisor, json_t *features
         snp_probe_row("session images", ok,
                       ok ? "forks, steps of runs and woken sessions continue from a memory image"
                          : detail,
-                      "then variables are restored, without generators, locks and the like",
-                      "as of template images"));
+                      "variables are restored instead, without generators, locks and similar "
+                      "objects",
+                      "see template images"));
 }
 
 static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",

@@ -524,7 +524,7 @@ static void choose(void *data)
         return; /* answered when the sandbox ends */
     }
     if (o->ended_cell > v->cell || o->epoch != v->epoch) {
-        cloning_fail(v, "the session has gone on meanwhile");
+        cloning_fail(v, "the session has run another cell");
     } else if (b == NULL || b->pid <= 0 || !b->has_files) {
         cloning_fail(v, bs->making.why[0] != '\0' ? bs->making.why
                                                   : "the session has no copy in memory");
@@ -665,9 +665,9 @@ void snp_clone_sandbox_ended(struct snp_sandbox *s)
 {
     if (s->transfer.cloning != NULL) {
         s->transfer.cloning->has_changed = true;
-        cloning_fail(s->transfer.cloning, "the new sandbox ended meanwhile");
+        cloning_fail(s->transfer.cloning, "the new sandbox ended");
     }
     while (s->transfer.copied != NULL) {
-        cloning_fail(s->transfer.copied, "the session ended meanwhile");
+        cloning_fail(s->transfer.copied, "the session ended first");
     }
 }

@@ -448,7 +448,7 @@ void snp_rollback_sandbox_ended(struct snp_sandbox *s)
     struct snp_err err;
 
     if (s->rollback.id != 0) {
-        (void)snp_fail(&err, SNP_E_PEER, "the session ended meanwhile");
+        (void)snp_fail(&err, SNP_E_PEER, "the session ended first");
         snp_answer_error(s->supervisor, s->rollback.id, &err);
         s->rollback.id = 0;
     }

@@ -580,7 +580,7 @@ static int choose(struct snp_saving *v, struct snp_err *err)
         b = snp_snapshot_find(s, bs->standby);
     }
     if (!v->wants_snapshot && s->ended_cell > v->cell) {
-        return snp_fail(err, SNP_E_DENIED, "cell %llu has ended meanwhile",
+        return snp_fail(err, SNP_E_DENIED, "cell %llu has already ended",
                         (unsigned long long)s->ended_cell);
     }
     v->has_copy = b != NULL && b->pid >= 0;
@@ -1005,11 +1005,11 @@ void snp_state_on_guest_end(struct snp_sandbox *s)
 void snp_state_sandbox_ended(struct snp_sandbox *s)
 {
     if (s->transfer.saving != NULL) {
-        saving_fail(s->transfer.saving, SNP_E_PEER, "the session ended meanwhile");
+        saving_fail(s->transfer.saving, SNP_E_PEER, "the session ended first");
     }
     if (s->transfer.loading != NULL) {
         struct snp_loading *v = s->transfer.loading;
         v->is_unpacking = v->is_restoring = v->is_gone = false; /* the sandbox is already ending */
-        loading_fail(v, SNP_E_LIMIT, "the session ended meanwhile");
+        loading_fail(v, SNP_E_LIMIT, "the session ended first");
     }
 }

@@ -145,7 +145,7 @@ int snp_relay_new(const struct snp_relay_spec *spec,
     if (handles_new(relay) < 0) {
         snp_relay_free(relay);
         snp_closep(&ends[1]);
-        return snp_fail(err, SNP_E_UNSUPPORTED, "what is to be written to is no pipe");
+        return snp_fail(err, SNP_E_UNSUPPORTED, "the destination is not a pipe");
     }
     /* Do not read yet: the callback must not run before the caller has *ret. */
     (void)uv_poll_start(relay->in_poll, UV_READABLE, on_ready);
