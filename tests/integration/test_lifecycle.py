@@ -239,7 +239,7 @@ def test_the_program_that_uses_a_session_is_listed_while_it_is_connected(box: li
     with box.client() as client:
         client.call("exec", b"1", session="ours", kind="python", code_len=1)
         assert users() == [os.getpid()]
-        assert "not destroyed: ours (in use by a program)" in box.cli("sessions", "destroy", "--all").stderr
+        assert "kept: ours (in use by a program)" in box.cli("sessions", "destroy", "--all").stderr
     assert lib.wait_for(lambda: users() == [None])
     assert box.cli("sessions", "destroy", "--all").stdout == "destroyed ours\n"
 

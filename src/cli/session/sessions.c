@@ -558,8 +558,7 @@ static int destroy_all(struct snp_cli *cli, bool is_sure, json_t *done, struct s
         const char *name = row.name == NULL ? row.id : row.name;
 
         if (others(&row) != NULL) {
-            snp_term_printf(stderr, "not destroyed: %s (%s); name it to destroy it\n", name,
-                            others(&row));
+            snp_term_printf(stderr, "kept: %s (%s); name it to destroy it\n", name, others(&row));
             continue;
         }
         r = destroy_one(cli, row.id, name, done, err);
