@@ -182,8 +182,8 @@ test("diff, apply, export and import", async () => {
   const { project, files } = await s.diff();
   assert.deepEqual([project, files.map(({ path }) => path)], [folder, [".envrc", "a.txt"]]);
   assert.match(files[1].unified, /\n one\n\+two\n$/);
-  await assert.rejects(s.apply({ unverified: true }), { name: "Denied", object: ".envrc", message: /give \{allow: \[PATH\]\} for each .* \(the first is "\.envrc"\)$/ });
-  await assert.rejects(s.apply({ paths: ["a.txt"] }), { name: "Denied", message: /give \{unverified: true\}/ });
+  await assert.rejects(s.apply({ unverified: true }), { name: "Denied", object: ".envrc", message: /allow each with \{allow: \[PATH\]\} \(the first is "\.envrc"\)$/ });
+  await assert.rejects(s.apply({ paths: ["a.txt"] }), { name: "Denied", message: /use \{unverified: true\}/ });
   await assert.rejects(s.apply({ yes: true }), InvalidArgument);
   assert.equal(readFileSync(join(folder, "a.txt"), "utf8"), "one\n");
   assert.deepEqual((await s.apply({ unverified: true, paths: ["a.txt"] })).applied, ["a.txt"]);
