@@ -10,7 +10,7 @@ SNP_GUEST_RECORDS(SNP_RECORD_DEFINE)
 const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N] = {
     {&snp_tier_open_request_form, &snp_tier_open_answer_form, 0, "Opens a sandbox."},
     {&snp_tier_exec_request_form, NULL, SNP_FRAME_BODY_MAX, "Runs a cell. raw = code, then standard input. Answer: the result without `name`; also without `manifest` if the manifest of `open` still holds. `not_found`: the cell was not run because the sandbox has ended."},
-    {&snp_tier_interrupt_request_form, &snp_tier_interrupt_answer_form, 0, "Ends the running cell as a timeout would."},
+    {&snp_tier_interrupt_request_form, &snp_tier_interrupt_answer_form, 0, "Ends the running cell as a timeout does."},
     {&snp_tier_answer_request_form, &snp_tier_answer_answer_form, SNP_CALL_BYTES_MAX, "Answers a call of the code. raw = the answer."},
     {&snp_tier_snapshot_request_form, &snp_tier_snapshot_answer_form, 0, "Makes a copy of the session between two cells, in memory, until `drop`. `unsupported` with the reason if the session cannot be copied, `limit` while a cell runs."},
     {&snp_tier_rollback_request_form, &snp_tier_rollback_answer_form, 0, "Rolls the session back to a copy; a running cell is ended and answered first. `not_found`: the copy was ended because memory was short."},

@@ -34,24 +34,23 @@ enum {
 };
 
 /* Options that run and agent share. */
-#define OPT_MODEL                                                                 \
-    {                                                                             \
-        "model",                                                                  \
-        'm',                                                                      \
-        SNP_OPT_STRING,                                                           \
-        "NAME",                                                                   \
-        "the model, as gpt-4o-mini or anthropic/claude-...",                      \
-        SNP_KEY_MODEL},                                                           \
-        {"backend",                                                               \
-         'b',                                                                     \
-         SNP_OPT_STRING,                                                          \
-         "NAME",                                                                  \
-         "API of the model (see docs/reference/configuration.md)",                \
-         SNP_KEY_BACKEND},                                                        \
-    {                                                                             \
-        "env", 'e', SNP_OPT_STRING, "TIER",                                       \
-            "where code runs: native, docker, local (weaker), or auto (default)", \
-            SNP_KEY_ENVIRONMENT                                                   \
+#define OPT_MODEL                                                                          \
+    {                                                                                      \
+        "model",                                                                           \
+        'm',                                                                               \
+        SNP_OPT_STRING,                                                                    \
+        "NAME",                                                                            \
+        "the model, as gpt-4o-mini or anthropic/claude-...",                               \
+        SNP_KEY_MODEL},                                                                    \
+        {"backend",                                                                        \
+         'b',                                                                              \
+         SNP_OPT_STRING,                                                                   \
+         "NAME",                                                                           \
+         "API of the model (see docs/reference/configuration.md)",                         \
+         SNP_KEY_BACKEND},                                                                 \
+    {                                                                                      \
+        "env", 'e', SNP_OPT_STRING, "TIER",                                                \
+            "tier: native, docker, local (weaker), or auto (default)", SNP_KEY_ENVIRONMENT \
     }
 #define OPT_OUTPUT                                                                \
     {                                                                             \
@@ -275,11 +274,11 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
 static const struct snp_opt run_options[] = {
     OPT_MODEL,
     {"max-depth", 'd', SNP_OPT_INT, "N", "turns of the model (default 30)", SNP_KEY_MAX_DEPTH},
-    {"token-budget", 't', SNP_OPT_INT, "N", "tokens of both directions (default 400000)",
+    {"token-budget", 't', SNP_OPT_INT, "N", "tokens, input and output (default 400000)",
      SNP_KEY_TOKEN_BUDGET},
     {"tool-budget", 0, SNP_OPT_INT, "N", "tool calls (default 100)", SNP_KEY_TOOL_BUDGET},
     {"cost-limit", 0, SNP_OPT_STRING, "USD", "cost limit, or none (default 2)", 0},
-    {"timeout", 0, SNP_OPT_INT, "S", "wall clock of the whole run in seconds (default 900)",
+    {"timeout", 0, SNP_OPT_INT, "S", "wall-clock limit of the whole run in seconds (default 900)",
      SNP_KEY_TIMEOUT_SECONDS},
     {"max-calls", 0, SNP_OPT_INT, "N",
      "model calls, including failed ones, excluding sub-calls (default 60)", SNP_KEY_MAX_SUBCALLS},
@@ -410,7 +409,7 @@ static const struct snp_opt agent_options[] = {
     {"max-iterations", 'i', SNP_OPT_INT, "N", "iterations: 1 to 50 (default 10)", 0},
     {"max-depth", 'd', SNP_OPT_INT, "N", "turns of the model in each: 1 to 5 (default 3)",
      SNP_KEY_MAX_DEPTH},
-    {"budget", 0, SNP_OPT_INT, "N", "tokens of both directions (default 400000)",
+    {"budget", 0, SNP_OPT_INT, "N", "tokens, input and output (default 400000)",
      SNP_KEY_TOKEN_BUDGET},
     {"context-budget", 0, SNP_OPT_INT, "N",
      "tokens of project code in the first prompt: 0, or 100 to 10000 (default 4000)", 0},
@@ -420,7 +419,7 @@ static const struct snp_opt agent_options[] = {
      "cost limit: up to 10, none, or unpriced, which means none if the price is unknown (default "
      "2)",
      0},
-    {"timeout", 0, SNP_OPT_INT, "S", "wall clock of the whole run in seconds (default 900)",
+    {"timeout", 0, SNP_OPT_INT, "S", "wall-clock limit of the whole run in seconds (default 900)",
      SNP_KEY_TIMEOUT_SECONDS},
     {"auto-context", 0, SNP_OPT_BOOL, NULL, "accepted, no effect in this version", 0},
     OPT_SUBS,
