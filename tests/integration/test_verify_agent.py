@@ -265,8 +265,8 @@ def test_without_a_project_no_model_is_asked(box: Sandbox) -> None:
         done = runs.cli(*words, *options)
         assert done.returncode != 0 and why in done.stderr, done.stderr
     done = runs.cli(*words, "--allow-tools", "--env", "local", "--mcp-config", "x.json")
-    why = ("cannot be combined with: --allow-tools (", "--mcp-config (", "--env (")
-    assert all(each in done.stderr for each in why), done.stderr
+    reasons = ("cannot be combined with: --allow-tools (", "--mcp-config (", "--env (")
+    assert all(reason in done.stderr for reason in reasons), done.stderr
     done = box.cli(*words, cwd="/")
     assert done.returncode != 0 and "--test needs a project" in done.stderr, done.stderr
     assert not os.path.exists(os.path.join(runs.folder, "logs"))
