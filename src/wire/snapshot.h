@@ -101,7 +101,7 @@ extern const char *const snp_diff_changes[];
     F(S, INT,  us,        MUST,   0, 0, "time taken")
 
 #define SNP_DIFF_REQUEST(F, S) \
-    F(S, STR,  a,         OPTNIL, SNP_CAP_REF, 0, "a session or snapshot; absent: nothing, so that all files b has, or has deleted, of its own are added") \
+    F(S, STR,  a,         OPTNIL, SNP_CAP_REF, 0, "a session or snapshot; absent: nothing, and all files that b itself has written or deleted are `added`") \
     F(S, STR,  b,         MUST,   SNP_CAP_REF, 0, "another")
 #define SNP_DIFF_VARIABLE(F, S) \
     F(S, TEXT, name,      MUST,   0, 0, "of the variable") \

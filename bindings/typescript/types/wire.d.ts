@@ -744,7 +744,7 @@ export interface Methods {
   /** Compares two sessions or snapshots. */
   "diff": {
     request: {
-      /** a session or snapshot; absent: nothing, so that all files b has, or has deleted, of its own are added */
+      /** a session or snapshot; absent: nothing, and all files that b itself has written or deleted are `added` */
       a?: string | null;
       /** another */
       b: string;
