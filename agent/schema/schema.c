@@ -292,7 +292,7 @@ static int ref_read(struct schema_reader *reading, const char *keyword, const js
     target = reading->made->has_ids ? NULL : snp_schema_ref(reading->made->root, ref);
     if (target == NULL) {
         return passed_over(reading, keyword,
-                           "can only be \"#\" or \"#/...\", to something that is there");
+                           "must be \"#\" or \"#/...\", and name a part of the schema");
     }
     return schema_read(reading, target);
 }

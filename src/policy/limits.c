@@ -30,7 +30,7 @@ static const struct snp_limit_info rows[SNP_LIMIT_N] = {
     [SNP_LIMIT_WALL] = {"timeout", "--timeout", SNP_UNIT_MS, 30000, 50, 600000,
                         "wall clock of one cell, in seconds"},
     [SNP_LIMIT_CPUS] = {"cpus", "--cpus", SNP_UNIT_MILLI, 1000, 10, 64000,
-                        "processors the sandbox may keep busy"},
+                        "CPUs the sandbox may use"},
     [SNP_LIMIT_MEMORY] = {"memory", "--memory", SNP_UNIT_BYTES, 512 * MIB, 16 * MIB, TIB,
                           "memory of the whole sandbox, no swap"},
     [SNP_LIMIT_PROCESSES] = {"processes", "--processes", SNP_UNIT_COUNT, 64, 1, 4096,

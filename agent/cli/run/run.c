@@ -625,7 +625,7 @@ static const struct snp_opt resume_options[] = {
     SNP_RUNS_OPT_DIR(0),
     {"max-depth", 'd', SNP_OPT_INT, "N", "turns of the model", 0},
     {"max-calls", 0, SNP_OPT_INT, "N", "model calls of a completion", 0},
-    {"max-sub-calls", 0, SNP_OPT_INT, "N", "sub-calls between two answers", 0},
+    {"max-sub-calls", 0, SNP_OPT_INT, "N", "sub-calls in one turn", 0},
     {"token-budget", 0, SNP_OPT_INT, "N", "tokens of the whole run", 0},
     {"budget", 0, SNP_OPT_INT, "N", "the same", 0},
     {"tool-budget", 0, SNP_OPT_INT, "N", "tool calls", 0},

@@ -7,7 +7,7 @@ import { InvalidArgument } from "./errors.js";
 const UNITS = {
 // messages: limits
   timeout: "_ms", // wall clock of one cell, in seconds
-  cpus: "_milli", // processors the sandbox may keep busy
+  cpus: "_milli", // CPUs the sandbox may use
   memory: "_bytes", // memory of the whole sandbox, no swap
   processes: "", // processes and threads of the code
   tmp_size: "_bytes", // size of /tmp, and of /dev/shm
