@@ -351,7 +351,7 @@ def test_busy_and_wrong_requests(tier: Tier, session: Session) -> None:
         session.save(branch=77)
     with pytest.raises(TierError, match="must be a number"):
         session.save(branch=-5)
-    with open("/dev/null", "wb") as file, pytest.raises(TierError, match="no pipe"):
+    with open("/dev/null", "wb") as file, pytest.raises(TierError, match="not a pipe"):
         tier.call("save", fd=file.fileno(), session=session.id)
     session.ok("1")
     with pytest.raises(TierError, match="has run nothing yet"):
