@@ -311,7 +311,11 @@ def test_space(sandbox: lib.Sandbox, open_session: Callable[..., str], flag: str
     assert (done["status"], done["value"]) == ("ok", str(fits)), done["error"]
     done = sandbox.exec(WRITE.format(place, 9), session)
     assert "No space left" in done["error"]["message"] and key in named_limits(done)
-    assert done["error"]["hint"] == f"Delete files, or open the session with a larger {flag}."
+    way = f"Delete files, or raise the limit {key}: snipara-sandbox sessions set {session} {flag} SIZE"
+    assert {done["error"]["hint"], *(denial["hint"] for denial in done["denials"])} == {way}, done
+    shown = sandbox.cli("exec", *sandbox.exec_options, "-s", session, WRITE.format(place + "2", 9)).stderr
+    assert shown.count("hint: ") == 1, shown
+    sandbox.exec(f"import os\nos.remove('{place}2')", session)
     done = sandbox.exec(sh=f"dd if=/dev/zero of={place} bs=1M count=20", session=session)
     assert done["exit_code"] == 1 and key in named_limits(done)
     assert sandbox.exec(f"import os\nos.remove('{place}')", session)["status"] == "ok"
@@ -348,8 +352,17 @@ def test_files_beyond_the_memory_are_refused(sandbox: lib.Sandbox, open_session:
     done = sandbox.exec("import os\nx, os.path.getsize('large') > 10 << 20, os.remove('large')", session)
     assert done["value"] == "(42, True, None)" and done["epoch"] == 1
     assert sandbox.cli("put", "-", f"{session}:small", input="x").returncode == 0
-    failed = sandbox.exec(WRITE.format("f", 256), open_session("--memory", "256m"))  # names the limit
-    assert failed["error"]["hint"] == "Delete files, or open the session with a larger --memory.", failed
+
+
+@pytest.mark.needs("namespaces")
+def test_memory_is_named_where_it_allows_less_than_the_workspace_size(
+        sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
+    session = open_session("--memory", "256m")
+    failed = sandbox.exec(WRITE.format("f", 256), session)["error"]
+    way = f"snipara-sandbox sessions set {session} --memory SIZE"
+    assert failed["hint"] == "Delete files, or raise the limit memory: " + way, failed
+    failed = sandbox.exec(WRITE.format("f", 256), options=["--memory", "256m"])["error"]
+    assert failed["hint"] == "Delete files, or raise --memory.", failed
 
 
 def test_a_command_goes_before_the_interpreter(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:

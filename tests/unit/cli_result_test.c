@@ -201,10 +201,39 @@ TEST(the_end_of_a_cell_is_said_once)
     }
 }
 
+/* Options are for new sessions; the command is for the open one. */
+TEST(a_limit_is_said_with_the_way_to_raise_it)
+{
+    static const struct {
+        const char *name;
+        const char *key;
+        const char *flag;
+        const char *text;
+        const char *people;
+    } rows[] = {
+        {NULL, "memory", "--memory", "64 MiB", "memory is 64 MiB; --memory raises it"},
+        {"s", "timeout", "--timeout", "1 s", "timeout is 1 s; --timeout raises it"},
+        {"s", "memory", "--memory", "64 MiB",
+         "memory is 64 MiB; raise it with: snipara-sandbox sessions set s --memory SIZE"},
+        {"s", "processes", "--processes", "64",
+         "processes is 64; raise it with: snipara-sandbox sessions set s --processes N"},
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        snp_autojson json_t *result =
+            json_pack("{s:s?, s:{s:s, s:s, s:s}}", "name", rows[i].name, "limit", "key",
+                      rows[i].key, "flag", rows[i].flag, "text", rows[i].text);
+        snp_autofree char *people = snp_summary_limit(result, SNP_HINT_PERSON);
+
+        assert_string_equal(people, rows[i].people);
+    }
+}
+
 RUN(UNIT(output_and_displays_are_put_together),
     UNIT(events_that_are_not_are_refused),
     UNIT(displays_are_saved_byte_for_byte),
     UNIT(what_is_told_of_an_error_steers_no_terminal),
     UNIT(exit_statuses_follow_the_result),
     UNIT(the_end_of_a_cell_is_said_once),
+    UNIT(a_limit_is_said_with_the_way_to_raise_it),
     UNIT(base64_is_that_of_the_rfc))

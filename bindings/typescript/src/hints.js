@@ -22,23 +22,25 @@ const HINTS = {
     "This path is not open here. Only /workspace and /tmp can be written."],
   "not permitted": ["Do without this call: the sandbox does not permit it.",
     "This call is not permitted here. Do without it."],
-  "disk space": ["Delete files, or open the session with a larger limit workspace_size (workspace_files; tmp_size for /tmp).",
+  "disk space": ["Delete files, or raise the limit workspace_size (workspace_files; tmp_size for /tmp).",
     "Delete files that are not needed, or write less."],
-  "file size": ["Write smaller files, or open the session with a larger limit file_size.",
+  "file size": ["Write smaller files, or raise the limit file_size.",
     "Write smaller files."],
-  "open files": ["Close files when done, or open the session with a larger limit open_files.",
+  "open files": ["Close files when done, or raise the limit open_files.",
     "Close files when done."],
   "memory": ["Use less at a time, or raise the limit memory.",
     "Use less at a time: read in parts, delete variables that are no longer needed."],
-  "processes": ["Start fewer processes and threads at a time, or open the session with a larger limit processes.",
+  "processes": ["Start fewer processes and threads at a time, or raise the limit processes.",
     "Start fewer processes and threads at a time."],
-  "workspace_size": ["",
+  "files in memory": ["Delete files, or raise the limit memory.",
     "Delete files that are not needed, or write less."],
-  "workspace_files": ["",
+  "workspace_size": ["Delete files, or raise the limit workspace_size.",
+    "Delete files that are not needed, or write less."],
+  "workspace_files": ["Delete files, or raise the limit workspace_files.",
     "Delete files that are not needed, or make fewer."],
-  "tmp_size": ["",
+  "tmp_size": ["Delete files, or raise the limit tmp_size.",
     "Delete files of /tmp that are not needed."],
-  "file_size": ["",
+  "file_size": ["Write smaller files, or raise the limit file_size.",
     "Write smaller files."],
   "no input": ["input() had nothing to read. Give the code standard input with the option input.",
     "input() gets no answer here. Put the value into the code, or ask the user for it."],
@@ -67,20 +69,23 @@ function moduleWords({ name, templates, command }) {
     `${name} comes with template ${template}: open the session with the option template "${template}"`;
 }
 
-/** The key of the limit that was reached. @param {RawResult["denials"][number]} denial */
-const limitKey = (denial) => denial.rule?.split(" ")[0];
+/** The limit in a denial, as a mistake of the table. @param {RawResult["denials"][number]} denial */
+function limitOf({ source, rule, operation }) {
+  if (source !== "limit") return null;
+  const isOfFile = ["write", "create"].includes(operation ?? "");
+  return isOfFile && rule?.startsWith("memory ") ? "files in memory" : rule;
+}
 
 /** Add the hints to a result, which has only the names of mistakes. @param {RawResult} raw */
 export function fillHints(raw) {
   const { error, denials } = raw;
-  const met = denials.find((one) => one.source === "limit" && ["write", "create"].includes(one.operation ?? ""));
+  const met = denials.find((one) => ["write", "create"].includes(one.operation ?? "") && limitOf(one));
   /** @param {string | null | undefined} cause */
-  const ofCause = (cause) => met && cause === "disk space" ?
-    `Delete files, or open the session with a larger limit ${limitKey(met)}.` : words(cause, PROGRAM);
+  const ofCause = (cause) => words(met && cause === "disk space" ? limitOf(met) : cause, PROGRAM);
   if (error?.module) error.hint = moduleWords(error.module);
   else if (error) error.hint = ofCause(error.cause) ?? error.hint;
   for (const denial of denials) {
-    denial.hint = denial.source === "limit" ? `the limit ${limitKey(denial)} raises it` : ofCause(denial.rule) ?? denial.hint;
+    denial.hint = ofCause(limitOf(denial) ?? denial.rule) ?? denial.hint;
   }
 }
 

@@ -4,10 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    KEY_BYTES = 32, /* of a limit */
-};
-
 static const struct hint_row {
     const char *cause;
     const char *words[3]; /* by reader; NULL: use the hint of the result */
@@ -58,34 +54,39 @@ static const struct hint_row {
       "Do without this call: the sandbox does not permit it.",
       "This call is not permitted here. Do without it."}},
     {"disk space",
-     {"Delete files, or open the session with a larger --workspace-size (--workspace-files; "
-      "--tmp-size for /tmp).",
-      "Delete files, or open the session with a larger limit workspace_size (workspace_files; "
-      "tmp_size for /tmp).",
+     {"Delete files, or raise --workspace-size (--workspace-files; --tmp-size for /tmp).",
+      "Delete files, or raise the limit workspace_size (workspace_files; tmp_size for /tmp).",
       "Delete files that are not needed, or write less."}},
     {"file size",
-     {"Write smaller files, or open the session with a larger --file-size.",
-      "Write smaller files, or open the session with a larger limit file_size.",
-      "Write smaller files."}},
+     {"Write smaller files, or raise --file-size.",
+      "Write smaller files, or raise the limit file_size.", "Write smaller files."}},
     {"open files",
-     {"Close files when done, or open the session with more --open-files.",
-      "Close files when done, or open the session with a larger limit open_files.",
-      "Close files when done."}},
+     {"Close files when done, or raise --open-files.",
+      "Close files when done, or raise the limit open_files.", "Close files when done."}},
     {"memory",
-     {"Use less at a time, or raise --memory; for an open session: snipara-sandbox sessions "
-      "set "
-      "NAME --memory SIZE",
-      "Use less at a time, or raise the limit memory.",
+     {"Use less at a time, or raise --memory.", "Use less at a time, or raise the limit memory.",
       "Use less at a time: read in parts, delete variables that are no longer needed."}},
     {"processes",
-     {"Start fewer processes and threads at a time, or open the session with more --processes.",
-      "Start fewer processes and threads at a time, or open the session with a larger limit "
-      "processes.",
+     {"Start fewer processes and threads at a time, or raise --processes.",
+      "Start fewer processes and threads at a time, or raise the limit processes.",
       "Start fewer processes and threads at a time."}},
-    {"workspace_size", {NULL, NULL, "Delete files that are not needed, or write less."}},
-    {"workspace_files", {NULL, NULL, "Delete files that are not needed, or make fewer."}},
-    {"tmp_size", {NULL, NULL, "Delete files of /tmp that are not needed."}},
-    {"file_size", {NULL, NULL, "Write smaller files."}},
+    {"files in memory",
+     {"Delete files, or raise --memory.", "Delete files, or raise the limit memory.",
+      "Delete files that are not needed, or write less."}},
+    {"workspace_size",
+     {"Delete files, or raise --workspace-size.",
+      "Delete files, or raise the limit workspace_size.",
+      "Delete files that are not needed, or write less."}},
+    {"workspace_files",
+     {"Delete files, or raise --workspace-files.",
+      "Delete files, or raise the limit workspace_files.",
+      "Delete files that are not needed, or make fewer."}},
+    {"tmp_size",
+     {"Delete files, or raise --tmp-size.", "Delete files, or raise the limit tmp_size.",
+      "Delete files of /tmp that are not needed."}},
+    {"file_size",
+     {"Write smaller files, or raise --file-size.",
+      "Write smaller files, or raise the limit file_size.", "Write smaller files."}},
     {"no input",
      {"input() had nothing to read. Give the code standard input with --stdin FILE.",
       "input() had nothing to read. Give the code standard input with the option input.",
@@ -104,16 +105,40 @@ static const struct hint_row {
       "with !. Plots show by themselves. Write plain Python for the rest."}},
 };
 
-const char *snp_hint(const char *cause, enum snp_hint_reader reader)
+/* The options for limits behind some of these mistakes. */
+static const struct {
+    const char *cause;
+    const char *option;
+} limits[] = {
+    {"disk space", "--workspace-size SIZE"},
+    {"file size", "--file-size SIZE"},
+    {"open files", "--open-files N"},
+    {"memory", "--memory SIZE"},
+    {"processes", "--processes N"},
+    {"files in memory", "--memory SIZE"},
+    {"workspace_size", "--workspace-size SIZE"},
+    {"workspace_files", "--workspace-files N"},
+    {"tmp_size", "--tmp-size SIZE"},
+    {"file_size", "--file-size SIZE"},
+};
+
+static const struct hint_row *row_of(const char *cause)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         size_t n = strlen(rows[i].cause);
 
         if (strncmp(cause, rows[i].cause, n) == 0 && (cause[n] == '\0' || cause[n] == ' ')) {
-            return rows[i].words[reader];
+            return &rows[i];
         }
     }
     return NULL;
+}
+
+const char *snp_hint(const char *cause, enum snp_hint_reader reader)
+{
+    const struct hint_row *row = row_of(cause);
+
+    return row == NULL ? NULL : row->words[reader];
 }
 
 const char *snp_hint_cause(size_t i)
@@ -164,77 +189,96 @@ static json_t *module_words(const json_t *module, bool is_person)
                         name, first, first);
 }
 
-/* The limit key of a denial, which begins its rule; for people as an option. */
-static void limit_key(const json_t *denial, bool is_person, char key[KEY_BYTES])
+static bool is_of_file(const json_t *denial)
+{
+    const char *operation = snp_json_str(denial, "operation", "");
+
+    return strcmp(operation, "write") == 0 || strcmp(operation, "create") == 0;
+}
+
+/* The limit in a denial as a mistake of the table, where it begins the rule; NULL = no limit. */
+static const char *limit_of(const json_t *denial)
 {
     const char *rule = snp_json_str(denial, "rule", "");
+    const struct hint_row *row = row_of(rule);
 
-    (void)snprintf(key, KEY_BYTES, "%.*s", (int)strcspn(rule, " "), rule);
-    for (char *at = strchr(key, '_'); is_person && at != NULL; at = strchr(at, '_')) {
-        *at = '-';
+    if (row == NULL || strcmp(snp_json_str(denial, "source", ""), "limit") != 0) {
+        return NULL;
     }
+    return strcmp(row->cause, "memory") == 0 && is_of_file(denial) ? "files in memory" : row->cause;
 }
 
-static json_t *limit_words(const json_t *denial, bool is_person)
+/* The limit that made a write or create fail; NULL = no denial names one. */
+static const char *full_find(const json_t *denials)
 {
-    char key[KEY_BYTES];
+    size_t i;
+    json_t *denial;
 
-    limit_key(denial, is_person, key);
-    return json_sprintf(is_person ? "--%s raises it" : "the limit %s raises it", key);
-}
-
-/* Find the limit that a write or create reached, if a denial names one; else key is "". */
-static void full_find(const json_t *denials, bool is_person, char key[KEY_BYTES])
-{
-    key[0] = '\0';
-    for (size_t i = 0; i < json_array_size(denials) && key[0] == '\0'; i++) {
-        const json_t *denial = json_array_get(denials, i);
-        const char *operation = snp_json_str(denial, "operation", "");
-
-        if (strcmp(snp_json_str(denial, "source", ""), "limit") == 0 &&
-            (strcmp(operation, "write") == 0 || strcmp(operation, "create") == 0)) {
-            limit_key(denial, is_person, key);
+    json_array_foreach((json_t *)(uintptr_t)denials, i, denial)
+    {
+        if (is_of_file(denial) && limit_of(denial) != NULL) {
+            return limit_of(denial);
         }
     }
+    return NULL;
 }
 
-/* full: the limit that files reached; the hint names only that limit. */
-static void fill(json_t *object, enum snp_hint_reader reader, const char *full)
+/*
+ * An option applies to a new session; an open one has a command that raises its limits. NULL: the
+ * mistake is about no limit.
+ */
+static json_t *session_words(const char *cause, const char *session)
+{
+    const struct hint_row *row = row_of(cause);
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(limits) && row != NULL; i++) {
+        if (strcmp(limits[i].cause, row->cause) == 0) {
+            const char *words = row->words[SNP_HINT_LIBRARY];
+
+            return json_sprintf("%.*s: snipara-sandbox sessions set %s %s", (int)strlen(words) - 1,
+                                words, session, limits[i].option);
+        }
+    }
+    return NULL;
+}
+
+/* full: the limit that files reached, or NULL; session: NULL = an unnamed one. */
+static void fill(json_t *object, enum snp_hint_reader reader, const char *full, const char *session)
 {
     const json_t *module = json_object_get(object, "module");
-    const char *words = snp_hint_of(object, reader);
     const char *cause = snp_json_str(object, "cause", snp_json_str(object, "rule", ""));
+    const char *limit = strcmp(cause, "disk space") == 0 ? full : limit_of(object);
+    const char *words = limit != NULL ? snp_hint(limit, reader) : snp_hint_of(object, reader);
+    json_t *hint = NULL;
 
     if (json_is_object(module) && reader != SNP_HINT_MODEL &&
         strcmp(module_name(object), own_module) != 0) {
-        (void)json_object_set_new(object, "hint", module_words(module, reader == SNP_HINT_PERSON));
-    } else if (strcmp(snp_json_str(object, "source", ""), "limit") == 0 &&
-               reader != SNP_HINT_MODEL) {
-        (void)json_object_set_new(object, "hint", limit_words(object, reader == SNP_HINT_PERSON));
-    } else if (full[0] != '\0' && strcmp(cause, "disk space") == 0 && reader != SNP_HINT_MODEL) {
-        (void)json_object_set_new(
-            object, "hint",
-            json_sprintf("Delete files, or open the session with a larger %s%s.",
-                         reader == SNP_HINT_PERSON ? "--" : "limit ", full));
-    } else if (words != NULL) {
-        (void)json_object_set_new(object, "hint", json_string(words));
+        hint = module_words(module, reader == SNP_HINT_PERSON);
+    } else if (reader == SNP_HINT_PERSON && session != NULL) {
+        hint = session_words(limit != NULL ? limit : cause, session);
+    }
+    if (hint == NULL && words != NULL) {
+        hint = json_string(words);
+    }
+    if (hint != NULL) {
+        (void)json_object_set_new(object, "hint", hint);
     }
 }
 
 void snp_hints_fill(json_t *result, enum snp_hint_reader reader)
 {
+    const char *session = snp_json_str(result, "name", NULL);
     json_t *error = json_object_get(result, "error");
     json_t *denials = json_object_get(result, "denials");
-    char full[KEY_BYTES];
+    const char *full = full_find(denials);
     size_t i;
     json_t *denial;
 
-    full_find(denials, reader == SNP_HINT_PERSON, full);
     if (json_is_object(error)) {
-        fill(error, reader, full);
+        fill(error, reader, full, session);
     }
     json_array_foreach(denials, i, denial)
     {
-        fill(denial, reader, full);
+        fill(denial, reader, full, session);
     }
 }

@@ -80,20 +80,20 @@ char *snp_summary_limit(const json_t *result, enum snp_hint_reader reader)
     const json_t *limit = json_object_get(result, "limit");
     const char *key = snp_json_str(limit, "key", "?");
     const char *text = snp_json_str(limit, "text", "?");
-    /*
-     * An open session can change the time limit with each cell, its other limits with `sessions
-     * set`.
-     */
-    const bool is_fixed =
-        json_is_string(json_object_get(result, "name")) && strcmp(key, "timeout") != 0;
+    const char *flag = snp_json_str(limit, "flag", "?");
+    const char *session = snp_json_str(result, "name", NULL);
 
     if (!json_is_object(limit)) {
         return NULL;
     }
-    return reader == SNP_HINT_MODEL
-               ? snp_format("%s is %s", key, text)
-               : snp_format("%s is %s; %s raises it%s", key, text, snp_json_str(limit, "flag", "?"),
-                            is_fixed ? " in a new session" : "");
+    if (reader == SNP_HINT_MODEL) {
+        return snp_format("%s is %s", key, text);
+    }
+    /* Each cell has its time limit, the session the others. */
+    return session == NULL || strcmp(key, "timeout") == 0
+               ? snp_format("%s is %s; %s raises it", key, text, flag)
+               : snp_format("%s is %s; raise it with: snipara-sandbox sessions set %s %s %s", key,
+                            text, session, flag, strchr(text, ' ') == NULL ? "N" : "SIZE");
 }
 
 /* Files ------------------------------------------------------------------------------------- */
@@ -348,7 +348,8 @@ json_t *snp_summary_denials(const json_t *result,
 
     for (size_t i = 0; i < json_array_size(denials); i++) {
         const json_t *denial = json_array_get(denials, i);
-        const char *hint = snp_hint_of(denial, reader);
+        const char *hint = reader == SNP_HINT_MODEL ? snp_hint_of(denial, reader)
+                                                    : snp_json_str(denial, "hint", NULL);
         struct snp_say text = SNP_SAY(LINE_BYTES);
 
         if (has_limit && strcmp(snp_json_str(denial, "source", ""), "limit") == 0) {
