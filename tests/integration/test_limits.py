@@ -358,11 +358,15 @@ def test_files_beyond_the_memory_are_refused(sandbox: lib.Sandbox, open_session:
 def test_memory_is_named_where_it_allows_less_than_the_workspace_size(
         sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
     session = open_session("--memory", "256m")
+    shown = sandbox.cli("sessions", "show", session).stdout
+    assert "; 1 GiB is set, but memory allows less" in shown and "next wake" not in shown, shown
     failed = sandbox.exec(WRITE.format("f", 256), session)["error"]
     way = f"snipara-sandbox sessions set {session} --memory SIZE"
     assert failed["hint"] == "Delete files, or raise the limit memory: " + way, failed
     failed = sandbox.exec(WRITE.format("f", 256), options=["--memory", "256m"])["error"]
     assert failed["hint"] == "Delete files, or raise --memory.", failed
+    assert sandbox.cli("sessions", "set", session, "--workspace-size", "2g").returncode == 0
+    assert "; 2 GiB at the next wake" in sandbox.cli("sessions", "show", session).stdout
 
 
 def test_a_command_goes_before_the_interpreter(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:

@@ -243,7 +243,10 @@ static void member_put(const char *member, const json_t *value)
     field_put(label, text);
 }
 
-/* "memory          512 MiB (cgroup v1 memory); 1 GiB at the next wake" */
+/*
+ * "memory          512 MiB (cgroup v1 memory); 1 GiB at the next wake". Files that use memory get
+ * less of it than the limit that is set for them.
+ */
 static void limits_put(const json_t *in_force, const json_t *policy)
 {
     struct snp_limits next;
@@ -254,13 +257,18 @@ static void limits_put(const json_t *in_force, const json_t *policy)
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         const char *key = snp_limit_info((enum snp_limit)i)->key;
         const json_t *limit = json_object_get(in_force, key);
-        bool is_later = snp_json_int(limit, "value", 0) != (int64_t)next.value[i];
+        const int64_t value = snp_json_int(limit, "value", 0);
+        const int64_t set = snp_json_int(limit, "set", value);
+        const char *why = set != (int64_t)next.value[i] ? " at the next wake"
+                          : set != value                ? " is set, but memory allows less"
+                                                        : "";
         char then[64];
         snp_autofree char *text = snp_need_format(
             "%s (%s)%s%s%s", snp_json_str(limit, "text", "?"),
-            snp_json_str(limit, "by", "not enforced"), is_later ? "; " : "",
-            is_later ? snp_limit_format((enum snp_limit)i, next.value[i], then, sizeof(then)) : "",
-            is_later ? " at the next wake" : "");
+            snp_json_str(limit, "by", "not enforced"), why[0] == '\0' ? "" : "; ",
+            why[0] == '\0' ? ""
+                           : snp_limit_format((enum snp_limit)i, next.value[i], then, sizeof(then)),
+            why);
 
         field_put(key, text);
     }

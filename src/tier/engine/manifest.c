@@ -99,7 +99,8 @@ static json_t *resources(const struct snp_sandbox *s)
 
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         enum snp_limit limit = (enum snp_limit)i;
-        uint64_t value = s->spec.limits.value[i];
+        const uint64_t set = s->spec.limits.value[i];
+        uint64_t value = set;
         char text[64];
         char how[64];
 
@@ -107,9 +108,11 @@ static json_t *resources(const struct snp_sandbox *s)
             (void)snp_sandbox_room(s, &value); /* smaller if files use memory */
         }
         (void)json_object_set_new(limits, snp_limit_info(limit)->key,
-                                  json_pack("{s:I,s:s,s:s}", "value", (json_int_t)value, "text",
+                                  json_pack("{s:I,s:s,s:s,s:o*}", "value", (json_int_t)value,
+                                            "text",
                                             snp_limit_format(limit, value, text, sizeof(text)),
-                                            "by", how_limited(s, limit, how, sizeof(how))));
+                                            "by", how_limited(s, limit, how, sizeof(how)), "set",
+                                            value == set ? NULL : json_integer((json_int_t)set)));
     }
     return json_pack("{s:b,s:s,s:o}", "enforced", 1, "memory", exact ? "exact" : "approximate",
                      "limits", limits);
