@@ -87,11 +87,11 @@ static bool is_workspace_wanted(const struct snp_config *config)
     return false;
 }
 
-const char *snp_cli_workspace(const struct snp_config *config, const char *usual)
+const char *snp_cli_workspace(const struct snp_config *config, const char *tier, const char *usual)
 {
     const char *path = snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_PATH);
 
-    if (!snp_streq(snp_cli_tier(config), "docker")) {
+    if (!snp_streq(tier, "docker")) {
         return usual;
     }
     if (!snp_config_bool(config, SNP_KEY_DOCKER_MOUNT_WORKSPACE)) {
@@ -113,9 +113,11 @@ static int container_of(const struct snp_config *config,
     const char *runtime = snp_config_str(config, SNP_KEY_DOCKER_RUNTIME);
     bool has_engine = host != NULL && host[0] != '\0';
     char socket[SNP_ENGINE_PATH_MAX + 1] = "";
+    struct snp_err ignored;
 
-    if (has_engine) {
-        SNP_TRY(snp_engine_socket(socket, err));
+    if (has_engine && snp_engine_socket(socket, &ignored) < 0) {
+        /* An open session may be in another tier; the docker tier refuses this engine by name. */
+        (void)snprintf(socket, sizeof(socket), "%s", host);
     }
     runtime = runtime == NULL ? "" : runtime;
     *ret = json_sprintf("%s%s%s%s%s", image, runtime[0] != '\0' || has_engine ? "#" : "", runtime,
@@ -183,15 +185,16 @@ static json_t *configured(const struct snp_config *config)
 }
 
 int snp_cli_session_defaults(const struct snp_config *config,
+                             const char *tier,
                              bool may_get,
                              json_t **ret,
                              struct snp_err *err)
 {
-    const char *tier = snp_cli_tier(config);
     snp_autojson json_t *defaults = NULL;
     snp_autojson json_t *names = NULL;
     struct snp_limits limits;
 
+    tier = tier == NULL ? snp_cli_tier(config) : tier;
     snp_config_limits(config, &limits);
     defaults = snp_need(snp_limits_to_json(&limits));
     /* Left out by default, so that a project's .venv takes precedence over base. */

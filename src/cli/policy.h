@@ -26,17 +26,18 @@ int snp_cli_project(const struct snp_config *config,
  * The folder shown if no option names one; NULL = none. In the docker tier the docker_ keys decide;
  * else it is usual.
  */
-const char *snp_cli_workspace(const struct snp_config *config, const char *usual);
+const char *snp_cli_workspace(const struct snp_config *config, const char *tier, const char *usual);
 
 /* SNP_E_INVALID: --recover (NULL = not given) has a value that the daemon does not accept. */
 int snp_cli_recover_check(const char *word, struct snp_err *err) SNP_NODISCARD;
 
 /*
  * `defaults` of an exec request: limits, tier, the template if one is named, and which of these are
- * configured; in the docker tier the image, which is pulled or built first if may_get. *ret: new
- * reference.
+ * configured; in the docker tier the image, which is pulled or built first if may_get. tier: NULL =
+ * of unnamed sessions. *ret: new reference.
  */
 int snp_cli_session_defaults(const struct snp_config *config,
+                             const char *tier,
                              bool may_get,
                              json_t **ret,
                              struct snp_err *err) SNP_NODISCARD;

@@ -209,16 +209,20 @@ static bool is_usable(struct snp_cli *cli, const char *tier)
            snp_json_bool(probe.head, "usable", false);
 }
 
-void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *config)
+void snp_cli_tier_stand_in(const struct snp_cli *cli,
+                           const struct snp_config *config,
+                           const char *used)
 {
-    const char *name = snp_config_str(config, SNP_KEY_ENVIRONMENT);
+    const char *name = configured(config);
 
-    if (snp_streq(name, SNP_TIER_AUTO) && !snp_streq(snp_cli_tier(config), name)) {
-        snp_cli_warn(cli, "auto is %s here: the strongest tier with all guarantees (%s)",
-                     snp_cli_tier(config), snp_config_source(config, SNP_KEY_GUARANTEES));
-    } else if (!snp_streq(name, snp_cli_tier(config))) {
-        snp_cli_warn(cli, "no %s tier here (%s); code runs in %s", name,
-                     snp_config_source(config, SNP_KEY_ENVIRONMENT), snp_cli_tier(config));
+    if (strcmp(name, SNP_TIER_AUTO) != 0) {
+        if (!snp_streq(name, used)) {
+            snp_cli_warn(cli, "no %s tier here (%s); code runs in %s", name,
+                         snp_config_source(config, SNP_KEY_ENVIRONMENT), used);
+        }
+    } else if (!snp_streq(used, name) && snp_streq(used, snp_cli_tier(config))) {
+        snp_cli_warn(cli, "auto is %s here: the strongest tier with all guarantees (%s)", used,
+                     snp_config_source(config, SNP_KEY_GUARANTEES));
     }
 }
 
@@ -226,7 +230,15 @@ bool snp_cli_tier_is_chosen(const struct snp_config *config)
 {
     return snp_config_origin(config, SNP_KEY_ENVIRONMENT) != SNP_ORIGIN_DEFAULT &&
            strcmp(configured(config), SNP_TIER_AUTO) != 0 &&
-           snp_streq(configured(config), snp_cli_tier(config));
+           snp_streq(configured(config), snp_cli_tier_to_stay(config));
+}
+
+const char *snp_cli_tier_missing(const struct snp_config *config)
+{
+    const char *name = configured(config);
+
+    return strcmp(name, SNP_TIER_AUTO) == 0 || snp_streq(name, snp_cli_tier_to_stay(config)) ? NULL
+                                                                                             : name;
 }
 
 /*
@@ -256,7 +268,7 @@ static void auto_say(struct snp_cli *cli, const struct snp_config *config)
     }
 }
 
-void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config)
+void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config, const char *used)
 {
     snp_autofree char *state = NULL;
     snp_autofree char *path = NULL;
@@ -266,7 +278,7 @@ void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config)
     struct snp_err err;
     const char *text = "said";
 
-    snp_cli_tier_stand_in(cli, config);
+    snp_cli_tier_stand_in(cli, config, used);
     auto_say(cli, config);
     if (strcmp(configured(config), SNP_TIER_AUTO) == 0 || snp_state_dir(&state, &err) < 0) {
         return;

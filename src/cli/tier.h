@@ -15,14 +15,16 @@ struct snp_config;
  * container engine answers, native replaces it, never a weaker tier; NULL: no replacement here.
  */
 const char *snp_cli_tier(const struct snp_config *config);
-/* True: an option, a variable or a file names the tier, and it is not replaced. */
-bool snp_cli_tier_is_chosen(const struct snp_config *config);
 
 /*
  * The same for a named session, which would keep the replacement: native does not replace an
  * installed tier. The daemon reports why the configured tier cannot run.
  */
 const char *snp_cli_tier_to_stay(const struct snp_config *config);
+/* True: an option, a variable or a file names the tier, and named sessions get no replacement. */
+bool snp_cli_tier_is_chosen(const struct snp_config *config);
+/* The configured tier if named sessions get a replacement, borrowed from config; else NULL. */
+const char *snp_cli_tier_missing(const struct snp_config *config);
 
 /*
  * SNP_E_UNSUPPORTED, naming the source of the setting: no such tier. SNP_E_DENIED: a tier of the
@@ -37,13 +39,16 @@ int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err) SNP
 bool snp_cli_tier_stronger(const struct snp_config *config, char out[SNP_TIER_NAME_MAX + 1]);
 
 /*
- * After code ran in a weak tier on request: if a stronger one works too, say so on stderr once for
- * each user (a mark in the state folder). If another tier replaces the named one, say so each time.
+ * After code ran in the tier `used`, a weak one, on request: if a stronger one works too, say so on
+ * stderr once for each user (a mark in the state folder). If another tier replaces the named one,
+ * say so each time.
  */
-void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config);
+void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config, const char *used);
 
 /* Only the notice about a replacement. */
-void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *config);
+void snp_cli_tier_stand_in(const struct snp_cli *cli,
+                           const struct snp_config *config,
+                           const char *used);
 
 /* The guarantees that the configuration requires: names. New reference. */
 json_t *snp_cli_guarantees(const struct snp_config *config);

@@ -93,6 +93,32 @@ def test_a_configured_setting_that_it_does_not_have_is_reported(box: lib.Sandbox
     assert same.stderr == ""
 
 
+def test_a_tier_that_cannot_run_is_no_other_tier_for_a_session(box: lib.Sandbox) -> None:
+    """docker without an engine is refused, wasm is native with a notice: in commands, servers and libraries."""
+    none = "no container engine answers at /no/socket"
+    docker = {"DOCKER_HOST": "unix:///no/socket", "SNIPARA_SANDBOX_ENVIRONMENT": "docker"}
+    wasm = {"SNIPARA_SANDBOX_ENVIRONMENT": "wasm"}
+    assert box.exec("n = 5", session="in-local", options=["--env", "local"])["status"] == "ok"
+    done = box.cli("exec", "-s", "new", "1", env=docker)
+    assert done.returncode == 1 and none in done.stderr, done
+    assert none in box.cli("doctor", env=docker).stdout
+    done = box.cli("exec", "-s", "in-local", "n", env=docker)
+    assert done.stdout == "5\n" and "is in the local tier; docker (SNIPARA_SANDBOX_ENVIRONMENT) applies" in done.stderr
+    done = box.cli("exec", "-s", "in-local", "n", env=wasm)
+    assert done.stdout == "5\n"
+    assert "no wasm tier here (SNIPARA_SANDBOX_ENVIRONMENT); code runs in local\n" in done.stderr
+    with mcp.Server(box, cwd=box.make_folder("served"), env=docker) as server:
+        assert none in server.error("execute_python", code="1")
+        text = server.error("execute_python", code="n", session_id="in-local")
+        assert "tier local, but this server is configured for docker" in text, text
+    with mcp.Server(box, cwd=box.make_folder("served"), env=wasm) as server:
+        assert server.text("execute_python", code="5") == "5\n[note] no wasm tier here; code runs in native"
+    code = ("import snipara_sandbox as s\ntry: s.Sandbox('new', environment='docker').run('1')\n"
+            "except s.Unsupported as error: print(error)")
+    assert none in run(box, "env", *(f"{name}={value}" for name, value in docker.items()), lib.PYTHON, "-c", code)
+    assert "new" not in box.cli("sessions", "list", "--names").stdout.split()
+
+
 def test_a_server_reports_it_alike(box: lib.Sandbox) -> None:
     configured = {"SNIPARA_SANDBOX_" + key.upper(): value for key, value, _ in LIMITS}
     with mcp.Server(box, cwd=box.make_folder("served"), env=configured) as server:

@@ -90,7 +90,7 @@ static int python_check(struct checking *c, struct snp_err *err)
 
     SNP_TRY(snp_cli_tier_check(c->config, err));
     SNP_TRY(snp_cli_template_check(c->config, err));
-    SNP_TRY(snp_cli_session_defaults(c->config, true, &defaults, err));
+    SNP_TRY(snp_cli_session_defaults(c->config, NULL, true, &defaults, err));
     spec.defaults = defaults;
     of.template =
         has_template ? (char *)(uintptr_t)snp_config_str(c->config, SNP_KEY_TEMPLATE) : NULL;

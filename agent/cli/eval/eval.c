@@ -119,7 +119,7 @@ static int prepare(struct evaluating *all, struct snp_err *err)
         SNP_TRY(snp_tasks_samples(snp_opts_str(all->opts, "samples"), &all->tasks, err));
     }
     SNP_TRY(snp_cli_config(all->cli, all->opts, &config, err));
-    SNP_TRY(snp_cli_session_defaults(config, true, &all->defaults, err));
+    SNP_TRY(snp_cli_session_defaults(config, NULL, true, &all->defaults, err));
     all->with.defaults = all->defaults;
     all->head = snp_need(json_pack("{s:o, s:s, s:s?, s:I, s:s}", "dataset",
                                    snp_cli_path_json(name == NULL ? path : name + 1), "sha256",

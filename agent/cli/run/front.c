@@ -1006,11 +1006,11 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
         return snp_front_fail(front, &err);
     }
     if (front->caller != NULL) { /* it receives nothing after the result */
-        snp_cli_tier_stand_in(front->cli, front->config);
+        snp_cli_tier_stand_in(front->cli, front->config, snp_cli_tier(front->config));
         return finish(front);
     }
     exit_code = finish(front);
-    snp_cli_tier_notice(front->cli, front->config);
+    snp_cli_tier_notice(front->cli, front->config, snp_cli_tier(front->config));
     return exit_code;
 }
 
@@ -1079,7 +1079,7 @@ static int project_find(struct snp_front *front, char **ret_path, struct snp_err
                    ? 0
                    : snp_fail(err, SNP_E_INVALID, "give --project or --no-project, not both");
     }
-    shown = dir == NULL ? snp_cli_workspace(front->config, ".") : dir;
+    shown = dir == NULL ? snp_cli_workspace(front->config, snp_cli_tier(front->config), ".") : dir;
     if (shown == NULL) {
         return 0;
     }
@@ -1108,7 +1108,7 @@ int snp_front_exec_of(const struct snp_config *config,
      * everything, except the last cells if the machine failed before they were on disk. `resume`
      * reports those (--recover).
      */
-    SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err));
+    SNP_TRY(snp_cli_session_defaults(config, NULL, true, &defaults, err));
     *ret =
         SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
                   .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),

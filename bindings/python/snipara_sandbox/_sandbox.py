@@ -184,11 +184,11 @@ class Session(RLM, Generic[R]):
         if self._policy is None and self._has_policy:
             from ._library import Policy
             options = self._options
-            if options["tier"] in STOOD_IN_FOR and not (options["tier"] == "docker" and self.is_kept and
-                                                        tier_of("docker") != "docker"):  # the daemon reports why
-                options = {**options, "tier": tier_of(options["tier"])}
+            if options["tier"] in STOOD_IN_FOR:
+                if options["tier"] != "docker" or not self.is_kept:  # else the daemon reports why
+                    options = {**options, "tier": tier_of(options["tier"])}
                 if options["tier"] == "docker":
-                    options.update(self._in_docker())
+                    options = {**options, **self._in_docker()}
                 else:
                     tell("no {} tier here; code runs in {}".format(self._options["tier"], options["tier"]))
             self._policy = Policy(**options, temporary=not self.is_kept)

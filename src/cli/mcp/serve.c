@@ -63,7 +63,7 @@ static int project_find(struct snp_cli *cli,
                    ? 0
                    : snp_fail(err, SNP_E_INVALID, "give --project or --no-project, not both");
     }
-    shown = dir == NULL ? snp_cli_workspace(config, ".") : dir;
+    shown = dir == NULL ? snp_cli_workspace(config, snp_cli_tier_to_stay(config), ".") : dir;
     if (shown == NULL) {
         return 0;
     }
@@ -84,14 +84,15 @@ static int exec_make(const struct snp_opts *opts,
 {
     bool has_checkpoint = snp_config_origin(config, SNP_KEY_CHECKPOINT) != SNP_ORIGIN_DEFAULT;
     bool has_template = snp_config_origin(config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT;
+    const char *tier = snp_cli_tier_to_stay(config); /* each session has a name */
     snp_autojson json_t *defaults = NULL;
     json_t *exec;
 
-    SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err));
+    SNP_TRY(snp_cli_session_defaults(config, tier, true, &defaults, err));
     /* A session opened with another tier or template is refused. */
     exec =
         SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
-                  .tier = snp_cli_tier_is_chosen(config) ? snp_cli_tier(config) : NULL,
+                  .tier = snp_cli_tier_is_chosen(config) ? tier : NULL,
                   .template = has_template ? snp_config_str(config, SNP_KEY_TEMPLATE) : NULL,
                   .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
                   .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
@@ -145,7 +146,7 @@ int snp_mcp_serve(struct snp_cli *cli,
     r = snp_cli_config(cli, opts, &config, err);
     r = r < 0 ? r : snp_cli_tier_check(config, err);
     if (r == 0) {
-        snp_cli_tier_stand_in(cli, config);
+        snp_cli_tier_stand_in(cli, config, snp_cli_tier_to_stay(config));
     }
     r = r < 0 ? r : snp_cli_template_check(config, err);
     r = r < 0 ? r : project_find(cli, opts, config, &project, err);
@@ -164,6 +165,7 @@ int snp_mcp_serve(struct snp_cli *cli,
         given.agent_argv = agent.argv[0] == NULL ? NULL : agent.argv;
         given.agent_env = agent.env;
         given.project = project;
+        given.missing_tier = snp_cli_tier_missing(config);
         facts = snp_mcp_facts(config, given.exec, project);
         given.facts = facts;
         given.trust = snp_config_str(config, SNP_KEY_TRUST_LEVEL);

@@ -104,8 +104,9 @@ struct exec_job {
     size_t code_len;
     size_t raw_len;
     bool has_stdin;
-    json_t *head;        /* owned */
-    json_t *not_applied; /* owned: of the result */
+    json_t *head;                     /* owned */
+    json_t *not_applied;              /* owned: of the result */
+    char tier[SNP_TIER_NAME_MAX + 1]; /* in which the code ran */
 };
 
 static void job_done(struct exec_job *job)
@@ -283,7 +284,7 @@ static int project_find(const struct exec_job *job, char **ret_path, struct snp_
 /* The workspace of a new session without --project: from the configuration. */
 static int workspace_find(const struct exec_job *job, json_t *defaults, struct snp_err *err)
 {
-    const char *dir = snp_cli_workspace(job->config, NULL);
+    const char *dir = snp_cli_workspace(job->config, snp_json_str(defaults, "tier", NULL), NULL);
     snp_autofree char *path = NULL;
     int r;
 
@@ -379,12 +380,11 @@ static int head_make(struct exec_job *job, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    r = snp_cli_session_defaults(job->config, true, &defaults, err);
+    r = snp_cli_session_defaults(job->config, tier, true, &defaults, err);
     r = r < 0 ? r : workspace_find(job, defaults, err);
     if (r < 0) {
         return r;
     }
-    (void)json_object_set_new(defaults, "tier", json_string(tier));
     job->head = SNP_WRITE(
         snp_exec_request, .session = session, .kind = job->is_command ? "command" : "python",
         .code_len = job->code_len, .stdin = job->has_stdin, .argv = job->argv,
@@ -431,6 +431,8 @@ static int job_run(struct exec_job *job, struct snp_view *view, int *ret_exit, s
                                                 ? SNP_EXIT_OF_SHELL_LINES
                                                 : SNP_EXIT_OF_PYTHON);
     job->not_applied = json_incref(json_object_get(reply.head, "not_applied"));
+    (void)snprintf(job->tier, sizeof(job->tier), "%s",
+                   snp_json_str(json_object_get(reply.head, "manifest"), "tier", ""));
     if (view->is_live) {
         if (snp_view_finish(view, reply.head) < 0 && *ret_exit == 0) {
             *ret_exit = SNP_EXIT_FAILED;
@@ -491,7 +493,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     r = job_run(&job, &view, &exit_code, &err);
     if (r == 0 && !view.is_quiet &&
         !snp_cli_not_applied(cli, job.config, session, job.not_applied)) {
-        snp_cli_tier_notice(cli, job.config);
+        snp_cli_tier_notice(cli, job.config, job.tier);
     }
     snp_view_done(&view);
     return r < 0 ? snp_cli_fail(cli, &err) : exit_code;

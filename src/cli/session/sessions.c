@@ -355,8 +355,8 @@ static int move(struct snp_cli *cli,
 
     SNP_TRY(snp_cli_config(cli, opts, &config, err));
     SNP_TRY(snp_cli_tier_check(config, err));
-    SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err)); /* an image is pulled or
-                                                                      * built first */
+    /* An image is pulled or built first. */
+    SNP_TRY(snp_cli_session_defaults(config, NULL, true, &defaults, err));
     return snp_remote_call(cli,
                            SNP_WRITE(snp_sessions_move_request, .session = session,
                                      .tier = snp_opts_str(opts, "to"),

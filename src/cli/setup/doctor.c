@@ -22,6 +22,7 @@
 #include "cli/show/unsaved.h"
 #include "cli/tier.h"
 #include "config/config.h"
+#include "policy/engine_socket.h"
 #include "policy/guarantee.h"
 #include "wire/exec.h"
 #include "wire/rpc.h"
@@ -128,7 +129,7 @@ static void check_config(const struct snp_opts *opts, struct report *report)
     }
     report->config = config;
     report->tier = snp_cli_tier(config);
-    snp_cli_tier_stand_in(cli, config);
+    snp_cli_tier_stand_in(cli, config, report->tier);
     report_add(report, "configuration", file == NULL ? CHECK_MISSING : CHECK_OK,
                file == NULL ? details("no file; defaults apply", NULL, "snipara-sandbox init")
                             : details(file, NULL, NULL));
@@ -194,6 +195,33 @@ static json_t *claims(const struct snp_tier_file *file, const json_t *guarantees
     return details(r < 0 ? file->path : snp_need(snp_buf_cstr(&text)), NULL, NULL);
 }
 
+/*
+ * Sessions use the engine of this command's DOCKER_HOST, so the row names that one. The probe is of
+ * the daemon's, which may have been started with another DOCKER_HOST.
+ */
+static bool check_engine(struct report *report, const char *name, struct snp_probe_answer *probe)
+{
+    const char *host =
+        report->config == NULL ? NULL : snp_config_process_env(report->config, "DOCKER_HOST");
+    const json_t *row = json_array_get(probe->features, 0);
+    char socket[SNP_ENGINE_PATH_MAX + 1] = "";
+    char detail[SNP_ENGINE_PATH_MAX + 16];
+    struct snp_err err;
+
+    if (host == NULL || host[0] == '\0') {
+        return false;
+    }
+    probe->usable = snp_engine_find(socket, &err) == 0;
+    if (probe->usable && strstr(snp_json_str(row, "detail", ""), socket) != NULL) {
+        return false; /* it is the same */
+    }
+    (void)snprintf(detail, sizeof(detail), "engine at %s", socket);
+    report_add(report, name, probe->usable ? CHECK_OK : CHECK_MISSING,
+               probe->usable ? details(detail, NULL, NULL)
+                             : details("", snp_json_str(row, "cost", NULL), err.msg));
+    return true;
+}
+
 static void check_tier(struct report *report, size_t number)
 {
     const struct snp_tier_file *file = &report->tiers->files[number];
@@ -213,13 +241,17 @@ static void check_tier(struct report *report, size_t number)
         return;
     }
     snp_record_read(reply.head, &snp_probe_answer_form, &probe);
+    bool is_told = strcmp(file->name, "docker") == 0 && check_engine(report, name, &probe);
+
     report->works[number] = probe.usable;
     report->degraded[number] = json_incref((json_t *)(uintptr_t)probe.degraded);
     if (file->is_users) {
         report_add(report, name, probe.usable ? CHECK_OK : CHECK_MISSING,
                    claims(file, probe.guarantees));
     }
-    probe_add(report, probe.features);
+    if (!is_told) {
+        probe_add(report, probe.features);
+    }
 }
 
 static void check_tiers(struct report *report)
@@ -288,7 +320,7 @@ static int try_container(struct report *report, char **ret, struct snp_err *err)
     snp_autojson json_t *head = NULL;
     const json_t *manifest;
 
-    SNP_TRY(snp_cli_session_defaults(report->config, false, &defaults, err));
+    SNP_TRY(snp_cli_session_defaults(report->config, report->tier, false, &defaults, err));
     head = snp_need(
         SNP_WRITE(snp_exec_request, .kind = "python", .code_len = strlen(code),
                   .tier = report->tier, .defaults = defaults,

@@ -344,11 +344,12 @@ int snp_cli_image(const struct snp_config *config, bool may_get, char **ret, str
     snp_cleanup(image_done) struct image image = {
         .config = config, .base = snp_config_str(config, SNP_KEY_DOCKER_IMAGE)};
 
-    SNP_TRY(snp_engine_find(image.socket, err));
-    if (!snp_streq(snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_SETUP), "none")) {
+    bool has_engine = snp_engine_find(image.socket, err) == 0;
+
+    if (has_engine && !snp_streq(snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_SETUP), "none")) {
         return prepare_workspace(&image, may_get, ret, err);
     }
-    if (may_get) {
+    if (has_engine && may_get) {
         pull(&image);
     }
     *ret = snp_need_copy(image.base);

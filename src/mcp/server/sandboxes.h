@@ -15,13 +15,14 @@ struct snp_agent;
 struct snp_wait;
 
 struct snp_mcp_options {
-    json_t *exec;        /* owned: members of every `exec` (docs/wire.md) except those of the
+    json_t *exec;             /* owned: members of every `exec` (docs/wire.md) except those of the
                           * cell */
-    const char *project; /* borrowed; NULL = none */
-    const char *trust;   /* borrowed: the trust level to show */
-    const json_t *facts; /* borrowed: for the descriptions of tools; NULL = none */
-    const char *tools;   /* borrowed: "all", "core", or a list of toolsets and tools */
-    const char *log_dir; /* borrowed: of the records of runs */
+    const char *project;      /* borrowed; NULL = none */
+    const char *missing_tier; /* borrowed: configured, but replaced by another here; NULL = none */
+    const char *trust;        /* borrowed: the trust level to show */
+    const json_t *facts;      /* borrowed: for the descriptions of tools; NULL = none */
+    const char *tools;        /* borrowed: "all", "core", or a list of toolsets and tools */
+    const char *log_dir;      /* borrowed: of the records of runs */
     /*
      * Borrowed, NULL-terminated: the command that runs an agent, without the arguments of a call
      * (mcp/agent/agent.h), and its environment. NULL: none can be run.

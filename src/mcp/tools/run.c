@@ -75,6 +75,7 @@ static void note_not_applied(struct snp_task *task, const json_t *head)
 
 static void on_result(struct snp_task *task, json_t *head)
 {
+    const char *missing = task->service->options.missing_tier;
     const json_t *text = source(task);
     struct snp_cell_view view = {
         .head = head,
@@ -83,6 +84,10 @@ static void on_result(struct snp_task *task, json_t *head)
         .session_id = task->session_id,
     };
 
+    if (missing != NULL) {
+        note(task, "no %s tier here; code runs in %s", missing,
+             snp_json_str(json_object_get(head, "manifest"), "tier", "?"));
+    }
     note_not_applied(task, head);
     view.notes = task->notes.len == 0 ? "" : snp_buf_cstr(&task->notes);
     snp_task_end(task, snp_cell_result(&task->cell, &task->service->kept, &view));
