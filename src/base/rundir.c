@@ -184,6 +184,18 @@ int snp_state_dir(char **ret_path, struct snp_err *err)
     return 0;
 }
 
+const char *snp_dir_id(const char *path, char out[SNP_DIR_ID_MAX + 1])
+{
+    struct stat st;
+
+    out[0] = '\0';
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        (void)snprintf(out, SNP_DIR_ID_MAX + 1, "%llu:%llu", (unsigned long long)st.st_dev,
+                       (unsigned long long)st.st_ino);
+    }
+    return out;
+}
+
 int snp_socket_path_check(const char *path, struct snp_err *err)
 {
     size_t max = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;

@@ -39,6 +39,7 @@ struct snp_cli {
     const struct snp_verb *verb;         /* the running verb */
     bool is_json;                        /* --json was given to it */
     bool takes_signals; /* set before the first call: SIGINT and SIGTERM interrupt the cell */
+    bool any_state;     /* set before: a daemon with another state folder is meant, too */
     int signal_no; /* signal that stopped the command, if the client did not see it; 0 = none */
     struct snp_config *config; /* owned; NULL = not loaded yet */
     struct snp_client *client; /* owned; NULL = not connected to the daemon yet */

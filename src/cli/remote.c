@@ -32,7 +32,8 @@ enum {
 /* Before the connection exists, the default action for signals (exit) is correct. */
 static int connect_now(struct snp_cli *cli, bool has_start, struct snp_err *err)
 {
-    struct snp_client_options options = {.has_start = has_start, .signal_fd = -1};
+    struct snp_client_options options = {
+        .has_start = has_start, .signal_fd = -1, .any_state = cli->any_state};
     snp_autoclose int fd = -1;
     sigset_t set;
     int r;

@@ -265,8 +265,29 @@ static int socket_connect(const char *path, int *ret_fd, struct snp_err *err)
     return 0;
 }
 
+/* The daemon does not take its folder from a client, so a client that names another is refused. */
+static int state_check(const json_t *greeting, struct snp_err *err)
+{
+    const char *own = getenv("SNIPARA_SANDBOX_STATE_DIR");   /* NOLINT(concurrency-mt-unsafe) */
+    const char *id = snp_json_str(greeting, "state_id", ""); /* an older daemon sends none */
+    char own_id[SNP_DIR_ID_MAX + 1];
+
+    if (own == NULL || own[0] == '\0' || id[0] == '\0' ||
+        strcmp(snp_dir_id(own, own_id), id) == 0) {
+        return 0;
+    }
+    return snp_fail(err, SNP_E_INVALID,
+                    "the running daemon has the state folder %.120s, but SNIPARA_SANDBOX_STATE_DIR "
+                    "is %.120s; unset it, stop that daemon (snipara-sandbox daemon stop), or set "
+                    "SNIPARA_SANDBOX_RUNTIME_DIR, too, for another daemon",
+                    snp_json_str(greeting, "state_dir", "?"), own);
+}
+
 /* Connect and greet once. SNP_E_NOT_FOUND: retry after starting a daemon. */
-static int greet(const char *path, int signal_fd, struct snp_client **ret, struct snp_err *err)
+static int greet(const char *path,
+                 const struct snp_client_options *options,
+                 struct snp_client **ret,
+                 struct snp_err *err)
 {
     snp_autoclient struct snp_client *client = calloc(1, sizeof(*client));
     snp_autojson json_t *head = SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION);
@@ -298,16 +319,15 @@ static int greet(const char *path, int signal_fd, struct snp_client **ret, struc
     if (r == SNP_E_UNSUPPORTED) {
         return snp_err_wrap(err, "daemon and client do not match; stop the daemon and try again");
     }
-    if (r < 0) {
-        return r;
-    }
-    client->signal_fd = signal_fd;
+    SNP_TRY(r);
+    SNP_TRY(options->any_state ? 0 : state_check(reply.head, err));
+    client->signal_fd = options->signal_fd;
     *ret = SNP_TAKE_PTR(client);
     return 0;
 }
 
 static int start_and_greet(const char *path,
-                           int signal_fd,
+                           const struct snp_client_options *options,
                            struct snp_client **ret,
                            struct snp_err *err)
 {
@@ -320,7 +340,7 @@ static int start_and_greet(const char *path,
         if (r < 0) {
             return snp_err_wrap(err, "the daemon cannot start");
         }
-        r = greet(path, signal_fd, ret, err);
+        r = greet(path, options, ret, err);
         if (r != SNP_E_NOT_FOUND) {
             return r;
         }
@@ -353,9 +373,9 @@ int snp_client_connect(const struct snp_client_options *options,
     if (path == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    r = greet(path, options->signal_fd, ret, err);
+    r = greet(path, options, ret, err);
     if (r == SNP_E_NOT_FOUND && has_start) {
-        r = start_and_greet(path, options->signal_fd, ret, err);
+        r = start_and_greet(path, options, ret, err);
     }
     SNP_TRY(r);
     SNP_ASSERT(*ret != NULL);

@@ -24,6 +24,7 @@ struct snp_client_options {
      * running cell and the second ends the call; -1 = none. Borrowed.
      */
     int signal_fd;
+    bool any_state; /* also a daemon with another state folder than this process names */
 };
 
 /*

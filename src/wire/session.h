@@ -18,7 +18,9 @@
     F(S, INT,  version,   MUST,   0, 0, "of the protocol: 1") \
     F(S, STR,  program,   MUST,   0, 0, "version of the daemon") \
     F(S, INT,  pid,       MUST,   0, 0, "of the daemon") \
-    F(S, INT,  uptime_ms, MUST,   0, 0, "since the daemon started")
+    F(S, INT,  uptime_ms, MUST,   0, 0, "since the daemon started") \
+    F(S, STR,  state_dir, OPT,    0, 0, "the state folder of the daemon") \
+    F(S, STR,  state_id,  OPT,    0, 0, "that folder as DEVICE:INODE, the same in every mount namespace")
 
 #define SNP_INTERRUPT_REQUEST(F, S) \
     F(S, STR,  session,   OPT,    SNP_SESSION_NAME_MAX, 0, "id or name; either this or `request`") \

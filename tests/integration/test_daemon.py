@@ -45,7 +45,7 @@ def test_hello_names_version_and_program(daemon: Daemon) -> None:
     kind, head, _, _ = daemon.client().call("hello", version=1)
     assert kind == RESPONSE
     assert head["version"] == 1 and head["pid"] == daemon.process.pid
-    assert set(head) == {"version", "program", "pid", "uptime_ms"}
+    assert set(head) == {"version", "program", "pid", "uptime_ms", "state_dir", "state_id"}
 
 
 def test_another_protocol_version_is_refused(daemon: Daemon) -> None:
@@ -880,6 +880,27 @@ def test_a_state_folder_that_cannot_be_used_is_named(cli: Cli, variable: str) ->
     done = cli("exec", "-s", "kept", "6 * 7")
     assert done.returncode != 0 and b"state folder " + os.fsencode(taken) in done.stderr, done
     assert not os.path.exists(os.path.join(cli.place, ".local")) and not os.path.exists(cli.folder + "/journal")
+
+
+def test_a_state_folder_other_than_the_running_daemons_is_refused(cli: Cli) -> None:
+    assert cli("exec", "-s", "s", "x = 42").returncode == 0
+    own = cli.env["SNIPARA_SANDBOX_STATE_DIR"]
+    for folder in (os.path.join(cli.place, "other"), "/proc/nope"):
+        cli.env["SNIPARA_SANDBOX_STATE_DIR"] = folder
+        for words in (["exec", "-s", "s", "x"], ["sessions", "list"], ["doctor"]):
+            done = cli(*words)
+            said = (done.stdout + done.stderr).decode()
+            assert done.returncode != 0 and own in said and folder in said and "daemon stop" in said, (words, said)
+    os.symlink(own, link := os.path.join(cli.place, "link"))
+    cli.env["SNIPARA_SANDBOX_STATE_DIR"] = link
+    assert cli("exec", "-s", "s", "x").stdout == b"42\n"
+    del cli.env["SNIPARA_SANDBOX_STATE_DIR"]
+    assert cli("exec", "-s", "s", "x").stdout == b"42\n"
+    assert f"the running daemon has {own}" in cli("doctor").stdout.decode()
+    cli.env["SNIPARA_SANDBOX_STATE_DIR"] = "/proc/nope"
+    assert cli("daemon", "status").returncode == 0 and cli("daemon", "stop").returncode == 0
+    done = cli("exec", "-s", "s", "x")
+    assert done.returncode != 0 and b"state folder /proc/nope" in done.stderr, done
 
 
 def test_the_runtime_folder_is_no_state_folder(cli: Cli) -> None:

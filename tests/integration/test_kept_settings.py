@@ -2,13 +2,14 @@
 """What a session keeps, asked for otherwise: an option is refused, a configured setting is reported in the result."""
 
 import os
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
 import lib
 import mcp
-from test_python import run, with_package
+from test_python import PACKAGE, run, with_package
 
 # Limit, a value that no session has by default, and that value as people read it.
 LIMITS = [("cpus", "0.5", "0.5"), ("memory", "300m", "300 MiB"), ("processes", "63", "63"),
@@ -117,6 +118,17 @@ def test_a_tier_that_cannot_run_is_no_other_tier_for_a_session(box: lib.Sandbox)
             "except s.Unsupported as error: print(error)")
     assert none in run(box, "env", *(f"{name}={value}" for name, value in docker.items()), lib.PYTHON, "-c", code)
     assert "new" not in box.cli("sessions", "list", "--names").stdout.split()
+
+
+def test_a_library_refuses_another_state_folder_than_the_daemons(box: lib.Sandbox) -> None:
+    script = (f"import {{ Sandbox }} from {os.path.join(os.path.dirname(PACKAGE), '../typescript/src/index.js')!r}\n"
+              "await new Sandbox().run('1').catch((error) => console.log(error.message))")
+    programs = [[lib.PYTHON, "-c", "import snipara_sandbox as s\ntry: s.Sandbox().run('1')\n"
+                                   "except s.InvalidArgument as error: print(error)"]]
+    programs += [[node, "--input-type=module", "-e", script] for node in [shutil.which("node")] if node]
+    for program in programs:
+        said = run(box, "env", "SNIPARA_SANDBOX_STATE_DIR=/proc/nope", *program)
+        assert f"state folder {box.state}, but SNIPARA_SANDBOX_STATE_DIR is /proc/nope" in said, said
 
 
 def test_a_server_reports_it_alike(box: lib.Sandbox) -> None:

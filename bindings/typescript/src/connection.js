@@ -4,7 +4,7 @@
 import { connect } from "node:net";
 import { SandboxError, SandboxLost, SandboxTimeout, Unsupported, errorFrom } from "./errors.js";
 import { ERROR, EVENT, FrameReader, REQUEST, RESPONSE, encodeFrame } from "./frame.js";
-import { checkOwner, socketPath, startDaemon } from "./daemon.js";
+import { checkOwner, checkState, socketPath, startDaemon } from "./daemon.js";
 
 /** @import {Socket} from "node:net" */
 /** @import {Events, Methods} from "../types/wire.d.ts" */
@@ -182,7 +182,7 @@ async function greet(path, onRoom) {
   const connection = new Connection(socket, onRoom);
   const timer = setTimeout(() => connection.close(new SandboxTimeout("the daemon does not answer", { code: "timeout" })), HELLO_MS);
   try {
-    await connection.ask("hello", { version: VERSION });
+    checkState((await connection.ask("hello", { version: VERSION })).answer);
     return connection;
   } catch (error) {
     connection.close(error);

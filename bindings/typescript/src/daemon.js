@@ -59,6 +59,23 @@ export function checkOwner(path) {
 }
 
 /**
+ * The daemon does not take its folder from a program, so a program that names another is refused.
+ * @param {{state_dir?: string, state_id?: string}} greeting an older daemon sends neither
+ */
+export function checkState({ state_dir: folder, state_id: id }) {
+  const own = process.env.SNIPARA_SANDBOX_STATE_DIR;
+  if (!own || !id) return;
+  try {
+    const { dev, ino } = statSync(own, { bigint: true });
+    if (`${dev}:${ino}` === id) return;
+  } catch {
+    // it cannot be the daemon's
+  }
+  throw new InvalidArgument(`the running daemon has the state folder ${folder}, but SNIPARA_SANDBOX_STATE_DIR is ${own}; unset it, ` +
+    "stop that daemon (snipara-sandbox daemon stop), or set SNIPARA_SANDBOX_RUNTIME_DIR, too, for another daemon", { code: "invalid" });
+}
+
+/**
  * The program: SNIPARA_SANDBOX_BIN (the program or its folder), else in PATH.
  * @returns {string}
  */

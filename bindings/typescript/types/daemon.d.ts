@@ -7,6 +7,14 @@ export declare function socketPath(): string;
  */
 export declare function checkOwner(path: string): boolean;
 /**
+ * The daemon does not take its folder from a program, so a program that names another is refused.
+ * @param {{state_dir?: string, state_id?: string}} greeting an older daemon sends neither
+ */
+export declare function checkState({ state_dir: folder, state_id: id }: {
+    state_dir?: string;
+    state_id?: string;
+}): void;
+/**
  * The program: SNIPARA_SANDBOX_BIN (the program or its folder), else in PATH.
  * @returns {string}
  */

@@ -19,6 +19,10 @@ export interface Methods {
       pid: number;
       /** since the daemon started */
       uptime_ms: number;
+      /** the state folder of the daemon */
+      state_dir?: string;
+      /** that folder as DEVICE:INODE, the same in every mount namespace */
+      state_id?: string;
     };
   };
   /** Runs a cell. raw = code, then standard input. Answer: the result (docs/result.md); the events below come first. */

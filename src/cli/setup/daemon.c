@@ -38,9 +38,11 @@ static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_hello_answer daemon;
     struct snp_stats_answer now;
     struct snp_err err;
-    int r = snp_remote_find(cli, &err);
+    int r;
 
     (void)opts;
+    cli->any_state = true;
+    r = snp_remote_find(cli, &err);
     if (r == SNP_E_NOT_FOUND) {
         status = json_pack("{s:b}", "running", false);
         (void)(cli->is_json ? snp_cli_print_json(status)
@@ -179,8 +181,10 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
     bool is_forced = snp_opts_flag(opts, "force", false);
     struct snp_stats_answer now;
     struct snp_err err;
-    int r = snp_remote_find(cli, &err);
+    int r;
 
+    cli->any_state = true;
+    r = snp_remote_find(cli, &err);
     if (r == SNP_E_NOT_FOUND) {
         return stop_print(cli, 0, NULL);
     }

@@ -528,6 +528,24 @@ static void check_journal(struct report *report, const json_t *unsaved)
     check_seal(report, reply.head);
 }
 
+/* The daemon may have been started with other variables than this command's. */
+static void check_state(struct report *report, const struct snp_hello_answer *daemon)
+{
+    snp_autofree char *own = NULL;
+    snp_autofree char *text = NULL;
+    char own_id[SNP_DIR_ID_MAX + 1];
+    struct snp_err ignored;
+
+    if (daemon->state_id == NULL || snp_state_dir(&own, &ignored) < 0 ||
+        snp_streq(snp_dir_id(own, own_id), daemon->state_id)) {
+        return;
+    }
+    text = snp_need_format("the running daemon has %s", daemon->state_dir);
+    report_add(report, "state folder", CHECK_WARNING,
+               details(text, "sessions are there, templates here",
+                       "snipara-sandbox daemon stop; the next command starts it here"));
+}
+
 static void check_daemon(struct report *report)
 {
     snp_autoreply struct snp_reply stats = {0};
@@ -553,6 +571,7 @@ static void check_daemon(struct report *report)
     text = snp_need_format("version %s, pid %" PRIu64 ", %" PRIu64 " sessions", daemon.program,
                            now.pid, now.sessions);
     report_add(report, "daemon", CHECK_OK, details(text, NULL, NULL));
+    check_state(report, &daemon);
     check_journal(report, now.unsaved);
     check_tiers(report);
     check_guarantees(report);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/rundir.h"
 #include "base/str.h"
 #include "daemon/cell/call.h"
 #include "daemon/cell/end.h"
@@ -399,6 +400,7 @@ static void run_hello(const struct snp_work *work)
 {
     const struct snp_server *server = work->request->server;
     int64_t version = snp_json_int(work->head, "version", 0);
+    char state_id[SNP_DIR_ID_MAX + 1];
 
     if (version != SNP_RPC_VERSION) {
         snp_request_refuse(work->request, SNP_E_UNSUPPORTED,
@@ -409,7 +411,9 @@ static void run_hello(const struct snp_work *work)
     snp_request_answer(work->request,
                        SNP_WRITE(snp_hello_answer, .version = SNP_RPC_VERSION,
                                  .program = SNP_VERSION, .pid = (uint64_t)getpid(),
-                                 .uptime_ms = (snp_now_us() - server->started_us) / 1000));
+                                 .uptime_ms = (snp_now_us() - server->started_us) / 1000,
+                                 .state_dir = server->options.state_dir,
+                                 .state_id = snp_dir_id(server->options.state_dir, state_id)));
 }
 
 static void run_exec(const struct snp_work *work)
