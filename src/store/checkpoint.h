@@ -95,11 +95,13 @@ typedef void (*snp_gc_done_fn)(void *arg,
                                const struct snp_err *err);
 
 /*
- * Remove unreferenced contents; then, while the store is larger than budget_bytes (0 = no limit),
- * the oldest of: results and outputs of cells, checkpoints that are neither a session's latest nor
- * a snapshot's. In slices, so that other jobs run in between. done() on the loop.
+ * Set the store's budget (limit_bytes = 0: leave it). Remove unreferenced contents; then, while the
+ * store is larger than budget_bytes (0 = no limit), the oldest of: results and outputs of cells,
+ * checkpoints that are neither a session's latest nor a snapshot's. In slices, so that other jobs
+ * run in between. done() on the loop.
  */
 int snp_store_gc(struct snp_store *store,
+                 uint64_t limit_bytes,
                  uint64_t budget_bytes,
                  snp_gc_done_fn done,
                  void *arg,

@@ -40,6 +40,7 @@ enum {
 /* A requested collection. */
 struct snp_gc {
     struct snp_finished finished; /* must be first */
+    uint64_t limit;               /* of the store from now on; 0 = unchanged */
     uint64_t budget;
     snp_gc_done_fn done; /* NULL: automatic */
     void *arg;
@@ -602,6 +603,10 @@ bool snp_gc_slice(struct snp_store *store)
         }
         return false;
     }
+    if (gc != NULL && gc->limit != 0) {
+        store->budget = gc->limit; /* only this thread uses it */
+        gc->limit = 0;
+    }
     gc_auto(store);
     if (store->must_reap) {
         store->must_reap = reap(store);
@@ -629,6 +634,7 @@ void snp_gc_refuse(struct snp_store *store)
 }
 
 int snp_store_gc(struct snp_store *store,
+                 uint64_t limit_bytes,
                  uint64_t budget_bytes,
                  snp_gc_done_fn done,
                  void *arg,
@@ -640,6 +646,7 @@ int snp_store_gc(struct snp_store *store,
 
     SNP_TRY_MEMORY(gc, err);
     gc->finished.deliver = gc_deliver;
+    gc->limit = limit_bytes;
     gc->budget = budget_bytes;
     gc->done = done;
     gc->arg = arg;

@@ -193,7 +193,8 @@
     F(S, INT,  unsealed,  SAID,   0, 0, "number of files of contents older than the key, which are not encrypted")
 
 #define SNP_GC_REQUEST(F, S) \
-    F(S, NUM,  budget_bytes, OPTNIL, 0, 0, "budget of the journal in bytes; default: the daemon's")
+    F(S, NUM,  budget_bytes, OPTNIL, 0, 0, "budget of the journal in bytes; default: the daemon's") \
+    F(S, NUM,  limit_bytes, OPTNIL, 0, 0, "set the budget of the daemon until it ends, from 16 MiB")
 #define SNP_GC_ANSWER(F, S) \
     F(S, INT,  freed_bytes, MUST, 0, 0, "freed now") \
     F(S, INT,  blobs,     MUST,   0, 0, "files removed") \

@@ -543,7 +543,7 @@ static struct snp_gc_report collect(struct rig *rig, uint64_t budget)
     struct snp_gc_report report = {.bytes = UINT64_MAX};
     struct snp_err err;
 
-    assert_int_equal(snp_store_gc(rig->store, budget, gc_done, &report, &err), 0);
+    assert_int_equal(snp_store_gc(rig->store, 0, budget, gc_done, &report, &err), 0);
     while (report.bytes == UINT64_MAX) {
         (void)uv_run(&rig->loop, UV_RUN_ONCE);
     }

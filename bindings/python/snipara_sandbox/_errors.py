@@ -45,7 +45,7 @@ _LIMIT_WAYS: Dict[str, str] = {
     "timeout": "pass a higher timeout= to run()",
     "most": "pass most={value} to files.read()",
     "project_size": 'pass limits={{"workspace_size": ...}} to Sandbox(), or choose a smaller folder',
-    "journal_budget": "remove snapshots, or raise SNIPARA_SANDBOX_JOURNAL_BUDGET",
+    "journal_budget": "remove snapshots, or raise it: snipara-sandbox gc --journal-budget SIZE",
 }
 
 

@@ -32,7 +32,7 @@ const LIMIT_WAYS = {
   timeout: "pass a higher timeout to run()",
   most: "pass {most: {value}} to files.read()",
   project_size: "pass {limits: {workspace_size: ...}} to the Sandbox, or choose a smaller folder",
-  journal_budget: "remove snapshots, or raise SNIPARA_SANDBOX_JOURNAL_BUDGET",
+  journal_budget: "remove snapshots, or raise it: snipara-sandbox gc --journal-budget SIZE",
 };
 /** @type {Record<string, string>} */
 const RECOVER_WAYS = {

@@ -569,6 +569,8 @@ export interface Methods {
     request: {
       /** budget of the journal in bytes; default: the daemon's */
       budget_bytes?: number | null;
+      /** set the budget of the daemon until it ends, from 16 MiB */
+      limit_bytes?: number | null;
     };
     answer: {
       /** freed now */

@@ -57,17 +57,22 @@ static int gc_tell(struct snp_cli *cli, const char *about, const json_t *answer)
 
 static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    const char *budget = snp_opts_str(opts, "budget");
-    uint64_t bytes = 0;
+    static const char *const names[] = {"budget", "journal-budget"};
+    int64_t sizes[SNP_ARRAY_LEN(names)];
     struct snp_err err;
 
-    if (budget != NULL && (snp_parse_bytes(budget, &bytes) < 0 || bytes > INT64_MAX)) {
-        return snp_cli_usage(cli, "--budget: '%.40s' is not a size; write it as 512m or 2g",
-                             budget);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
+        const char *text = snp_opts_str(opts, names[i]);
+        uint64_t bytes = 0;
+
+        if (text != NULL && (snp_parse_bytes(text, &bytes) < 0 || bytes > INT64_MAX)) {
+            return snp_cli_usage(cli, "--%s: '%.40s' is not a size; write it as 512m or 2g",
+                                 names[i], text);
+        }
+        sizes[i] = text == NULL ? SNP_NO_NUMBER : (int64_t)bytes;
     }
     return snp_remote_end(
-        cli, 0, &err,
-        SNP_WRITE(snp_gc_request, .budget_bytes = budget == NULL ? SNP_NO_NUMBER : (int64_t)bytes),
+        cli, 0, &err, SNP_WRITE(snp_gc_request, .budget_bytes = sizes[0], .limit_bytes = sizes[1]),
         gc_tell, NULL);
 }
 
@@ -75,6 +80,8 @@ static const struct snp_opt session_options[] = {SNP_CLI_OPT_SESSION, SNP_CLI_OP
 static const struct snp_opt gc_options[] = {
     {"budget", 'b', SNP_OPT_STRING, "SIZE",
      "how much may stay, such as 2g (default: all that is in use)", 0},
+    {"journal-budget", 0, SNP_OPT_STRING, "SIZE",
+     "let the running daemon use that much for its journal until it ends", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg session_args[] = {SNP_CLI_ARG_SESSION};
@@ -109,6 +116,6 @@ const struct snp_verb snp_verb_gc = {
         "remove the oldest outputs until the rest fits. Sessions and snapshots are never "
         "removed; if they alone take more, it says so and exits with 1.",
     .spec = SNP_OPTIONS(gc_options),
-    .examples = "gc\ngc --budget 2g --json",
+    .examples = "gc\ngc --budget 2g --json\ngc --journal-budget 16g",
     .run = run_gc,
 };

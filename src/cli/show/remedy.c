@@ -16,8 +16,9 @@ static const struct snp_remedy_limit limits[] = {
      "delete files or variables, or raise it: snipara-sandbox sessions set NAME --memory SIZE"},
     {"project_size",
      "--workspace-size and --workspace-files raise that, or choose a smaller folder"},
-    {"journal_budget", "snapshots remove makes room; SNIPARA_SANDBOX_JOURNAL_BUDGET "
-                       "(snipara-sandboxd --journal-budget) raises it from the next start on"},
+    {"journal_budget",
+     "snapshots remove makes room; snipara-sandbox gc --journal-budget SIZE raises it until the "
+     "daemon ends, SNIPARA_SANDBOX_JOURNAL_BUDGET from its next start on"},
     {"cost_limit", "give the model a price (docs/reference/models.md), or --cost-limit none"},
     {NULL, NULL},
 };

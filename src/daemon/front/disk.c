@@ -154,18 +154,33 @@ static void collected(void *arg, const struct snp_gc_report *report, const struc
 void snp_run_gc(const struct snp_work *work)
 {
     struct snp_server *server = work->request->server;
-    uint64_t budget = server->options.budget_bytes;
+    uint64_t *limit = &server->options.budget_bytes;
+    uint64_t budget;
+    uint64_t store_limit = 0;
     struct snp_gc_request asked;
-    struct collecting *collecting = snp_request_state(work->request, sizeof(*collecting));
+    struct collecting *collecting;
     struct snp_err err;
 
+    snp_record_read(work->head, &snp_gc_request_form, &asked);
+    if (asked.limit_bytes != SNP_NO_NUMBER &&
+        (uint64_t)asked.limit_bytes < SNP_CAP_JOURNAL_BYTES_MIN) {
+        snp_request_refuse(work->request, SNP_E_INVALID, "the journal's budget is at least 16 MiB");
+        return;
+    }
+    collecting = snp_request_state(work->request, sizeof(*collecting));
     if (collecting == NULL) {
         return;
     }
-    snp_record_read(work->head, &snp_gc_request_form, &asked);
-    budget = asked.budget_bytes == SNP_NO_NUMBER ? budget : (uint64_t)asked.budget_bytes;
+    if (asked.limit_bytes != SNP_NO_NUMBER) {
+        *limit = (uint64_t)asked.limit_bytes;
+        store_limit = *limit / 2;
+        if (store_limit > 2 * server->outputs_bytes) { /* the tiers keep their parts */
+            store_limit = *limit - 2 * server->outputs_bytes;
+        }
+    }
+    budget = asked.budget_bytes == SNP_NO_NUMBER ? *limit : (uint64_t)asked.budget_bytes;
     *collecting = (struct collecting){work->request, budget};
-    if (snp_store_gc(server->store, budget, collected, collecting, &err) < 0) {
+    if (snp_store_gc(server->store, store_limit, budget, collected, collecting, &err) < 0) {
         snp_request_fail(work->request, &err);
         free(collecting);
     }

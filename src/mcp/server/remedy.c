@@ -86,7 +86,7 @@ static const struct snp_remedy_limit limits[] = {
     {"memory", "delete files and variables that are not needed"},
     {"project_size",
      "ask the user to start this server with a larger --workspace-size and --workspace-files"},
-    {"journal_budget", "ask the user to raise SNIPARA_SANDBOX_JOURNAL_BUDGET"},
+    {"journal_budget", "ask the user to raise it: snipara-sandbox gc --journal-budget SIZE"},
     {"cost_limit", "give the model a price, or the argument cost_limit=-1 (no limit)"},
     {NULL, NULL},
 };
