@@ -33,7 +33,6 @@ int snp_private_dir(const char *path, struct snp_err *err) SNP_NODISCARD;
 /* The daemon's socket in the runtime folder. SNP_E_LIMIT if the path is too long for a socket. */
 int snp_socket_path(char **ret_path, struct snp_err *err) SNP_NODISCARD;
 
-/* SNP_E_LIMIT, with the limit in bytes, if path does not fit a unix socket's address. */
 enum {
     SNP_DIR_ID_MAX = 41, /* bytes, without terminator */
 };
@@ -41,6 +40,7 @@ enum {
 /* A folder as DEVICE:INODE, the same in every mount namespace; "" = there is none. Returns out. */
 const char *snp_dir_id(const char *path, char out[SNP_DIR_ID_MAX + 1]);
 
+/* SNP_E_LIMIT, with the limit in bytes, if path does not fit a unix socket's address. */
 int snp_socket_path_check(const char *path, struct snp_err *err) SNP_NODISCARD;
 
 /*
