@@ -219,7 +219,7 @@ class Guest:
         assert answer == (SAVED, {"ok": True, "error": ""}), answer
         return Bundle(data)
 
-    def read_part(self, data: bytes) -> Any:
+    def read_part(self, data: bytes, room: int | None = None) -> Any:
         """The first step of restoring, with the bytes of another part behind."""
         read, write = os.pipe()
         behind = b"the next part"
@@ -236,7 +236,7 @@ class Guest:
         writer = threading.Thread(target=feed)
         writer.start()
         try:
-            self.send(LOAD, {"step": "read"}, fd=read)
+            self.send(LOAD, {"step": "read", "room": room}, fd=read)
             kind, answer = self.frame()
             assert kind == LOADED
             if answer["ok"]:
@@ -252,8 +252,8 @@ class Guest:
         assert kind == LOADED
         return answer
 
-    def load(self, bundle: Bundle) -> Any:
-        assert self.read_part(bundle.data) == {"ok": True, "error": "", "failed": []}
+    def load(self, bundle: Bundle, room: int | None = None) -> Any:
+        assert self.read_part(bundle.data, room) == {"ok": True, "error": "", "failed": []}
         answer = self.restore()
         assert answer["ok"], answer
         return answer["failed"]
@@ -716,6 +716,36 @@ def test_large_data_is_in_memory_once() -> None:
                   "assert len(room) == 60 << 20")
         again = second.save(known=bundle.keys().values())
     assert all(again.group_of(name).head["same"] for name in ("b", "parts", "numbers", "room"))
+
+
+LIMIT = """
+import resource
+used = int(open('/proc/self/statm').read().split()[5]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_DATA, (used + (48 << 20), used + (48 << 20)))
+"""
+
+
+@pytest.mark.parametrize("python, room", [(one.values[0], None) for one in EVERY] + [(lib.PYTHON, 48 << 20)])
+def test_more_than_half_of_the_memory_comes_back(python: str, room: int | None) -> None:
+    """Under the process's limit, and under the one that a second try has."""
+    digest = "import hashlib; h = hashlib.md5(); [h.update(one) for one in x]; h.hexdigest()"
+    with Guest(python) as first, Guest(python, cwd=first.cwd) as second:
+        first.ok("x = [b'z' * (24 << 20), bytearray(b'y') * (16 << 20)]")
+        bundle = first.save(final=False)
+        second.ok(LIMIT if room is None else "import resource")
+        before = second.ok("resource.getrlimit(resource.RLIMIT_DATA)")
+        assert second.load(bundle, room) == []
+        assert second.ok(digest) == first.ok(digest)
+        assert second.ok("resource.getrlimit(resource.RLIMIT_DATA)") == before
+
+
+def test_what_does_not_fit_fails_alone() -> None:
+    with Guest() as first, Guest(cwd=first.cwd) as second:
+        first.ok("small = 1; large = list(range(3 * 10 ** 6)); bytes_ = b'z' * (30 << 20)")
+        bundle = first.save(final=False)
+        failed = second.load(bundle, 60 << 20)
+        assert [(one["name"], one["cause"]) for one in failed] == [("large", "memory")]
+        second.ok("assert small == 1 and len(bytes_) == 30 << 20")
 
 
 # The interpreter -------------------------------------------------------------------------------

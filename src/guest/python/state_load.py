@@ -11,7 +11,6 @@ import importlib
 import io
 import mmap
 import pickle
-import resource
 import signal
 import sys
 from time import monotonic
@@ -23,7 +22,7 @@ from state_classes import make_class
 from state_modules import STATE_OF, write_module
 from state_names import BY_NAME, CLOUD, STATE, _cloud_modules
 from state_objects import work
-from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, Pieces, Source, Torn, writable
+from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, Outside, Pieces, Source, Torn, writable
 from state_texts import NAME_MAX, ROOT_PART, TICK_S, Refused, Slow, clean, why_of
 
 FAILED_MAX = 500  # named failures; further ones are counted
@@ -40,27 +39,14 @@ class Item:
         self.why: Dict[str, str] = {}
 
     def release(self) -> None:
-        self.data, self.buffers = None, []
+        self.data.release()
+        self.buffers = []
 
 
 def names_of(head: Dict[str, Any]) -> List[str]:
     meta = head["meta"]
     names = list(meta.get("names", ())) + ["class " + c for c in meta.get("classes", ())]
     return names or [head["name"]]
-
-
-@contextlib.contextmanager
-def bounded(room: Optional[int]) -> Iterator[None]:
-    """Limit memory: an item that does not fit fails alone, while the kernel's limit would end the process."""
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    if room is not None:
-        with open("/proc/self/statm") as file:
-            most = int(file.read().split()[5]) * mmap.PAGESIZE + room
-        resource.setrlimit(resource.RLIMIT_DATA, (most if before[1] < 0 else min(most, before[1]), before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 class Unpickler(pickle.Unpickler):
@@ -100,6 +86,7 @@ class Loader:
         """room: bytes of memory for variables; None: unlimited."""
         self.names = names
         self._room = room
+        self._outside = Outside()
         self.settings: Dict[str, Any] = {}
         self.failed: List[Dict[str, str]] = []
         self._items: List[Item] = []
@@ -116,15 +103,20 @@ class Loader:
     def read(self, fd: int) -> None:
         """Read the part; nothing in it is trusted or executed yet."""
         source = Source(fd)
-        while True:
-            head = source.next()
-            if head is None:
-                return
-            if head["kind"] == "vars":
-                self._take_item(source, head)
-            elif head["kind"] != "lost":
-                raise Torn("an item of kind {}".format(clean(head["kind"], 50)))
-            source.done()
+        try:
+            while True:
+                head = source.next()
+                if head is None:
+                    return
+                if head["kind"] == "vars":
+                    self._take_item(source, head)
+                elif head["kind"] != "lost":
+                    raise Torn("an item of kind {}".format(clean(head["kind"], 50)))
+                source.done()
+        except BaseException:
+            self._items = []
+            self._outside.end()
+            raise
 
     def _take_item(self, source: Source, head: Dict[str, Any]) -> None:
         """Read an item if there is room; the interpreter's own items come first, and are small."""
@@ -136,8 +128,7 @@ class Loader:
             self._room -= head["size"]
         self._items.append(self._read_item(source, head))
 
-    @staticmethod
-    def _read_item(source: Source, head: Dict[str, Any]) -> Item:
+    def _read_item(self, source: Source, head: Dict[str, Any]) -> Item:
         start = bytearray(_CONTENT.size)
         source.into(memoryview(start))
         magic, data_len, count = _CONTENT.unpack(start)
@@ -149,7 +140,7 @@ class Loader:
         lengths = [length for (length,) in _LENGTH.iter_unpack(table)]
         if total + sum(lengths) != head["size"]:
             raise Torn("an item of another size than it says")
-        data = Pieces(source, data_len)
+        data = Pieces(source, data_len, self._outside)
         buffers = [writable(length) for length in lengths]
         for buffer in buffers:
             source.into(memoryview(buffer))
@@ -165,12 +156,13 @@ class Loader:
         signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
         try:
             self._restore_interpreter(baseline, base)
-            with bounded(self._room):
-                self._restore_all()
-                self._restore_modules()
+            self._bound()
+            self._restore_all()
+            self._restore_modules()
             self._reorder()
         finally:
             self._limit = None
+            self._outside.end()
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
             work.loader = None
@@ -180,6 +172,13 @@ class Loader:
         if more > 0:
             text = "{} more could not be restored".format(more)
             self.failed[FAILED_MAX:] = [{"name": "others", "reason": text}]
+
+    def _bound(self) -> None:
+        """Limit memory: an item that does not fit fails alone, while the kernel's limit would end the process."""
+        if self._room is not None:
+            with open("/proc/self/statm") as file:
+                used = int(file.read().split()[5]) * mmap.PAGESIZE
+            self._outside.bound(used + self._outside.size + self._room)
 
     def _tick(self, _number: int, _frame: Any) -> None:
         if self._limit is not None and monotonic() > self._limit:

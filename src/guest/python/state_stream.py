@@ -10,6 +10,7 @@ __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import json
 import mmap
+import resource
 import struct
 from fcntl import fcntl
 from os import readv, writev
@@ -293,24 +294,87 @@ class Source:
             raise Torn("an item is longer than it says")
 
 
+def limit_data(most: int) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 or 0 <= most < hard else hard, hard))
+
+
+class Outside:
+    """Pieces of large pickles, in shared memory, which RLIMIT_DATA does not count: it would count an object and the
+    pieces that fill it twice, though each page is in memory once. The size of all pieces, except those that fill the
+    current object, is subtracted from the limit instead."""
+
+    def __init__(self) -> None:
+        self._before = self._most = resource.getrlimit(resource.RLIMIT_DATA)[0]
+        self.size = 0
+        self._filling = 0
+
+    def _update(self) -> None:
+        if self._most >= 0:
+            limit_data(max(self._most - self.size + self._filling, 0))
+
+    def bound(self, most: int) -> None:
+        """Use a lower limit until end()."""
+        self._most = most if self._most < 0 else min(most, self._most)
+        self._update()
+
+    def end(self) -> None:
+        limit_data(self._before)
+
+    def piece(self, size: int) -> Any:
+        private = writable(size, False)  # fails beyond the limit
+        try:
+            made = mmap.mmap(-1, size)
+        except OSError:  # where no control group bounds memory; docs/security/controls.md
+            return private
+        self.size += size
+        self._update()
+        return made
+
+    def free(self, size: int) -> None:
+        """A piece was freed."""
+        self.size = max(self.size - size, 0)
+        self._filling = max(self._filling - size, 0)
+        self._update()
+
+    def fill(self, size: int) -> None:
+        """Reserve an object that the next pieces fill."""
+        self._filling = size
+        self._update()
+
+
+ONE_BYTE = b"KhqCU\x82\x8a\x8c"  # opcodes with an argument of one byte
+LENGTHS = {b"B": 4, b"X": 4, b"\x8d": 8, b"\x8e": 8, b"\x96": 8}  # opcodes of contents, and bytes of their length
+
+
 class Pieces:
     """A pickle, read in pieces by an unpickler. Pieces of a large one are freed after reading: it can be read once."""
 
-    def __init__(self, source: Source, size: int) -> None:
+    def __init__(self, source: Source, size: int, outside: Outside) -> None:
         self.is_once = size > KEPT_MAX
         self._pieces: List[Any] = []
         self._size = size
+        self._outside = outside
+        self._is_argument = False  # the next byte, not an opcode
+        self._width = 0  # of a length of bytes, which is next
         self.rewind()
         while size:
-            room = writable(min(size, PIECE), False)
-            source.into(memoryview(room))
+            length = min(size, PIECE)
+            room = outside.piece(length) if self.is_once else writable(length, False)
             self._pieces.append(room)
-            size -= len(room)
+            source.into(memoryview(room))
+            size -= length
 
     def rewind(self) -> None:
         self._piece = 0  # the current one
         self._at = 0  # offset in it
         self._left = self._size
+
+    def release(self) -> None:
+        if self.is_once:
+            self._outside.free(sum([len(piece) for piece in self._pieces if piece is not None]))
+            self._outside.fill(0)
+        self._pieces = []
 
     def readinto(self, view: Any) -> int:
         done = 0
@@ -324,14 +388,25 @@ class Pieces:
             if self._at == len(piece):
                 if self.is_once:
                     self._pieces[self._piece] = None
+                    self._outside.free(len(piece))
                 self._piece += 1
                 self._at = 0
         return done
 
-    def read(self, size: int = -1) -> Any:
-        room = bytearray(self._left if size < 0 else min(size, self._left))
+    def read(self, size: int) -> bytearray:
+        room = bytearray(min(size, self._left))
         self.readinto(memoryview(room))
+        if self.is_once:
+            self._announce(room)
         return room
+
+    def _announce(self, read: bytearray) -> None:
+        """Contents of large objects are outside pickle's frames: opcode, length, contents."""
+        if len(read) == self._width:
+            self._outside.fill(min(int.from_bytes(read, "little"), self._left))
+        is_opcode = len(read) == 1 and not self._is_argument
+        self._is_argument = is_opcode and read in ONE_BYTE
+        self._width = LENGTHS.get(bytes(read), 0) if is_opcode else 0
 
     def readline(self) -> bytes:
         raise Torn("a pickle of an older kind")
