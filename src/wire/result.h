@@ -105,7 +105,7 @@ extern const char *const snp_wait_reasons[];
     F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
     F(S, ARR,  missing,   MUST,   0, NULL, "cells after it that the caller gave up or `skip` left out") \
     F(S, ARR,  replayed,  MUST,   0, NULL, "cells that were run again") \
-    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: differences between its replay and its first run)", .people = "not restored") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: differences between its replay and its first run, in value, result, exit code, error, displays, output, and names of changed files, not their contents)", .people = "not restored") \
     F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint that the caller gave up", .people = "not restored") \
     F(S, BOOL, image,     OPT,    0, 0, "only if variables could not hold everything: whether the session continues exactly, from an image of its memory") \
     F(S, STR,  no_image,  OPT,    0, 0, "why not", .people = "no image") \
@@ -127,7 +127,8 @@ extern const char *const snp_wait_reasons[];
 
 #define SNP_EVENT_GAP(F, S) \
     F(S, WORD, stream,    MUST,   16, snp_result_streams, "which output") \
-    F(S, INT,  omitted_chars, MUST, 0, 0, "left out of the middle")
+    F(S, INT,  omitted_chars, MUST, 0, 0, "left out of the middle") \
+    F(S, STR,  hash,      OPT,    16, 0, "XXH64 of the whole stream, by which a replay is compared")
 #define SNP_EVENT_DISPLAY(F, S) \
     F(S, ARR,  mime,      MUST,   32, NULL, "[[type, byte length], ...]; raw = the parts, concatenated")
 #define SNP_EVENT_CALL(F, S) \

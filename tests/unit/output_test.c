@@ -135,6 +135,24 @@ TEST(one_character_more_is_cut)
     assert_spooled(p, "0123456789x", 11);
 }
 
+TEST(the_hash_of_cut_output_is_of_all_bytes)
+{
+    struct place *p = *state;
+    const struct snp_output_keeper keeper = {&p->spools, OWNER, 1, "stdout"};
+    uint64_t first;
+
+    run(p, "0123456789xyz", 13, 3);
+    first = snp_output_hash(&p->out);
+    snp_output_done(&p->out);
+    snp_output_init(&p->out, LIMIT, &keeper);
+    run(p, "0123456789xyz", 13, 13);
+    assert_true(snp_output_hash(&p->out) == first);
+    snp_output_done(&p->out);
+    snp_output_init(&p->out, LIMIT, &keeper);
+    run(p, "012345_789xyz", 13, 13);
+    assert_true(snp_output_hash(&p->out) != first);
+}
+
 TEST(nothing_written_shows_nothing)
 {
     struct place *p = *state;
@@ -241,6 +259,7 @@ TEST(a_spool_that_cannot_be_made_costs_only_the_full_text)
 
 RUN(PLACE(what_fits_is_shown_whole_and_not_spooled),
     PLACE(one_character_more_is_cut),
+    PLACE(the_hash_of_cut_output_is_of_all_bytes),
     PLACE(nothing_written_shows_nothing),
     UNIT(characters_of_two_to_four_bytes_stay_whole),
     PLACE(what_is_no_text_counts_too),

@@ -1328,6 +1328,8 @@ export interface Events {
     stream: "stdout" | "stderr";
     /** left out of the middle */
     omitted_chars: number;
+    /** XXH64 of the whole stream, by which a replay is compared */
+    hash?: string;
   };
   display: {
     /** [[type, byte length], ...]; raw = the parts, concatenated */

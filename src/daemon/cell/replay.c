@@ -40,15 +40,17 @@ static int frame_add(struct outcome *outcome, const struct snp_frame *frame)
 {
     snp_autojson json_t *head = json_loadb(frame->head, frame->head_len, 0, NULL);
     const char *event = snp_json_str(head, "event", "");
-    struct snp_buf *buf = &outcome->output[strcmp(event, "stdout") == 0   ? STDOUT
-                                           : strcmp(event, "stderr") == 0 ? STDERR
-                                                                          : SHOWN];
+    const bool is_gap = strcmp(event, "gap") == 0; /* its hash stands for the omitted part */
+    const char *name = is_gap ? snp_json_str(head, "stream", "") : event;
+    struct snp_buf *buf = &outcome->output[strcmp(name, "stdout") == 0   ? STDOUT
+                                           : strcmp(name, "stderr") == 0 ? STDERR
+                                                                         : SHOWN];
     int r = 0;
 
     if (strcmp(event, "call") == 0) {
         return 0; /* the request shows in its effects */
     }
-    if (buf == &outcome->output[SHOWN]) {
+    if (is_gap || buf == &outcome->output[SHOWN]) {
         r = snp_buf_add(buf, frame->head, frame->head_len);
     }
     return r < 0 ? r : snp_buf_add(buf, frame->raw, frame->raw_len);

@@ -158,8 +158,13 @@ static void show_bytes(void *data, const char *bytes, size_t n)
 static void show_gap(void *data, uint64_t chars)
 {
     const struct show *show = data;
-    json_t *head =
-        SNP_WRITE(snp_event_gap, .stream = stream_name(show->stream), .omitted_chars = chars);
+    char hash[17];
+    json_t *head;
+
+    (void)snprintf(hash, sizeof(hash), "%016llx",
+                   (unsigned long long)snp_output_hash(&show->cell->output[show->stream]));
+    head = SNP_WRITE(snp_event_gap, .stream = stream_name(show->stream), .omitted_chars = chars,
+                     .hash = hash);
 
     snp_answer_event(show->cell->sandbox->supervisor, show->cell->id, head, NULL, 0);
     json_decref(head);

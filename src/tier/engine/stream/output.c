@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/fd.h"
 
 enum {
@@ -81,10 +84,14 @@ void snp_output_done(struct snp_output *out)
     snp_buf_done(&out->head);
     snp_buf_done(&out->tail);
     snp_spool_done(SNP_TAKE_PTR(out->spool));
+    (void)XXH64_freeState(SNP_TAKE_PTR(out->hash));
 }
 
 static void spool(struct snp_output *out, const char *bytes, size_t n)
 {
+    if (out->hash != NULL) {
+        (void)XXH64_update(out->hash, bytes, n);
+    }
     if (out->spool != NULL) {
         snp_spool_add(out->keeper.spools, out->spool, bytes, n);
     }
@@ -98,6 +105,10 @@ static void start_spool(struct snp_output *out)
         return;
     }
     out->was_spooled = true;
+    out->hash = XXH64_createState();
+    if (out->hash != NULL) {
+        (void)XXH64_reset(out->hash, 0);
+    }
     out->spool = snp_spool_new(keeper->spools, keeper->owner, keeper->cell, keeper->stream);
     spool(out, snp_buf_bytes(&out->head), out->head.len);
     spool(out, snp_buf_bytes(&out->tail), out->tail.len);
@@ -138,6 +149,11 @@ void snp_output_feed(
     if (n > 0 && snp_buf_add(&out->tail, bytes, n) < 0) {
         snp_buf_clear(&out->tail);
     }
+}
+
+uint64_t snp_output_hash(const struct snp_output *out)
+{
+    return out->hash == NULL ? 0 : XXH64_digest(out->hash);
 }
 
 uint64_t snp_output_finish(struct snp_output *out,

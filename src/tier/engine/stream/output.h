@@ -36,6 +36,7 @@ struct snp_output {
     struct snp_output_keeper keeper;
     struct snp_spool *spool; /* the keeper's; NULL = none (yet) */
     bool was_spooled;        /* a spool was created, or failed to be */
+    void *hash;              /* owned; state of the hash, NULL while nothing is cut */
 };
 
 void snp_output_init(struct snp_output *out,
@@ -53,6 +54,9 @@ uint64_t snp_output_finish(struct snp_output *out,
                            snp_output_sink sink,
                            void *data,
                            void (*gap)(void *data, uint64_t chars));
+
+/* XXH64 of everything that was written, if it was cut; 0 = unknown. */
+uint64_t snp_output_hash(const struct snp_output *out);
 
 static inline bool snp_output_is_cut(const struct snp_output *out)
 {
