@@ -720,8 +720,9 @@ def test_large_data_is_in_memory_once() -> None:
 
 LIMIT = """
 import resource
-used = int(open('/proc/self/statm').read().split()[5]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_DATA, (used + (48 << 20), used + (48 << 20)))
+def limit(mib):
+    most = int(open('/proc/self/statm').read().split()[5]) * resource.getpagesize() + (mib << 20)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, -1))
 """
 
 
@@ -732,11 +733,30 @@ def test_more_than_half_of_the_memory_comes_back(python: str, room: int | None) 
     with Guest(python) as first, Guest(python, cwd=first.cwd) as second:
         first.ok("x = [b'z' * (24 << 20), bytearray(b'y') * (16 << 20)]")
         bundle = first.save(final=False)
-        second.ok(LIMIT if room is None else "import resource")
+        second.ok(LIMIT if room else LIMIT + "limit(48)")
         before = second.ok("resource.getrlimit(resource.RLIMIT_DATA)")
         assert second.load(bundle, room) == []
         assert second.ok(digest) == first.ok(digest)
         assert second.ok("resource.getrlimit(resource.RLIMIT_DATA)") == before
+
+
+@pytest.mark.parametrize("python", EVERY)
+def test_a_large_text_is_saved_and_restored_without_a_copy(python: str) -> None:
+    with Guest(python) as first, Guest(python, cwd=first.cwd) as second:
+        first.ok(LIMIT + "x = ['z' * (40 << 20)]; limit(20)")
+        bundle = first.save(final=False)
+        second.ok(LIMIT + "limit(52)")
+        assert bundle.lost() == {} and second.load(bundle) == []
+        second.ok("assert len(x[0]) == 40 << 20 and x[0][-1] == 'z'")
+
+
+def test_large_texts_of_all_kinds_of_characters() -> None:
+    bundle = round_trip(
+        lib.PYTHON,
+        "wide = 'é€' * (9 << 20) + '\\ud800' + '\U0001f600'; again = wide\nheld = ['z' * (17 << 20), wide, [wide]]",
+        "assert wide is again is held[1] is held[2][0] and wide == 'é€' * (9 << 20) + '\\ud800' + '\U0001f600'\n"
+        "assert held[0] == 'z' * (17 << 20)")
+    assert len(bundle.data) < 70 << 20, "each once"
 
 
 def test_what_does_not_fit_fails_alone() -> None:

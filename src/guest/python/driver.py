@@ -528,7 +528,7 @@ class Session:
         elif error is None and ours.state is None:
             text = ours.state_error
         elif error is None and members.get("step") == "read":
-            self._loader = ours.state.Loader(self._names, members.get("room"))
+            self._loader = ours.state.Loader(self._names, members.get("room"), self._snp)
             _, error = self._guarded(self._loader.read, order.fd)
             text = reason_of(error)
         elif error is None and self._loader is not None:

@@ -62,7 +62,7 @@ from state_names import _cloud_modules, _code, _fill, _function, _function_set, 
 from state_objects import REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
 from state_objects import reduce_exception, reduce_handler, reduce_instance, reduce_memmap
 from state_same import Same
-from state_stream import BUFFERS_MAX, HEAD_MAX, LARGE, Pickled, Pouring, Sink
+from state_stream import BUFFERS_MAX, HEAD_MAX, LARGE, TEXT_MIN, Pickled, Pouring, Sink, Text
 from state_texts import ATOMS, LOCK, NAME_MAX, REASON_MAX, ROOT_PART, THREAD, TICK_S, Refused, Slow, clean
 from state_texts import _type_dict, _type_module, _type_name, _type_qualname, reason_of, summarize, type_name
 from state_views import reduce_view
@@ -268,11 +268,12 @@ class Pickler(_CloudPickler):  # type: ignore[misc]
         _CloudPickler.dispatch_table,
     )
 
-    def __init__(self, saver: "Saver", file: Any, buffers: Optional[List[memoryview]]) -> None:
+    def __init__(self, saver: "Saver", file: Any, buffers: Optional[List[Any]]) -> None:
         _CloudPickler.__init__(self, file, 5, buffer_callback=self._take)
         self.saver = saver
         self.lost: Set[int] = set()  # placeholders for unsaved objects
         self.late: Set[int] = set()  # containers that are filled at the end
+        self.texts: Dict[int, Tuple[str, int]] = {}  # saved beside the pickle, by id
         self.buffers = buffers
         self.refs: Set[str] = set()
         self.made: Set[int] = set()  # functions and modules that are recreated on restore
@@ -366,9 +367,14 @@ def large_in(value: Any) -> List[int]:
 
 
 class ContainerPickler(Pickler):
-    """For payloads with globals() or the like: slower, it checks each object."""
+    """For payloads with globals() or the like, or large texts: slower, it checks each object."""
 
     def persistent_id(self, thing: Any) -> Any:
+        if type(thing) is str and len(thing) >= TEXT_MIN and self.buffers is not None:
+            if id(thing) not in self.texts and len(self.buffers) < BUFFERS_MAX:
+                self.texts[id(thing)] = "text", len(self.texts)
+                self.buffers.append(Text(thing))
+            return self.texts.get(id(thing))
         found = self.saver.known_containers.get(id(thing))
         if type(found) is tuple:
             self.late.add(id(thing))
@@ -744,10 +750,10 @@ class Saver:
         pickled = Pickled(self._digest)
         try:
             self._pickle_with(Pickler, value, pickled, with_buffers)
-            if is_flat or not self._holds_container(pickled.pickler):
+            if not pickled.has_text and (is_flat or not self._holds_container(pickled.pickler)):
                 return pickled
         except Failed as error:
-            if not self._holds_container(error.pickler):
+            if type(error.cause) is not MemoryError and not self._holds_container(error.pickler):
                 raise error.cause from None
         pickled = Pickled(self._digest)
         try:
@@ -928,7 +934,7 @@ class Saver:
 
     def _shared_ids(self, pickler: Any, is_large: bool) -> List[int]:
         made, kinds, known = pickler.made, self._kinds, self.known_things
-        found = []
+        found = list(pickler.texts)
         memo, pickler.seen = pickler.seen or pickler.memo.copy(), None
         for key, (_, thing) in memo.items():
             kind = type(thing)

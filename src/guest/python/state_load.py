@@ -14,7 +14,7 @@ import pickle
 import signal
 import sys
 from time import monotonic
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from state_ambient import PATCHES, Baseline, restore_descriptors, restore_options, restore_settings, restore_sources
 from state_ambient import write_ambient
@@ -22,7 +22,7 @@ from state_classes import make_class
 from state_modules import STATE_OF, write_module
 from state_names import BY_NAME, CLOUD, STATE, _cloud_modules
 from state_objects import work
-from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, Outside, Pieces, Source, Torn, writable
+from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, TEXT_BIT, Outside, Pieces, Source, Torn, writable
 from state_texts import NAME_MAX, ROOT_PART, TICK_S, Refused, Slow, clean, why_of
 
 FAILED_MAX = 500  # named failures; further ones are counted
@@ -32,14 +32,18 @@ class Item:
     """A group of variables as read; its memory is freed when it is restored."""
 
     def __init__(self, name: str, names: List[str], data: Pieces, buffers: List[Any]) -> None:
+        """buffers: of texts, Pieces."""
         self.name = name
         self.names = names
         self.data: Any = data
-        self.buffers = buffers
+        self.buffers = [one for one in buffers if type(one) is not Pieces]
+        self.texts = [one for one in buffers if type(one) is Pieces]
+        self.is_once = data.is_once or bool(self.texts)
         self.why: Dict[str, str] = {}
 
     def release(self) -> None:
-        self.data.release()
+        for pieces in [self.data] + self.texts:
+            pieces.release()
         self.buffers = []
 
 
@@ -52,8 +56,10 @@ def names_of(head: Dict[str, Any]) -> List[str]:
 class Unpickler(pickle.Unpickler):
     """Resolves our names, and the namespace."""
 
-    def __init__(self, loader: "Loader", data: Any, buffers: Any) -> None:
+    def __init__(self, loader: "Loader", data: Any, buffers: Any, texts: Sequence[Pieces] = ()) -> None:
         super().__init__(data, buffers=buffers)
+        self._texts = texts
+        self._joined = loader.joined
         self._names = loader.names
         self._late: Dict[Any, Any] = {}
 
@@ -67,6 +73,10 @@ class Unpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
     def persistent_load(self, ident: Any) -> Any:
+        if type(ident) is tuple and ident[0] == "text":
+            if ident not in self._late:
+                self._late[ident] = self._joined(self._texts[ident[1]].texts())
+            return self._late[ident]
         if type(ident) is tuple:
             return self._late.setdefault(ident, {} if ident[1] == "dict" else set())
         return {
@@ -82,11 +92,12 @@ class Unpickler(pickle.Unpickler):
 class Loader:
     """Reads a part, and restores it into one namespace."""
 
-    def __init__(self, names: Dict[Any, Any], room: Optional[int] = None) -> None:
-        """room: bytes of memory for variables; None: unlimited."""
+    def __init__(self, names: Dict[Any, Any], room: Optional[int] = None, module: Any = None) -> None:
+        """room: bytes of memory for variables; None: unlimited. module: _snp, or None: it uses more memory."""
         self.names = names
         self._room = room
         self._outside = Outside()
+        self.joined = getattr(module, "joined", "".join)
         self.settings: Dict[str, Any] = {}
         self.failed: List[Dict[str, str]] = []
         self._items: List[Item] = []
@@ -138,12 +149,16 @@ class Loader:
         table = bytearray(count * _LENGTH.size)
         source.into(memoryview(table))
         lengths = [length for (length,) in _LENGTH.iter_unpack(table)]
-        if total + sum(lengths) != head["size"]:
+        if total + sum([length & ~TEXT_BIT for length in lengths]) != head["size"]:
             raise Torn("an item of another size than it says")
         data = Pieces(source, data_len, self._outside)
-        buffers = [writable(length) for length in lengths]
-        for buffer in buffers:
-            source.into(memoryview(buffer))
+        buffers: List[Any] = []
+        for length in lengths:
+            if length & TEXT_BIT:
+                buffers.append(Pieces(source, length & ~TEXT_BIT, self._outside))
+            else:
+                buffers.append(writable(length))
+                source.into(memoryview(buffers[-1]))
         return Item(head["name"], names_of(head), data, buffers)
 
     # Restoring --------------------------------------------------------------------
@@ -217,9 +232,9 @@ class Loader:
         finally:
             self._limit = None
 
-    def _load(self, data: Any, buffers: Any) -> Any:
+    def _load(self, data: Any, buffers: Any, texts: Sequence[Pieces] = ()) -> Any:
         with self._limited():
-            return Unpickler(self, data, buffers).load()
+            return Unpickler(self, data, buffers, texts).load()
 
     def _fail_all(self, names: List[str], why: Dict[str, str]) -> None:
         self.failed += [{"name": clean(name, NAME_MAX), **why} for name in names]
@@ -258,8 +273,8 @@ class Loader:
             except Exception as error:
                 self._fail("classes", error)
         # Large ones can be read once: after everything that they may need.
-        pending = [item for item in self._items if not item.data.is_once]
-        large = [item for item in self._items if item.data.is_once]
+        pending = [item for item in self._items if not item.is_once]
+        large = [item for item in self._items if item.is_once]
         self._items = []
         lost: List[Item] = []
         while True:
@@ -288,7 +303,7 @@ class Loader:
     def _try_item(self, item: Item) -> bool:
         try:
             item.data.rewind()
-            _, _, names, specials = self._load(item.data, item.buffers)[:4]
+            _, _, names, specials = self._load(item.data, item.buffers, item.texts)[:4]
             self.names.update(names)
             if type(specials) is tuple:  # written by an older version as a single value
                 specials = {"_": specials[0]} if specials else {}
@@ -297,7 +312,7 @@ class Loader:
             return True
         except BaseException as error:  # must not keep its objects alive
             item.why = why_of(error)
-            if item.data.is_once:
+            if item.is_once:
                 item.release()
             return False
 

@@ -8,6 +8,7 @@ import builtins
 # A private copy, as in driver.py.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
+import codecs
 import json
 import mmap
 import resource
@@ -15,7 +16,7 @@ import struct
 from fcntl import fcntl
 from os import readv, writev
 from pickle import PickleBuffer
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from state_texts import Refused
 
@@ -30,6 +31,8 @@ MAPPED_MIN = 256 << 10  # bytes of a buffer that is mapped, not allocated
 LARGE = 64 << 10  # pickle passes these on directly, not in a frame of many objects
 KEPT_MAX = 8 << 20  # bytes of a pickle kept until it is written, beside those held by objects
 PIECE = 1 << 20
+TEXT_MIN = 16 << 20  # characters of a text that is saved beside the pickle, which would copy it whole
+TEXT_BIT = 1 << 63  # of the length of a buffer that is one
 
 _FRAME = struct.Struct("<IIIB3x")
 _CONTENT = struct.Struct("<8sQI4x")  # magic, bytes of the pickle, number of buffers
@@ -77,7 +80,11 @@ class Sink:
         self._start = ITEM, _encode(head).encode("utf-8")
         self._left = 0 if head["same"] else head["size"]
 
-    def add(self, part: memoryview) -> None:
+    def add(self, part: Any) -> None:
+        if type(part) is Text:
+            for piece in part.pieces():
+                self.add(piece)
+            return
         self._left -= part.nbytes
         if self._left < 0:
             raise Refused(CHANGED)
@@ -128,16 +135,33 @@ def bytes_of(data: Any) -> memoryview:
     return data.raw() if type(data) is PickleBuffer else memoryview(data).cast("B")
 
 
+class Text:
+    """A large text as a buffer, encoded piece by piece."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.nbytes = sum([piece.nbytes for piece in self.pieces()])
+
+    def pieces(self) -> Iterator[memoryview]:
+        for at in range(0, len(self._text), PIECE):
+            yield memoryview(self._text[at : at + PIECE].encode("utf-8", "surrogatepass"))
+
+
+def lengths_of(buffers: List[Any]) -> bytes:
+    return b"".join([_LENGTH.pack(one.nbytes | (TEXT_BIT if type(one) is Text else 0)) for one in buffers])
+
+
 class Pickled:
     """The output of a pickler. Large contents stay in their objects. The rest is kept; if it is too large it is only
     counted, and the object is pickled again, into the pipe."""
 
-    def __init__(self, digest: Callable[[List[Any]], str], buffers: Optional[List[memoryview]] = None) -> None:
+    def __init__(self, digest: Callable[[List[Any]], str], buffers: Optional[List[Any]] = None) -> None:
         self.pickler: Any = None  # keeps objects alive that its memo identifies
         self.how: Any = None  # its class
         self.is_dropped = False  # it was kept, and can be made again
         self.buffers = buffers if buffers is not None else []
         self.is_kept = True
+        self.has_text = False  # a large one, in the pickle
         self.own = 0  # bytes kept
         self._digest = digest
         self._parts: List[memoryview] = []
@@ -150,6 +174,7 @@ class Pickled:
         part = bytes_of(data)
         size = part.nbytes
         self._bytes += size
+        self.has_text |= size >= TEXT_MIN and (self._last[-5:-4] == b"X" or self._last[-9:-8] == b"\x8d")
         self.own += 0 if size >= LARGE and is_content(self._last, size) else size
         self._last = bytes(part[-9:])
         self._parts.append(part)
@@ -169,13 +194,13 @@ class Pickled:
         return b"".join(self._parts)
 
     def head(self) -> bytes:
-        lengths = b"".join([_LENGTH.pack(view.nbytes) for view in self.buffers])
-        return _CONTENT.pack(_MAGIC, self._bytes, len(self.buffers)) + lengths
+        return _CONTENT.pack(_MAGIC, self._bytes, len(self.buffers)) + lengths_of(self.buffers)
 
     def size(self) -> int:
-        return len(self.head()) + self._bytes + sum([view.nbytes for view in self.buffers])
+        buffered: int = sum([view.nbytes for view in self.buffers])
+        return len(self.head()) + self._bytes + buffered
 
-    def parts(self) -> List[memoryview]:
+    def parts(self) -> List[Any]:
         """The content of a kept item."""
         return [memoryview(self.head())] + self._parts + [v for v in self.buffers if v.nbytes]
 
@@ -183,10 +208,13 @@ class Pickled:
         """Set the key, from the hash known before pickling."""
         self._key = "{}:{:x}".format(key, self.size())
 
+    def _hashable(self, part: Any) -> Any:
+        return part if type(part) is not Text else "".join([self._digest([one]) for one in part.pieces()]).encode()
+
     def key(self) -> str:
         if not self._key:
             keys = [memoryview(b"".join(self._keys))] if self._keys else []
-            parts = self.parts()
+            parts = [self._hashable(part) for part in self.parts()]
             self._key = self._digest(parts[:1] + keys + parts[1:])
         return self._key
 
@@ -195,7 +223,7 @@ class Pouring:
     """The second pickling, into the pipe."""
 
     def __init__(self, sink: Sink, counted: Pickled) -> None:
-        self.buffers: List[memoryview] = []
+        self.buffers: List[Any] = []
         self._sink = sink
         self._head = counted.head()
         sink.add(memoryview(self._head))
@@ -204,8 +232,7 @@ class Pouring:
         self._sink.add(bytes_of(data))
 
     def finish(self) -> None:
-        lengths = b"".join([_LENGTH.pack(view.nbytes) for view in self.buffers])
-        if lengths != self._head[_CONTENT.size :]:
+        if lengths_of(self.buffers) != self._head[_CONTENT.size :]:
             raise Refused(CHANGED)
         for view in self.buffers:
             self._sink.add(view)
@@ -375,6 +402,13 @@ class Pieces:
             self._outside.free(sum([len(piece) for piece in self._pieces if piece is not None]))
             self._outside.fill(0)
         self._pieces = []
+
+    def texts(self) -> Iterator[str]:
+        decode = codecs.getincrementaldecoder("utf-8")("surrogatepass").decode
+        while self._left:
+            part = bytearray(min(PIECE, self._left))
+            self.readinto(memoryview(part))
+            yield decode(part, not self._left)
 
     def readinto(self, view: Any) -> int:
         done = 0
