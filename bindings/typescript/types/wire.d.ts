@@ -1278,7 +1278,7 @@ export interface RawResult {
     missing: unknown[];
     /** cells that were run again */
     replayed: unknown[];
-    /** [{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: differences between its replay and its first run) */
+    /** [{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: differences between its replay and its first run, in value, result, exit code, error, displays, output, and names of changed files, not their contents) */
     failed: unknown[];
     /** files put after the checkpoint that the caller gave up */
     missing_puts: unknown[];

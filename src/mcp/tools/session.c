@@ -49,7 +49,7 @@ static void row_say(const struct snp_mcp_sandboxes *service,
     keys = json_object_get(service->keys, row.name);
     age = (double)time(NULL) - row.created;
     is_asleep = snp_streq(row.state, "hibernated");
-    idle = is_asleep ? (double)time(NULL) - row.used : (double)(row.idle_ms / 1000);
+    idle = is_asleep ? (double)time(NULL) - row.used : (double)row.idle_ms / 1000;
     snp_say(text, "\n  - ");
     snp_say_line(text, id, ID_SHOWN);
     snp_say(text, "%s: idle %llds, age %llds%s", row.rank < SNP_TIER_RANK_WHOLE ? " [LOCAL]" : "",
