@@ -202,8 +202,8 @@ def actions(point: str) -> list[tuple[str, str]]:
         return [("kill", ""), ("full", "ENOSPC")]
     if call == "send":
         return [("kill", ""), ("torn", ""), ("fail", "ECONNRESET"), *STOPS]
-    if call == "recv":
-        return [("kill", ""), ("fail", "ECONNRESET"), *STOPS]
+    if call == "recv":  # ECONNRESET would say that the peer closed with unread data, and the request is sent again
+        return [("kill", ""), ("fail", "ENOMEM"), *STOPS]
     return [("kill", ""), *STOPS]
 
 
