@@ -153,6 +153,7 @@ void snp_tool_agent_run(struct snp_task *task)
 /* The id of the requested run. NULL: none can have it, and the task has ended. */
 static const char *id_of(struct snp_task *task)
 {
+    const struct snp_mcp_options *options = &task->service->options;
     const char *id = snp_task_arg(task, "run_id", "");
     size_t n = strlen(id);
 
@@ -161,7 +162,7 @@ static const char *id_of(struct snp_task *task)
         return NULL;
     }
     if (n < SNP_AGENT_ID_MIN || n > SNP_AGENT_ID_LEN || strspn(id, "0123456789abcdef-") != n ||
-        task->service->options.log_dir == NULL) {
+        options->log_dir == NULL || options->agent_argv == NULL) {
         say_not_found(task);
         return NULL;
     }
@@ -204,12 +205,13 @@ static void on_describe(struct snp_mcp_call *call, struct snp_buf *out)
 void snp_tool_agent_status(struct snp_task *task)
 {
     const char *id = id_of(task);
-    int64_t wait_s = snp_json_int(task->args, "wait", 0);
+    int64_t wait_s;
     char seconds[NUMBER_MAX];
 
-    if (id == NULL) {
+    if (id == NULL) { /* the task is freed */
         return;
     }
+    wait_s = snp_json_int(task->args, "wait", 0);
     if (wait_s <= 0) {
         ask(task, id, NULL, NULL);
         return;
