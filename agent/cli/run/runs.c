@@ -277,7 +277,7 @@ static const struct snp_verb verb_cancel = {
 };
 
 static const struct snp_opt call_options[] = {
-    {"wait", 0, SNP_OPT_INT, "SECONDS", "wait for its end at most so long", 0},
+    {"wait", 0, SNP_OPT_INT, "S", "wait for its end for at most S seconds (limit 3600)", 0},
     {"cancel", 0, SNP_OPT_FLAG, NULL, "stop it", 0},
     {"kill", 0, SNP_OPT_FLAG, NULL, "with --cancel: kill it if it does not stop within 5 s", 0},
 };

@@ -21,6 +21,7 @@
 #include "trajectory/writer.h"
 
 enum {
+    WAIT_MAX_S = 3600,   /* for the end of a run */
     RECORD_MAX_MIB = 32, /* of a record that is read */
     LOOK_MS = 50,        /* between two looks whether a run has ended */
     END_MS = 5000,       /* for the end of a cancelled run to be recorded */
@@ -343,7 +344,8 @@ static int answer_status(const char *path, uint64_t wait_ms, struct snp_err *err
 int snp_runs_call(struct snp_cli *cli, const struct snp_opts *opts)
 {
     const char *id = snp_opts_arg(opts, 1);
-    int64_t wait_s = snp_opts_int(opts, "wait", 0);
+    int64_t asked_s = snp_opts_int(opts, "wait", 0);
+    uint64_t wait_s = asked_s < 0 ? 0 : asked_s > WAIT_MAX_S ? WAIT_MAX_S : (uint64_t)asked_s;
     snp_autofree char *path = NULL;
     struct snp_err err;
     int r = snp_trajectory_find(snp_opts_arg(opts, 0), id, &path, &err);
@@ -356,7 +358,7 @@ int snp_runs_call(struct snp_cli *cli, const struct snp_opts *opts)
     if (r == 0) {
         r = snp_opts_flag(opts, "cancel", false)
                 ? answer_cancel(path, id, snp_opts_flag(opts, "kill", false), &err)
-                : answer_status(path, wait_s < 0 ? 0 : (uint64_t)wait_s * 1000, &err);
+                : answer_status(path, wait_s * 1000, &err);
     }
     if (r < 0) {
         (void)printf("Error: %s", err.msg);

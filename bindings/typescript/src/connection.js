@@ -18,7 +18,7 @@ const HELLO_MS = 20_000;
 const CONNECT_MS = 40_000;
 const RETRY_MS = 20;
 /** @type {Set<string | undefined>} */
-const NOBODY = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "EAGAIN"]); // or the daemon is exiting
+const NOT_LISTENING = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "EAGAIN"]); // or the daemon is exiting
 /** @type {Set<string | undefined>} */
 const UNREAD = new Set(["ECONNRESET", "EPIPE"]); // from the kernel: the peer closed before it read all data
 const NOTHING = new Uint8Array(0);
@@ -169,7 +169,7 @@ function connectOnce(path) {
     const socket = connect({ path });
     socket.once("connect", () => resolve(socket.removeAllListeners("error")));
     socket.once("error", (/** @type {NodeJS.ErrnoException} */ error) => {
-      if (NOBODY.has(error.code)) resolve(null);
+      if (NOT_LISTENING.has(error.code)) resolve(null);
       else reject(new SandboxError(`connect to ${path}: ${error.message}`, { code: "system" }));
     });
   });

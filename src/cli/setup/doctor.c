@@ -542,7 +542,7 @@ static void check_state(struct report *report, const struct snp_hello_answer *da
     }
     text = snp_need_format("the running daemon has %s", daemon->state_dir);
     report_add(report, "state folder", CHECK_WARNING,
-               details(text, "sessions are there, templates here",
+               details(text, "its sessions are there; this command's templates are not",
                        "snipara-sandbox daemon stop; the next command starts it here"));
 }
 
