@@ -321,7 +321,7 @@ def is_shell_line(error: BaseException, cell: int) -> bool:
     word, _, rest = line.partition(" ")
     if isinstance(error, NameError):  # also valid Python: a difference, a quotient
         is_difference = bool(rest) and (rest[0] not in "-/" or not rest[1:2].strip())
-        if is_difference or word in _modules or "'" + word + "'" not in safe_text(error):
+        if is_difference or (rest and word in _modules) or "'" + word + "'" not in safe_text(error):
             return False
     is_word = word.replace("-", "").isalnum() and not iskeyword(word) and not hasattr(builtins, word)
     return is_word and (word in ("cd", "export", "source", "alias", "unset") or exists("/usr/bin/" + word))
