@@ -103,6 +103,8 @@ def test_a_tier_that_cannot_run_is_no_other_tier_for_a_session(box: lib.Sandbox)
     done = box.cli("exec", "-s", "new", "1", env=docker)
     assert done.returncode == 1 and none in done.stderr, done
     assert none in box.cli("doctor", env=docker).stdout
+    done = box.cli("sessions", "move", "in-local", "--to", "docker", env={"DOCKER_HOST": docker["DOCKER_HOST"]})
+    assert done.returncode == 1 and none in done.stderr, done
     done = box.cli("exec", "-s", "in-local", "n", env=docker)
     assert done.stdout == "5\n" and "is in the local tier; docker (SNIPARA_SANDBOX_ENVIRONMENT) applies" in done.stderr
     done = box.cli("exec", "-s", "in-local", "n", env=wasm)

@@ -351,15 +351,15 @@ static int move(struct snp_cli *cli,
                 struct snp_err *err)
 {
     const struct snp_config *config = NULL;
+    const char *tier = snp_opts_str(opts, "to");
     snp_autojson json_t *defaults = NULL;
 
     SNP_TRY(snp_cli_config(cli, opts, &config, err));
     SNP_TRY(snp_cli_tier_check(config, err));
     /* An image is pulled or built first. */
-    SNP_TRY(snp_cli_session_defaults(config, NULL, true, &defaults, err));
+    SNP_TRY(snp_cli_session_defaults(config, tier, true, &defaults, err));
     return snp_remote_call(cli,
-                           SNP_WRITE(snp_sessions_move_request, .session = session,
-                                     .tier = snp_opts_str(opts, "to"),
+                           SNP_WRITE(snp_sessions_move_request, .session = session, .tier = tier,
                                      .rootfs = snp_json_str(defaults, "rootfs", NULL),
                                      .network = snp_json_bool(defaults, "network", false),
                                      .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
