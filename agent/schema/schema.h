@@ -10,8 +10,7 @@
  * depth, references and time are limited, and a check that exceeds a limit fails.
  *
  * Not supported are $dynamicRef, $recursiveRef, unevaluatedProperties, unevaluatedItems, references
- * by $anchor or $id, and in regular expressions backreferences, lookahead, lookbehind and \p.
- * `format` and contentSchema are annotations, as in 2020-12.
+ * by $anchor or $id. `format` and contentSchema are annotations, as in 2020-12.
  */
 
 #include <stdbool.h>

@@ -19,7 +19,7 @@ ROOT = os.path.dirname(lib.HERE)
 MACHINE = os.uname().machine
 # What the packages depend on; venv and pipx are for the wheel, gcc and pkg-config for the library, mount for the test.
 INCLUDED = ("python3,libuv1,libjansson-dev,libmicrohttpd12,libseccomp2,libsqlite3-0,libssl3,libcurl4,libstdc++6,"
-            "libzstd1,init-system-helpers,python3-venv,pipx,gcc,libc6-dev,pkg-config,systemd,mount")
+            "libzstd1,libpcre2-8-0,init-system-helpers,python3-venv,pipx,gcc,libc6-dev,pkg-config,systemd,mount")
 # The folder becomes the root of a mount namespace: whoever is in a chroot may not make user namespaces.
 ENTER = """set -e
 mount --bind "$1" "$1"; cd "$1"
