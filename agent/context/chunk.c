@@ -25,16 +25,6 @@ const char *snp_chunk_kind_name(enum snp_chunk_kind kind)
     return kind_names[kind];
 }
 
-enum snp_chunk_kind snp_chunk_kind_from_name(const char *name)
-{
-    for (int i = 0; i < SNP_CHUNK_KINDS; i++) {
-        if (snp_streq(kind_names[i], name)) {
-            return (enum snp_chunk_kind)i;
-        }
-    }
-    return SNP_CHUNK_FILE;
-}
-
 void snp_chunks_done(struct snp_chunks *chunks)
 {
     free(chunks->items);

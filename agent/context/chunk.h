@@ -63,7 +63,6 @@ int snp_chunks_make(const char *text,
 
 /* "function". */
 const char *snp_chunk_kind_name(enum snp_chunk_kind kind);
-enum snp_chunk_kind snp_chunk_kind_from_name(const char *name); /* unknown: SNP_CHUNK_FILE */
 
 /* Append the name with those of its parents: "Session.close"; for the file, nothing. */
 int snp_chunk_qualified(const struct snp_chunks *chunks,

@@ -313,11 +313,6 @@ int snp_calls_begin(struct snp_calls *calls,
     return 0;
 }
 
-bool snp_calls_has(const struct snp_calls *calls, uint32_t id)
-{
-    return find(calls, id) != NULL;
-}
-
 void snp_calls_interrupt(struct snp_calls *calls, uint32_t id)
 {
     struct open_call *one = find(calls, id);

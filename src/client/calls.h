@@ -72,9 +72,6 @@ void snp_calls_interrupt(struct snp_calls *calls, uint32_t id);
 /* Drop the call; its reply is discarded. */
 void snp_calls_forget(struct snp_calls *calls, uint32_t id);
 
-/* The call is open. */
-bool snp_calls_has(const struct snp_calls *calls, uint32_t id);
-
 /*
  * Send as much as possible without blocking; then, if can_read, handle received frames. On failure:
  * snp_calls_drop.

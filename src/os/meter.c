@@ -181,15 +181,3 @@ bool snp_meter_usage(struct snp_meter *meter,
     }
     return true;
 }
-
-void snp_meter_read_once(const struct snp_cgroups *groups,
-                         const char *name,
-                         struct snp_meter_reading *ret)
-{
-    struct snp_meter meter;
-
-    snp_meter_init(&meter);
-    snp_meter_read(&meter, groups, name, ret);
-    (void)counter_read(&meter, groups, name, SNP_METER_CURRENT, &ret->memory_bytes);
-    snp_meter_done(&meter);
-}

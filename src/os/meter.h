@@ -30,7 +30,6 @@ struct snp_meter {
 struct snp_meter_reading {
     bool has_memory;
     bool has_cpu;
-    uint64_t memory_bytes; /* only of snp_meter_read_once */
     uint64_t memory_peak_bytes;
     uint64_t oom_kills;
     uint64_t cpu_us;
@@ -61,10 +60,5 @@ bool snp_meter_usage(struct snp_meter *meter,
                      const char *name,
                      uint64_t enough,
                      uint64_t *ret);
-
-/* The same without a meter, and the group's current memory. */
-void snp_meter_read_once(const struct snp_cgroups *groups,
-                         const char *name,
-                         struct snp_meter_reading *ret);
 
 #endif

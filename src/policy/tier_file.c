@@ -302,14 +302,6 @@ static int describe_end(const char *program,
                : snp_fail(err, SNP_E_PEER, "%s --describe failed", program);
 }
 
-int snp_tier_describe(const char *program, json_t **ret, struct snp_err *err)
-{
-    struct snp_child_output describing;
-
-    SNP_TRY(describe_begin(program, &describing, err));
-    return describe_end(program, &describing, ret, err);
-}
-
 static int by_rank(const void *a, const void *b)
 {
     const struct snp_tier_file *one = a;

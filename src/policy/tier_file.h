@@ -67,10 +67,4 @@ const struct snp_tier_file *snp_tier_files_of(const struct snp_tier_files *files
  */
 char *snp_users_folder(const char *name);
 
-/*
- * Get the output of `program --describe`: {"rank", "guarantees", "verbs"}. Blocks, so only for
- * installed programs. *ret is a new reference.
- */
-int snp_tier_describe(const char *program, json_t **ret, struct snp_err *err) SNP_NODISCARD;
-
 #endif

@@ -69,6 +69,7 @@ static void remove_group(void)
 static void check_counters(const char *bytes, size_t n)
 {
     struct snp_cgroups groups = {0};
+    struct snp_meter meter;
     struct snp_meter_reading reading = {0};
 
     if (group_fd < 0) {
@@ -89,7 +90,9 @@ static void check_counters(const char *bytes, size_t n)
     for (int i = 0; i < SNP_CGROUP_N; i++) {
         groups.slot[i] = (struct snp_cgroup_slot){.version = 2, .base_fd = group_fd};
     }
-    snp_meter_read_once(&groups, ".", &reading);
+    snp_meter_init(&meter);
+    snp_meter_read(&meter, &groups, ".", &reading);
+    snp_meter_done(&meter);
     SNP_ASSERT(n > 0 || (!reading.has_memory && !reading.has_cpu));
 }
 
