@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/http/http.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "http/http.h"
 #include "model/keyring.h"
 #include "model/retry.h"
 

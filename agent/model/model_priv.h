@@ -4,8 +4,8 @@
 
 /* Shared declarations of model.c (begin and end of calls) and try.c (the tries). */
 
-#include "http/http.h"
-#include "http/sse.h"
+#include "base/http/http.h"
+#include "base/http/sse.h"
 #include "model/keyring.h"
 #include "model/model.h"
 #include "model/price.h"

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/http/http.h"
 #include "base/str.h"
-#include "http/http.h"
 
 enum {
     FIRST_WAIT_MS = 500,

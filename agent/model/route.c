@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/http/http.h"
+#include "base/http/url.h"
 #include "base/str.h"
-#include "http/http.h"
-#include "http/url.h"
 
 static const char bearer[] = "Authorization: Bearer ";
 

@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
+#include "base/http/sse.h"
 #include "base/str.h"
 #include "fuzz/target.h"
-#include "http/sse.h"
 #include "model/driver.h"
 #include "model/retry.h"
 

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
+#include "base/http/sse.h"
 #include "base/macro.h"
 #include "fuzz/target.h"
-#include "http/sse.h"
 
 enum {
     EVENT_MAX = 256,

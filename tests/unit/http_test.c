@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The HTTP client against a server of a few lines, and the parser of event streams. */
-#include "http/http.h"
+#include "base/http/http.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include <arpa/inet.h>
 
 #include "base/buf.h"
+#include "base/http/sse.h"
 #include "base/str.h"
-#include "http/sse.h"
 #include "unit/harness.h"
 
 enum {

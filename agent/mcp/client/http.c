@@ -10,17 +10,17 @@
  * Invariants: an exchange is in the list until its done or cancellation; while its callback runs it
  * is not cancelled but marked unwanted, and freed in its done.
  */
-#include "http/http.h"
+#include "base/http/http.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/http/sse.h"
 #include "base/str.h"
 #include "base/text/say.h"
 #include "base/text/text.h"
-#include "http/sse.h"
 #include "mcp/caps.h"
 #include "mcp/client/link.h"
 #include "mcp/tooldef.h"

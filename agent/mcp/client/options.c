@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/http/url.h"
 #include "base/str.h"
-#include "http/url.h"
 #include "mcp/caps.h"
 
 enum {

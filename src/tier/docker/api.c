@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/http/http.h"
 #include "base/str.h"
-#include "http/http.h"
 
 enum {
     BODY_MAX = 8 << 20, /* enough for all containers of a large host */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_HTTP_URL_H
-#define SNP_HTTP_URL_H
+#ifndef SNP_BASE_HTTP_URL_H
+#define SNP_BASE_HTTP_URL_H
 
 /* Check URLs before anything secret is sent to them. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_HTTP_CURL_H
-#define SNP_HTTP_CURL_H
+#ifndef SNP_BASE_HTTP_CURL_H
+#define SNP_BASE_HTTP_CURL_H
 
 /*
  * libcurl, loaded for the first request. With its thirty dependencies it would more than double the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_HTTP_SSE_H
-#define SNP_HTTP_SSE_H
+#ifndef SNP_BASE_HTTP_SSE_H
+#define SNP_BASE_HTTP_SSE_H
 
 /* Server-sent events (text/event-stream), parsed as they arrive. */
 

@@ -2,7 +2,7 @@
 
 /* Loading libcurl. */
 
-#include "http/curl.h"
+#include "base/http/curl.h"
 
 #include <dlfcn.h>
 

@@ -9,7 +9,7 @@
  * Invariants: a call is in the list from snp_http_start until its end; `depth` is above 0 exactly
  * while curl is on the stack. A call's memory goes when libuv has closed its timer.
  */
-#include "http/http.h"
+#include "base/http/http.h"
 
 #include <curl/curl.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
+#include "base/http/curl.h"
 #include "base/str.h"
-#include "http/curl.h"
 
 enum {
     CONNECT_MS = 10000,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_HTTP_HTTP_H
-#define SNP_HTTP_HTTP_H
+#ifndef SNP_BASE_HTTP_HTTP_H
+#define SNP_BASE_HTTP_HTTP_H
 
 /*
  * An HTTP client for event loops: libcurl's multi interface on libuv. Nothing blocks; all

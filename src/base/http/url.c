@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* URLs are parsed by curl, which also follows them. */
-#include "http/url.h"
+#include "base/http/url.h"
 
 #include <string.h>
 
-#include "http/curl.h"
-#include "http/http.h"
+#include "base/http/curl.h"
+#include "base/http/http.h"
 
 /* Copy a part of the URL into out; false: it has none. */
 static bool part_get(const struct snp_curl *curl, CURLU *parsed, CURLUPart which, char *out)

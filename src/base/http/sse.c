@@ -3,7 +3,7 @@
  * The parser of event streams, as the HTML standard describes it: lines end with LF, CR or CRLF; a
  * blank line ends an event; an event without data, or cut off by the end of the stream, is none.
  */
-#include "http/sse.h"
+#include "base/http/sse.h"
 
 #include <string.h>
 
