@@ -19,9 +19,9 @@
 
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/patch/place.h"
+#include "base/patch/project.h"
 #include "base/str.h"
-#include "patch/place.h"
-#include "patch/project.h"
 
 enum {
     TEMPORARY_MAX = 64,

@@ -8,7 +8,7 @@
  * removed.
  */
 
-#include "patch/patch.h"
+#include "base/patch/patch.h"
 
 enum {
     SNP_APPLY_TOKEN = 16, /* digits */

@@ -202,7 +202,7 @@ def test_files_that_tools_run_need_their_name(box: Sandbox) -> None:
 
 
 def test_what_assistants_and_tools_obey_needs_its_name(box: Sandbox) -> None:
-    """Some rules of each kind in src/patch/obeyed.c, also in folders and in capitals."""
+    """Some rules of each kind in src/base/patch/obeyed.c, also in folders and in capitals."""
     names = ["rlm.toml", "AGENTS.md", "docs/claude.md", ".cursorrules", "lefthook.toml", "prettier.config.mjs",
              ".pdbrc", ".Python-Version", "web/.pnpmfile.cjs", "jest.config.js", ".gitlab/ci/x.yml", "build.rs",
              "lib/x.pth"]

@@ -12,8 +12,8 @@
  *    "nearest"?: {"name", "path"?, "line"?}}]}
  */
 
+#include "base/patch/patch.h"
 #include "cli/verify/box.h"
-#include "patch/patch.h"
 
 /* paths: files or folders in the project. *ret: a list of results, the caller's. */
 int snp_ground_read(struct snp_patch_session *box, json_t *paths, json_t **ret, struct snp_err *err)

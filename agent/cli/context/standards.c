@@ -12,12 +12,12 @@
 #include "base/cli/need.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
+#include "base/patch/patch.h"
 #include "base/str.h"
 #include "cli/context/context.h"
 #include "cli/context/open.h"
 #include "cli/project_dir.h"
 #include "model/provider.h"
-#include "patch/patch.h"
 #include "policy/tier_file.h"
 
 enum {

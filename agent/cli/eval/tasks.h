@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "patch/patch.h"
+#include "base/patch/patch.h"
 
 /*
  * A task in its common form: {"id", "prompt", "setup", "test", "entry"}, or {"id", "prompt",

@@ -7,8 +7,8 @@
 
 #include "base/cli/need.h"
 #include "base/fd.h"
+#include "base/patch/place.h"
 #include "base/str.h"
-#include "patch/place.h"
 #include "repair/embedded.h"
 #include "repair/verdict.h"
 #include "run/tool/redact.h"

@@ -7,8 +7,8 @@
  * answers.
  */
 
+#include "base/patch/patch.h"
 #include "cli/cli.h"
-#include "patch/patch.h"
 #include "wire/snapshot.h"
 
 struct snp_session_changes {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_PATCH_PATCH_H
-#define SNP_PATCH_PATCH_H
+#ifndef SNP_BASE_PATCH_PATCH_H
+#define SNP_BASE_PATCH_PATCH_H
 
 /*
  * The changes of a session to its project: for each file the project's side (base) and the new side

@@ -3,7 +3,7 @@
  * The project is the user's, but folders in it may belong to others, who may change them at any
  * time: no step follows a link, nothing waits for a pipe, and every read is bounded.
  */
-#include "patch/project.h"
+#include "base/patch/project.h"
 
 #include <dirent.h>
 #include <errno.h>

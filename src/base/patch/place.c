@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names are compared without case, because file systems may ignore case. */
-#include "patch/place.h"
+#include "base/patch/place.h"
 
 #include <string.h>
 #include <strings.h>
 
 #include "base/macro.h"
+#include "base/patch/obeyed.h"
 #include "base/str.h"
-#include "patch/obeyed.h"
 
 enum {
     PATH_MAX_BYTES = 3000,

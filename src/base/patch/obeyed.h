@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_PATCH_OBEYED_H
-#define SNP_PATCH_OBEYED_H
+#ifndef SNP_BASE_PATCH_OBEYED_H
+#define SNP_BASE_PATCH_OBEYED_H
 
 /* Files of a project that tools run or obey automatically, and files of secrets. */
 

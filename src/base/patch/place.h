@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_PATCH_PLACE_H
-#define SNP_PATCH_PLACE_H
+#ifndef SNP_BASE_PATCH_PLACE_H
+#define SNP_BASE_PATCH_PLACE_H
 
 /*
  * The places in a project that a patch may change, by path and kind. Pure decisions: no file
  * access.
  */
 
-#include "patch/patch.h"
+#include "base/patch/patch.h"
 
 /* Whether a path is plain: not absolute, no empty part, no "." or "..", not too long. */
 bool snp_place_is_path(const char *path);

@@ -5,7 +5,7 @@
  * Tools run or obey these files when a folder is opened or entered, a commit made, a branch pushed
  * or a package installed. A Makefile or a test is not listed: like any source, it runs on request.
  */
-#include "patch/obeyed.h"
+#include "base/patch/obeyed.h"
 
 #include <fnmatch.h>
 #include <stdbool.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_PATCH_PROJECT_H
-#define SNP_PATCH_PROJECT_H
+#ifndef SNP_BASE_PATCH_PROJECT_H
+#define SNP_BASE_PATCH_PROJECT_H
 
 /* Read a project's files on the host: below its folder, never through a link. */
 
-#include "patch/patch.h"
+#include "base/patch/patch.h"
 
 /*
  * Open the folder, whose path goes through no link. *ret_fd is the caller's. SNP_E_NOT_FOUND,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "patch/patch.h"
+#include "base/patch/patch.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 #include <strings.h>
 
 #include "base/base64.h"
+#include "base/patch/place.h"
 #include "base/str.h"
-#include "patch/place.h"
 
 enum {
     GROW = 64,
