@@ -14,9 +14,9 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/mcp/process.h"
 #include "base/str.h"
 #include "base/text/say.h"
-#include "mcp/process.h"
 #include "usertool/usertool_priv.h"
 
 enum {

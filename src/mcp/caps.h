@@ -5,9 +5,6 @@
 /* Limits of sizes and times in this layer, for others and itself. */
 
 enum {
-    SNP_MCP_MESSAGE_MAX = 24 << 20,   /* bytes of one JSON-RPC message */
-    SNP_MCP_ID_MAX = 256,             /* bytes of a request's id, if it is a string */
-    SNP_MCP_METHOD_MAX = 128,         /* bytes of a method's name */
     SNP_MCP_CALLS_MAX = 64,           /* begun requests of one client; more wait */
     SNP_MCP_WAITING_MAX = 1024,       /* waiting requests of all clients */
     SNP_MCP_WAITING_BYTES = 64 << 20, /* of their messages */
@@ -15,12 +12,10 @@ enum {
     SNP_MCP_RUNNING_MAX = 24,         /* tasks in sessions, of a client and of a connection */
     SNP_MCP_CONNECTIONS = 8,          /* to the daemon, which takes 32 requests of each */
     SNP_MCP_ASKS_MAX = 16,            /* pending requests of ours to one client */
-    SNP_MCP_OUT_MAX = 64 << 20,       /* bytes waiting for one client to read */
 
-    SNP_MCP_PROGRESS_MS = 1000,   /* between two notifications of progress */
-    SNP_MCP_END_MS = 700,         /* for calls in flight when standard input ends */
-    SNP_MCP_FLUSH_MS = 200,       /* to flush output when we exit */
-    SNP_MCP_TTL_MS = 3600 * 1000, /* how long a list may be cached */
+    SNP_MCP_PROGRESS_MS = 1000, /* between two notifications of progress */
+    SNP_MCP_END_MS = 700,       /* for calls in flight when standard input ends */
+    SNP_MCP_FLUSH_MS = 200,     /* to flush output when we exit */
 
     SNP_MCP_TEXT_MAX = 10000,        /* characters of a result's text */
     SNP_MCP_CODE_MAX = 15 << 20,     /* bytes of code, command and contents of one call */
@@ -61,42 +56,6 @@ enum {
     SNP_MCP_HTTP_KEEP_MS = 300 * 1000,  /* for a stream without its client */
     SNP_MCP_HTTP_KEEP_SENT_MS = 10 * 1000, /* for a stream sent completely */
     SNP_MCP_HTTP_KEEP_BYTES = 64 << 20,    /* bytes of both */
-};
-
-/* The same for our client, which trusts no server. */
-enum {
-    SNP_MCP_CLIENT_TIMEOUT_MS = 60 * 1000,     /* of a call without one */
-    SNP_MCP_CLIENT_TIMEOUT_MAX_MS = 3600000,   /* the longest of a call */
-    SNP_MCP_CLIENT_PROBE_MS = 5000,            /* for a process to answer server/discover */
-    SNP_MCP_CLIENT_CALLS_MAX = 64,             /* calls in flight */
-    SNP_MCP_CLIENT_UNASKED_MAX = 10000,        /* messages between two answers */
-    SNP_MCP_CLIENT_STRANGE_MAX = 100,          /* lines and events that are not messages */
-    SNP_MCP_CLIENT_VALUES_MAX = 1000000,       /* JSON values of one message */
-    SNP_MCP_CLIENT_ROUNDS_MAX = 8,             /* rounds of input that a server may request for
-                                                * one call */
-    SNP_MCP_CLIENT_INPUTS_MAX = 16,            /* inputs per round */
-    SNP_MCP_CLIENT_STATE_MAX = 1 << 20,        /* bytes of state to carry for it (requestState) */
-    SNP_MCP_CLIENT_PAGES_MAX = 100,            /* pages of one list */
-    SNP_MCP_CLIENT_ITEMS_MAX = 2000,           /* items of one list */
-    SNP_MCP_CLIENT_LIST_MAX = 16 << 20,        /* bytes of one list */
-    SNP_MCP_CLIENT_DEFINITION_MAX = 256 << 10, /* bytes of a tool's definition */
-    SNP_MCP_CLIENT_NAME_MAX = 128,             /* bytes of a tool's name */
-    SNP_MCP_CLIENT_CURSOR_MAX = 4096,          /* bytes of a page's cursor */
-    SNP_MCP_CLIENT_NOTE_MAX = 500,             /* characters of a server's text shown */
-    SNP_MCP_CLIENT_SESSION_MAX = 256,          /* bytes of an Mcp-Session-Id */
-    SNP_MCP_CLIENT_TOKEN_MAX = 16 << 10,       /* bytes of a bearer token */
-    SNP_MCP_CLIENT_HEADERS_MAX = 64,           /* headers of one request */
-    SNP_MCP_CLIENT_STREAM_MAX = 256 << 20,     /* bytes of one stream of events */
-    SNP_MCP_CLIENT_REFUSAL_MAX = 64 << 10,     /* bytes of an error reply */
-    SNP_MCP_CLIENT_CONNECT_MS = 10 * 1000,     /* for a connection */
-    SNP_MCP_CLIENT_RESUMES_MAX = 32,           /* breaks of a stream without an event between */
-    SNP_MCP_CLIENT_RETRY_MS = 1000,            /* before a stream is resumed */
-    SNP_MCP_CLIENT_RETRY_MAX_MS = 60 * 1000,   /* the longest delay a server may set */
-    SNP_MCP_CLIENT_LISTEN_MS = 1000,  /* for a server to open its stream of unsolicited messages */
-    SNP_MCP_CLIENT_GOODBYE_MS = 1000, /* for the end of a session over HTTP */
-    SNP_MCP_CLIENT_GRACE_MS = 2000,   /* for a process to exit on its own, and after SIGTERM */
-    SNP_MCP_CLIENT_SAID_MAX = 1024,   /* bytes of standard error kept for messages */
-    SNP_MCP_CLIENT_ENV_MAX = 256,     /* variables of a server we start */
 };
 
 #endif

@@ -10,9 +10,9 @@
 #include <uv.h>
 
 #include "base/buf.h"
+#include "base/mcp/era.h"
+#include "base/mcp/jsonrpc.h"
 #include "mcp/caps.h"
-#include "mcp/era.h"
-#include "mcp/jsonrpc.h"
 
 struct snp_mcp_call;
 struct snp_mcp_peer;

@@ -20,8 +20,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mcp/caps.h"
+#include "base/mcp/lines.h"
 #include "mcp/caps.h"
-#include "mcp/lines.h"
 
 enum {
     READ_BYTES = 64 << 10,

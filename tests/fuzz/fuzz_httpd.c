@@ -9,9 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/mcp/era.h"
 #include "base/str.h"
 #include "fuzz/target.h"
-#include "mcp/era.h"
 #include "mcp/http/head.h"
 #include "mcp/http/listen.h"
 #include "mcp/http/stream.h"

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mcp/lines.h"
 #include "base/str.h"
 #include "base/text/text.h"
 #include "fuzz/target.h"
 #include "mcp/caps.h"
-#include "mcp/lines.h"
 #include "mcp/peer.h"
 #include "mcp/server/resource.h"
 

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mcp/tooldef.h"
 #include "base/str.h"
 #include "fuzz/target.h"
-#include "mcp/caps.h"
+#include "mcp/client/caps.h"
 #include "mcp/client/priv.h"
-#include "mcp/tooldef.h"
 
 static json_int_t last_id;
 static unsigned n_done;

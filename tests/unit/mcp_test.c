@@ -3,16 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mcp/era.h"
+#include "base/mcp/jsonrpc.h"
+#include "base/mcp/lines.h"
+#include "base/mcp/tooldef.h"
 #include "base/text/text.h"
 #include "mcp/caps.h"
-#include "mcp/era.h"
-#include "mcp/jsonrpc.h"
 #include "mcp/kept.h"
-#include "mcp/lines.h"
 #include "mcp/server/catalog.h"
 #include "mcp/server/resource.h"
 #include "mcp/server/session.h"
-#include "mcp/tooldef.h"
 #include "unit/harness.h"
 
 static int parse(const char *text, struct snp_jsonrpc *ret, int *ret_code)

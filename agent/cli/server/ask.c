@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/cli/need.h"
+#include "base/mcp/tooldef.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/server/run.h"
 #include "cli/server/show.h"
 #include "mcp/client/fingerprints.h"
-#include "mcp/tooldef.h"
 
 enum {
     ARGUMENTS_MAX = 16 << 20,

@@ -14,11 +14,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mcp/caps.h"
+#include "base/mcp/tooldef.h"
 #include "base/str.h"
 #include "base/text/say.h"
-#include "mcp/caps.h"
+#include "mcp/client/caps.h"
 #include "mcp/client/priv.h"
-#include "mcp/tooldef.h"
 
 enum {
     US_PER_MS = 1000,

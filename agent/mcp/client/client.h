@@ -7,8 +7,8 @@
  * the protocol. Nothing blocks and all callbacks come from the loop; many calls may be open at
  * once.
  *
- * No server is trusted. Every size and time is bounded (mcp/caps.h); an answer reaches only its
- * call, once; a server's text about itself and its tools is untrusted data, to be cleaned
+ * No server is trusted. Every size and time is bounded (mcp/client/caps.h); an answer reaches only
+ * its call, once; a server's text about itself and its tools is untrusted data, to be cleaned
  * (snp_text_line) before it is shown.
  *
  *     struct snp_mcp_client_options options = {.argv = argv, .opened = on_opened, .ctx = me};
@@ -22,8 +22,8 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/mcp/era.h"
 #include "mcp/client/options.h"
-#include "mcp/era.h"
 
 struct snp_mcp_client;
 

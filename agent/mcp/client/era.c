@@ -12,7 +12,7 @@
 
 #include "base/str.h"
 #include "base/text/say.h"
-#include "mcp/caps.h"
+#include "mcp/client/caps.h"
 #include "mcp/client/priv.h"
 
 enum {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/mcp/tooldef.h"
 #include "base/str.h"
-#include "mcp/tooldef.h"
 
 enum {
     FILE_MAX = 1 << 20,

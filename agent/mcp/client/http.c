@@ -18,12 +18,13 @@
 
 #include "base/clock.h"
 #include "base/http/sse.h"
+#include "base/mcp/caps.h"
+#include "base/mcp/tooldef.h"
 #include "base/str.h"
 #include "base/text/say.h"
 #include "base/text/text.h"
-#include "mcp/caps.h"
+#include "mcp/client/caps.h"
 #include "mcp/client/link.h"
-#include "mcp/tooldef.h"
 
 enum exchange_kind {
     KIND_REQUEST = 0,

@@ -5,9 +5,10 @@
  */
 #include <string.h>
 
+#include "base/mcp/caps.h"
 #include "base/str.h"
 #include "base/text/say.h"
-#include "mcp/caps.h"
+#include "mcp/client/caps.h"
 #include "mcp/client/priv.h"
 
 static const struct {

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mcp/caps.h"
+#include "base/mcp/tooldef.h"
 #include "base/str.h"
 #include "base/text/say.h"
 #include "base/text/text.h"
-#include "mcp/caps.h"
+#include "mcp/client/caps.h"
 #include "mcp/client/priv.h"
-#include "mcp/tooldef.h"
 
 struct list {
     struct snp_mcp_client *client;

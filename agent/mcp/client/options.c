@@ -7,7 +7,7 @@
 
 #include "base/http/url.h"
 #include "base/str.h"
-#include "mcp/caps.h"
+#include "mcp/client/caps.h"
 
 enum {
     ARGS_MAX = 4096,

@@ -13,12 +13,13 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/mcp/caps.h"
+#include "base/mcp/lines.h"
+#include "base/mcp/process.h"
 #include "base/text/say.h"
 #include "base/text/text.h"
-#include "mcp/caps.h"
+#include "mcp/client/caps.h"
 #include "mcp/client/link.h"
-#include "mcp/lines.h"
-#include "mcp/process.h"
 
 enum {
     READ_BYTES = 64 << 10,

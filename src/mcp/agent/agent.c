@@ -21,10 +21,11 @@
 
 #include "base/child.h"
 #include "base/fd.h"
+#include "base/mcp/caps.h"
+#include "base/mcp/lines.h"
 #include "base/str.h"
 #include "base/text/text.h"
 #include "mcp/caps.h"
-#include "mcp/lines.h"
 
 enum {
     READ_BYTES = 64 << 10,

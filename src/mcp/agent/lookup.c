@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mcp/process.h"
 #include "base/str.h"
 #include "mcp/caps.h"
-#include "mcp/process.h"
 #include "mcp/server/session.h"
 
 enum {

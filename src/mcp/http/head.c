@@ -9,9 +9,9 @@
 #include <strings.h>
 
 #include "base/base64.h"
+#include "base/mcp/caps.h"
+#include "base/mcp/era.h"
 #include "base/str.h"
-#include "mcp/caps.h"
-#include "mcp/era.h"
 #include "mcp/http/token.h"
 
 enum {

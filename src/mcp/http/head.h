@@ -8,7 +8,7 @@
  */
 
 #include "base/buf.h"
-#include "mcp/jsonrpc.h"
+#include "base/mcp/jsonrpc.h"
 
 /* Headers that are used; each may occur once. */
 enum snp_httpd_field {

@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mcp/caps.h"
 #include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/http/head.h"

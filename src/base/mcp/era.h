@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_ERA_H
-#define SNP_MCP_ERA_H
+#ifndef SNP_BASE_MCP_ERA_H
+#define SNP_BASE_MCP_ERA_H
 
 /*
  * The two eras of MCP. Legacy: a handshake (`initialize`), then messages. Modern (2026-07-28): no
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "mcp/jsonrpc.h"
+#include "base/mcp/jsonrpc.h"
 
 enum snp_era {
     SNP_ERA_LEGACY = 0,

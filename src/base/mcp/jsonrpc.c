@@ -3,16 +3,16 @@
  * JSON-RPC messages. The caller bounds their size, base/json.h nesting and duplicate keys; only
  * this file decides whether a message is a request.
  */
-#include "mcp/jsonrpc.h"
+#include "base/mcp/jsonrpc.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/mcp/caps.h"
 #include "base/str.h"
 #include "base/text/escape.h"
-#include "mcp/caps.h"
 
 void snp_jsonrpc_done(struct snp_jsonrpc *message)
 {

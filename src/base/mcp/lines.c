@@ -3,7 +3,7 @@
  * Lines. A returned line stays in the buffer until the next call. When bytes are added the buffer
  * holds at most one unfinished line, so only the new bytes are searched.
  */
-#include "mcp/lines.h"
+#include "base/mcp/lines.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_JSONRPC_H
-#define SNP_MCP_JSONRPC_H
+#ifndef SNP_BASE_MCP_JSONRPC_H
+#define SNP_BASE_MCP_JSONRPC_H
 
 /* JSON-RPC 2.0 messages as MCP restricts them: ids are strings or numbers. */
 

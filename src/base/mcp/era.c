@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Protocol versions, and the metadata of modern messages. */
-#include "mcp/era.h"
+#include "base/mcp/era.h"
 
 #include <string.h>
 
+#include "base/mcp/caps.h"
 #include "base/str.h"
-#include "mcp/caps.h"
 
 /* Newest first. */
 static const char *const legacy[] = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05",

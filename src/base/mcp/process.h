@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_PROCESS_H
-#define SNP_MCP_PROCESS_H
+#ifndef SNP_BASE_MCP_PROCESS_H
+#define SNP_BASE_MCP_PROCESS_H
 
 /*
  * A program that we start, its three pipes and its exit, watched by the loop. It stays unreaped

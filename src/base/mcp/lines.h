@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_LINES_H
-#define SNP_MCP_LINES_H
+#ifndef SNP_BASE_MCP_LINES_H
+#define SNP_BASE_MCP_LINES_H
 
 /* Split bytes into lines, with a cap: a line that is too long is reported once and skipped. */
 

@@ -3,7 +3,7 @@
  * Tool definitions. Nothing in them is followed: no "$ref", no URL. The JSON parser bounds the
  * depth of walks.
  */
-#include "mcp/tooldef.h"
+#include "base/mcp/tooldef.h"
 
 #include <ctype.h>
 #include <openssl/evp.h>
@@ -12,9 +12,9 @@
 #include <strings.h>
 
 #include "base/base64.h"
+#include "base/mcp/caps.h"
 #include "base/str.h"
 #include "base/text/say.h"
-#include "mcp/caps.h"
 
 static const int64_t integer_max = 9007199254740991; /* exact in JavaScript */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mcp/process.h"
+#include "base/mcp/process.h"
 
 #include <errno.h>
 #include <signal.h>

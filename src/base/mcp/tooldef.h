@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_TOOLDEF_H
-#define SNP_MCP_TOOLDEF_H
+#ifndef SNP_BASE_MCP_TOOLDEF_H
+#define SNP_BASE_MCP_TOOLDEF_H
 
 /*
  * Tool definitions from servers: whether one is callable, a fingerprint that detects changes, and
