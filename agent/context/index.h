@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/db/db.h"
 #include "base/err.h"
 #include "context/chunk.h"
 #include "context/walk.h"
-#include "store/db.h"
 
 enum {
     SNP_INDEX_FILE_MAX = 1 << 20, /* bytes; of a larger file the index has only the name */

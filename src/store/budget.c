@@ -60,6 +60,6 @@ int snp_budget_set(struct snp_store *store, struct snp_err *err)
     /* 0 would leave the limit unchanged. */
     (void)snprintf(text, sizeof(text), "PRAGMA max_page_count = %llu",
                    (unsigned long long)pages + left / 2 / PAGE + (pages == 0 ? 1 : 0));
-    store->db.is_bounded = true;
+    store->db.bound_by = "journal_budget";
     return snp_db_exec(&store->db, text, err);
 }

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "store/journal_priv.h"
+#include "store/salvage.h"
 #include "store/state.h"
 #include "store/store.h"
 

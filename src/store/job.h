@@ -18,7 +18,6 @@ enum {
     SNP_STORE_ID_LEN = 32,          /* sessions, snapshots: lower-case hex digits */
     SNP_STORE_HASH_LEN = 64,        /* hex digits of SHA-256 */
     SNP_STORE_INLINE_MAX = 4 << 10, /* blobs up to this size are in the database */
-    SNP_STORE_VERSION = 4,          /* of the schema this program writes */
 };
 
 /* The failures that a commit survives. The larger includes the smaller. */

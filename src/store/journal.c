@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "store/journal_priv.h"
+#include "store/salvage.h"
 
 enum {
     ARGV_TEXT_MAX = 1 << 20,

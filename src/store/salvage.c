@@ -8,6 +8,8 @@
  *
  * At any time there is one database to open: the damaged one, or the new one, complete.
  */
+#include "store/salvage.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +22,9 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/db/db.h"
 #include "base/str.h"
-#include "store/db.h"
+#include "store/schema.h"
 
 enum {
     COLUMNS_MAX = 24,
@@ -373,7 +376,7 @@ static int new_make(
 
     SNP_TRY_MEMORY(new_path, err);
     files_remove(new_path);
-    r = snp_db_open(&s->to, new_path, err);
+    r = snp_db_open(&s->to, new_path, SNP_STORE_VERSION, err);
     SNP_THEN(r, snp_schema_migrate(&s->to, err));
     /* A database that cannot be opened has no rows. */
     if (r == 0 && snp_db_open_old(&s->from, path, &reading) < 0) {

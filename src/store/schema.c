@@ -8,8 +8,7 @@
  * Triggers maintain blobs.refs, so that no removal of a row can omit it. An incomplete checkpoint
  * is being written or removed: no reader sees it.
  */
-#include "store/db.h"
-#include "store/job.h"
+#include "store/schema.h"
 
 static const char v1[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value);"

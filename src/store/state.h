@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/db/db.h"
 #include "base/fd.h"
 #include "store/blob.h"
-#include "store/db.h"
 #include "store/job.h"
 
 /* A result to be delivered on the loop. */

@@ -35,6 +35,8 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "store/budget.h"
+#include "store/salvage.h"
+#include "store/schema.h"
 #include "store/seal.h"
 #include "store/state.h"
 
@@ -416,7 +418,7 @@ static void log_extend(struct snp_store *store)
 /* One attempt; the caller checks db.is_corrupt. */
 static int db_open_once(struct snp_store *store, struct snp_err *err)
 {
-    int r = snp_db_open(&store->db, store->db_path, err);
+    int r = snp_db_open(&store->db, store->db_path, SNP_STORE_VERSION, err);
 
     SNP_THEN(r, check(store, err));
     SNP_THEN(r, snp_schema_migrate(&store->db, err));

@@ -16,7 +16,7 @@ import lib
 
 CELLS = int(os.environ.get("SNP_SOAK_CELLS", "800"))
 CLIENTS = 200
-CACHE_KIB = 8192  # of the journal, src/store/db.c
+CACHE_KIB = 8192  # of the journal, src/base/db/db.c
 INSIDE = """
 import json, os, re
 lines = dict(line.split(":", 1) for line in open("/proc/self/status"))

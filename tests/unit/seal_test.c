@@ -16,6 +16,7 @@
 
 #include "store/blob.h"
 #include "store/journal.h"
+#include "store/salvage.h"
 #include "unit/harness.h"
 #include "unit/store_rig.h"
 

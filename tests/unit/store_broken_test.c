@@ -15,10 +15,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/db/db.h"
 #include "base/str.h"
 #include "store/blob.h"
 #include "store/checkpoint.h"
-#include "store/db.h"
+#include "store/schema.h"
 #include "store/state.h"
 #include "store/store.h"
 #include "unit/store_rig.h"

@@ -3,10 +3,10 @@
  * SQLite as used here: a write-ahead log, an exclusive connection, statements cached by the address
  * of their text, and errors that name the file and the remedy.
  *
- * A commit is one append to the log and, if requested, one fdatasync. The store moves the log into
+ * A commit is one append to the log and, if requested, one fdatasync. The owner moves the log into
  * the database when it is idle; SQLite does not do it in a commit.
  */
-#include "store/db.h"
+#include "base/db/db.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -15,7 +15,6 @@
 #include <sys/statvfs.h>
 
 #include "base/str.h"
-#include "store/job.h"
 
 enum {
     NEED_MIN = 64 << 10,   /* bytes that any commit may need */
@@ -33,8 +32,9 @@ static int fail_full(struct snp_db *db, struct snp_err *err)
 
     (void)snp_format_bytes(db->bound + NEED_MIN, need, sizeof(need));
     if (statvfs(db->path, &fs) == 0) {
-        if (db->is_bounded && (uint64_t)fs.f_bavail * fs.f_frsize > db->bound + DISK_MIN) {
-            return snp_fail_budget(db->path, err);
+        if (db->bound_by != NULL && (uint64_t)fs.f_bavail * fs.f_frsize > db->bound + DISK_MIN) {
+            return snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, db->bound_by, 0,
+                                 "%s has reached its budget", db->path);
         }
         (void)snp_format_bytes((uint64_t)fs.f_bavail * fs.f_frsize, have, sizeof(have));
     }
@@ -384,30 +384,30 @@ static int open_at(struct snp_db *db, const char *path, int flags, struct snp_er
 }
 
 /* The database of a newer program stays unchanged, including its log. */
-static int refuse_newer(struct snp_db *db, struct snp_err *err)
+static int refuse_newer(struct snp_db *db, int newest, struct snp_err *err)
 {
     int64_t version = 0;
 
     SNP_TRY(snp_db_number(db, 0, &version, err, "PRAGMA user_version", ""));
-    if (version > SNP_STORE_VERSION) {
+    if (version > newest) {
         (void)sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "%s was made by a newer snipara-sandbox (version %lld, this program "
                         "knows %d); update snipara-sandbox, or use another state folder "
                         "(SNIPARA_SANDBOX_STATE_DIR)",
-                        db->path, (long long)version, SNP_STORE_VERSION);
+                        db->path, (long long)version, newest);
     }
     return 0;
 }
 
-int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err)
+int snp_db_open(struct snp_db *db, const char *path, int newest, struct snp_err *err)
 {
     int r;
 
     SNP_TRY(open_at(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err));
     /* Excludes a second process; the kernel releases the lock when the process dies. */
     r = snp_db_exec(db, "PRAGMA locking_mode = EXCLUSIVE", err);
-    SNP_THEN(r, refuse_newer(db, err));
+    SNP_THEN(r, refuse_newer(db, newest, err));
     SNP_THEN(r, snp_db_exec(db, pragmas, err));
     if (r < 0) {
         bool is_corrupt = db->is_corrupt;

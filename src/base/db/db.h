@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_STORE_DB_H
-#define SNP_STORE_DB_H
+#ifndef SNP_BASE_DB_DB_H
+#define SNP_BASE_DB_DB_H
 
 /*
  * A connection to a database, and its queries: cached statements, values bound by a format, errors
@@ -19,25 +19,25 @@ enum {
 };
 
 struct snp_db {
-    sqlite3 *sqlite; /* owned; NULL = closed */
-    char *path;      /* owned */
+    sqlite3 *sqlite;      /* owned; NULL = closed */
+    char *path;           /* owned */
+    const char *bound_by; /* the setting that limits its pages; NULL = none; borrowed */
     struct {
         const char *sql; /* borrowed: a constant; compared by address */
         sqlite3_stmt *stmt;
     } cached[SNP_DB_CACHED];
     int level;          /* of PRAGMA synchronous: 1 normal, 2 full; 0 = not yet set */
     uint64_t bound;     /* bytes bound in the transaction: the least that it needs */
-    bool is_bounded;    /* its growth is limited to a number of pages */
     bool is_corrupt;    /* the database reported it since it was opened */
     unsigned wal_pages; /* in the write-ahead log since it was last moved into the database */
 };
 
 /*
  * Open or create path. The connection locks the file while it is open. On failure it is closed.
- * SNP_E_DENIED: locked by another process. SNP_E_UNSUPPORTED: made by a newer program; nothing was
- * changed.
+ * SNP_E_DENIED: locked by another process. SNP_E_UNSUPPORTED: its user_version is above newest, so
+ * a newer program made it; nothing was changed.
  */
-int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err) SNP_NODISCARD;
+int snp_db_open(struct snp_db *db, const char *path, int newest, struct snp_err *err) SNP_NODISCARD;
 /* Open a possibly damaged database for reading. */
 int snp_db_open_old(struct snp_db *db, const char *path, struct snp_err *err) SNP_NODISCARD;
 /* Close; a remaining log is first moved into the database, if possible. Idempotent. */
@@ -123,26 +123,5 @@ static inline bool snp_col_null(const struct snp_rows *rows, int i)
 
 /* full: further commits wait for the disk. Outside of transactions only. */
 int snp_db_set_full(struct snp_db *db, bool full, struct snp_err *err) SNP_NODISCARD;
-
-/* Migrate the schema to SNP_STORE_VERSION in one transaction. An empty database gets it. */
-int snp_schema_migrate(struct snp_db *db, struct snp_err *err) SNP_NODISCARD;
-/* The statements that create a database of version 1, for tests. */
-extern const char *const snp_schema_v1;
-
-/*
- * Make a new database from the readable rows of the damaged one at path, move that one aside
- * (path.broken-TIME, with its log) and put the new one in its place; an event in it reports this.
- * why: the damage found. No process may have it open. On failure the damaged one stays in place.
- */
-int snp_salvage(const char *path, const char *why, struct snp_err *err) SNP_NODISCARD;
-/*
- * Before opening: finish or undo an interrupted salvage, and rename the log of a database that is
- * gone.
- */
-int snp_salvage_resume(const char *path, struct snp_err *err) SNP_NODISCARD;
-/* An unused name path.broken-TIME; owned by the caller. NULL when out of memory. */
-char *snp_salvage_aside(const char *path);
-/* A damaged database still exists beside path: then contents without rows are kept. */
-bool snp_salvage_is_kept(const char *path);
 
 #endif
