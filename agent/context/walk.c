@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/project/ignore.h"
+#include "base/project/secret_name.h"
 #include "base/str.h"
-#include "policy/ignore.h"
-#include "policy/secret_name.h"
 
 enum {
     IGNORE_BYTES_MAX = 1 << 20,

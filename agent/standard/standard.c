@@ -11,8 +11,8 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/project/secret_name.h"
 #include "base/str.h"
-#include "policy/secret_name.h"
 #include "standard/front.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "policy/ignore.h"
+#include "base/project/ignore.h"
 #include "schema/regex.h"
 
 enum {

@@ -184,6 +184,21 @@ int snp_state_dir(char **ret_path, struct snp_err *err)
     return 0;
 }
 
+char *snp_users_folder(const char *name)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+    const char *data = getenv("XDG_DATA_HOME");
+    const char *home = getenv("HOME");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+
+    if (data != NULL && data[0] == '/') {
+        return snp_format("%s/snipara-sandbox/%s", data, name);
+    }
+    return home == NULL || home[0] != '/'
+               ? NULL
+               : snp_format("%s/.local/share/snipara-sandbox/%s", home, name);
+}
+
 const char *snp_dir_id(const char *path, char out[SNP_DIR_ID_MAX + 1])
 {
     struct stat st;

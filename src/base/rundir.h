@@ -25,6 +25,12 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err) SNP_NODISCARD;
 int snp_state_dir(char **ret_path, struct snp_err *err) SNP_NODISCARD;
 
 /*
+ * $XDG_DATA_HOME/snipara-sandbox/NAME, else below ~/.local/share. NULL: neither is known. The
+ * caller frees.
+ */
+char *snp_users_folder(const char *name);
+
+/*
  * Create a folder of mode 0700 for this user, or correct its mode. Its parent must not be writable
  * by others. SNP_E_DENIED: it belongs to another user, or is no folder.
  */

@@ -264,6 +264,22 @@ int snp_cli_print_json(const json_t *value)
     return r < 0 || fputc('\n', stdout) == EOF ? SNP_EXIT_FAILED : SNP_EXIT_OK;
 }
 
+void snp_cli_print_url(const char *url, const char *token_file, bool as_json)
+{
+    snp_autojson json_t *answer =
+        !as_json ? NULL
+        : token_file == NULL
+            ? json_pack("{s:s}", "url", url)
+            : json_pack("{s:s, s:o}", "url", url, "token_file", snp_cli_path_json(token_file));
+
+    if (answer != NULL) {
+        (void)!snp_cli_print_json(answer); /* a broken standard output is reported at the end */
+    } else {
+        (void)printf("%s\n", url);
+    }
+    (void)fflush(stdout);
+}
+
 int snp_cli_done_list(
     const struct snp_cli *cli, const char *done, json_t *names, const char *nothing, int exit_code)
 {

@@ -138,6 +138,10 @@ json_t *snp_cli_path_json(const char *path);
  * Print a JSON value, indented by 2, and a newline to stdout. Returns 0, or 1 if stdout is broken.
  */
 int snp_cli_print_json(const json_t *value);
+/*
+ * Print a server's address, and the file of its token (NULL = none), immediately: a line, or JSON.
+ */
+void snp_cli_print_url(const char *url, const char *token_file, bool as_json);
 
 /* Texts and options of the program, for --help and the manual page. */
 extern const char snp_cli_about[];

@@ -8,13 +8,13 @@
 #include <sys/stat.h>
 
 #include "base/cli/need.h"
+#include "base/project/project.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/setup/image.h"
 #include "cli/tier.h"
 #include "config/config.h"
 #include "policy/engine_socket.h"
-#include "policy/project.h"
 #include "policy/template_name.h"
 #include "registry/registry.h"
 #include "wire/exec.h"

@@ -51,21 +51,6 @@ int snp_tier_name_check(const char *name, struct snp_err *err)
     return 0;
 }
 
-char *snp_users_folder(const char *name)
-{
-    /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
-    const char *data = getenv("XDG_DATA_HOME");
-    const char *home = getenv("HOME");
-    /* NOLINTEND(concurrency-mt-unsafe) */
-
-    if (data != NULL && data[0] == '/') {
-        return snp_format("%s/snipara-sandbox/%s", data, name);
-    }
-    return home == NULL || home[0] != '/'
-               ? NULL
-               : snp_format("%s/.local/share/snipara-sandbox/%s", home, name);
-}
-
 /* Safe files ----------------------------------------------------------------------------------- */
 
 /* Why another user could have made or changed it; NULL = impossible. The caller frees. */

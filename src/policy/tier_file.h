@@ -61,10 +61,4 @@ int snp_tier_files_get(const struct snp_tier_files *files,
 /* The same without a reason; NULL = none may be run. */
 const struct snp_tier_file *snp_tier_files_of(const struct snp_tier_files *files, const char *name);
 
-/*
- * $XDG_DATA_HOME/snipara-sandbox/NAME, else below ~/.local/share. NULL: neither is known. The
- * caller frees.
- */
-char *snp_users_folder(const char *name);
-
 #endif

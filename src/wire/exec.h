@@ -4,7 +4,7 @@
 
 /* The request `exec`. Its result is in wire/result.h. */
 
-#include "policy/project.h"
+#include "base/project/project.h"
 #include "policy/session_name.h"
 #include "wire/frame.h"
 #include "wire/record.h"

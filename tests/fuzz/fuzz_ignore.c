@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/project/ignore.h"
 #include "context/words.h"
 #include "fuzz/target.h"
-#include "policy/ignore.h"
 
 struct text {
     size_t n;

@@ -6,13 +6,13 @@
  */
 #include <string.h>
 
+#include "base/project/project.h"
 #include "base/str.h"
 #include "daemon/front/dispatch.h"
 #include "daemon/session/result.h"
 #include "daemon/spec.h"
 #include "daemon/tiers.h"
 #include "fuzz/target.h"
-#include "policy/project.h"
 #include "policy/session_name.h"
 
 static void check_exec(json_t *head, size_t raw_len)

@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "base/cli/term.h"
+#include "base/project/project.h"
 #include "base/str.h"
 #include "base/text/escape.h"
 #include "fuzz/target.h"
 #include "policy/limits.h"
-#include "policy/project.h"
 #include "policy/session_name.h"
 
 static void check_limit(const char *text)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/project/ignore.h"
 #include "context/words.h"
-#include "policy/ignore.h"
 #include "unit/harness.h"
 
 /* rules, path ('/' at its end: a folder), what is judged */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The project rule: what may be shown to code. */
-#include "policy/project.h"
+#include "base/project/project.h"
 
 #include <string.h>
 

@@ -9,11 +9,11 @@
 
 #include "base/buf.h"
 #include "base/cli/need.h"
+#include "base/cli/project_dir.h"
 #include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/check/ground.h"
 #include "cli/policy.h"
-#include "cli/project_dir.h"
 #include "cli/tier.h"
 #include "main/verbs.h"
 #include "policy/limits.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/cli/need.h"
+#include "base/rundir.h"
 #include "base/str.h"
-#include "policy/tier_file.h"
 #include "repair/verdict.h"
 
 enum {

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/cli/need.h"
+#include "base/cli/project_dir.h"
 #include "base/cli/term.h"
 #include "base/str.h"
 #include "base/text/text.h"
-#include "cli/project_dir.h"
 
 int snp_context_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
 {

@@ -14,6 +14,7 @@
 #include "base/cli/need.h"
 #include "base/cli/term.h"
 #include "base/clock.h"
+#include "base/rundir.h"
 #include "base/str.h"
 #include "base/text/text.h"
 #include "cli/context/context.h"
@@ -23,7 +24,6 @@
 #include "context/language.h"
 #include "context/meaning.h"
 #include "context/watch.h"
-#include "policy/tier_file.h"
 
 enum {
     QUERY_ENCODE_US = 300000, /* time in a query for missing vectors */

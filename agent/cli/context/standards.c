@@ -10,15 +10,15 @@
 
 #include "base/buf.h"
 #include "base/cli/need.h"
+#include "base/cli/project_dir.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/patch/patch.h"
+#include "base/rundir.h"
 #include "base/str.h"
 #include "cli/context/context.h"
 #include "cli/context/open.h"
-#include "cli/project_dir.h"
 #include "model/provider.h"
-#include "policy/tier_file.h"
 
 enum {
     TOKENS = 2000,

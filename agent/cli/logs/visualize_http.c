@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/http_hosts.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/http_hosts.h"
 #include "cli/logs/visualize.h"
 #include "client/client.h"
 #include "mcp/http/pages.h"
@@ -47,7 +47,7 @@ static void on_listening(void *ctx, const char *url)
 {
     const struct snp_visualize *v = ctx;
 
-    snp_http_url_print(url, NULL, v->as_json);
+    snp_cli_print_url(url, NULL, v->as_json);
     snp_term_printf(
         stderr,
         "Serving the runs of %s and the sessions; Ctrl-C stops. Anyone with the address can "

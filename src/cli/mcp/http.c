@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/http_hosts.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/http_hosts.h"
 #include "cli/mcp/serve.h"
 #include "mcp/http/httpd.h"
 #include "mcp/http/token.h"
@@ -93,7 +93,7 @@ static void on_listening(void *ctx, const char *url)
 {
     const struct serving *serving = ctx;
 
-    snp_http_url_print(url, serving->given->token_file, serving->given->as_json);
+    snp_cli_print_url(url, serving->given->token_file, serving->given->as_json);
     if (serving->given->token_file != NULL) {
         snp_term_printf(stderr,
                         "clients send the header Authorization: Bearer TOKEN, with the "

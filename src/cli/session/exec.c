@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "base/cli/need.h"
+#include "base/project/project.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -23,7 +24,6 @@
 #include "cli/setup/rootfs.h"
 #include "cli/show/result.h"
 #include "cli/tier.h"
-#include "policy/project.h"
 #include "policy/session_name.h"
 #include "policy/template_name.h"
 #include "registry/registry.h"

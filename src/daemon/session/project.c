@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "policy/project.h"
+#include "base/project/project.h"
 
 /* The client has resolved the path; it is checked again here. */
 int snp_session_project_check(const char *path, const char *home, struct snp_err *err)

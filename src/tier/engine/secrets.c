@@ -19,8 +19,8 @@
 #include <sys/syscall.h>
 
 #include "base/fd.h"
+#include "base/project/secret_name.h"
 #include "base/str.h"
-#include "policy/secret_name.h"
 
 enum {
     PATH_LEN = 4096,

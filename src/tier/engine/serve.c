@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/project/project.h"
 #include "base/str.h"
 #include "guest/pid1/wire.h"
-#include "policy/project.h"
 #include "tier/engine/about.h"
 #include "tier/engine/answer.h"
 #include "tier/engine/cell/cell.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/project_dir.h"
+#include "base/cli/project_dir.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/project/project.h"
 #include "base/str.h"
-#include "policy/project.h"
 
 /* The nearest folder from here upwards that has .git, else this one; the caller frees. */
 static char *around(void)

@@ -4,7 +4,7 @@
  * In both, only the last star is tried again, which is enough, because earlier stars can keep their
  * shortest match.
  */
-#include "policy/ignore.h"
+#include "base/project/ignore.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * The project rule. The code can read the project, so a folder with keys, mail and browser profiles
  * is never allowed: the home folder itself, and all its parents.
  */
-#include "policy/project.h"
+#include "base/project/project.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_PROJECT_DIR_H
-#define SNP_CLI_PROJECT_DIR_H
+#ifndef SNP_BASE_CLI_PROJECT_DIR_H
+#define SNP_BASE_CLI_PROJECT_DIR_H
 
 #include "base/err.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_IGNORE_H
-#define SNP_POLICY_IGNORE_H
+#ifndef SNP_BASE_PROJECT_IGNORE_H
+#define SNP_BASE_PROJECT_IGNORE_H
 
 /*
  * A .gitignore file, with git's rules. It is untrusted: for any content, judging a path takes

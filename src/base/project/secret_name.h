@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_SECRET_NAME_H
-#define SNP_POLICY_SECRET_NAME_H
+#ifndef SNP_BASE_PROJECT_SECRET_NAME_H
+#define SNP_BASE_PROJECT_SECRET_NAME_H
 
 /* Files of a project that hold secrets, judged by their names only; case-insensitive. */
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accepted host names of a server; printing its address. */
-#include "cli/http_hosts.h"
+/* Accepted host names of a server. */
+#include "base/cli/http_hosts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cli/need.h"
-#include "cli/cli.h"
 
 enum {
     HOST_LEN_MAX = 253, /* of a name in DNS */
@@ -56,20 +55,4 @@ void snp_http_hosts_done(struct snp_http_hosts *hosts)
         free(hosts->names[i]);
     }
     *hosts = (struct snp_http_hosts){.n = 0};
-}
-
-void snp_http_url_print(const char *url, const char *token_file, bool as_json)
-{
-    snp_autojson json_t *answer =
-        !as_json ? NULL
-        : token_file == NULL
-            ? json_pack("{s:s}", "url", url)
-            : json_pack("{s:s, s:o}", "url", url, "token_file", snp_cli_path_json(token_file));
-
-    if (answer != NULL) {
-        (void)!snp_cli_print_json(answer); /* a broken standard output is reported at the end */
-    } else {
-        (void)printf("%s\n", url);
-    }
-    (void)fflush(stdout);
 }

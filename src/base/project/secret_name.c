@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/secret_name.h"
+#include "base/project/secret_name.h"
 
 #include <string.h>
 #include <strings.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_HTTP_HOSTS_H
-#define SNP_CLI_HTTP_HOSTS_H
+#ifndef SNP_BASE_CLI_HTTP_HOSTS_H
+#define SNP_BASE_CLI_HTTP_HOSTS_H
 
-/* --allow-host of HTTP servers, and printing their address. */
+/* --allow-host of HTTP servers. */
 
 #include "base/cli/opt.h"
 #include "base/err.h"
@@ -20,9 +20,6 @@ struct snp_http_hosts {
 int snp_http_hosts_read(const struct snp_opts *opts,
                         struct snp_http_hosts *ret,
                         struct snp_err *err) SNP_NODISCARD;
-
-/* Print the address, and the file of the token (NULL = none), immediately: a line, or JSON. */
-void snp_http_url_print(const char *url, const char *token_file, bool as_json);
 
 void snp_http_hosts_done(struct snp_http_hosts *hosts);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_PROJECT_H
-#define SNP_POLICY_PROJECT_H
+#ifndef SNP_BASE_PROJECT_PROJECT_H
+#define SNP_BASE_PROJECT_PROJECT_H
 
 /* Which folder may be shown to code as its project. A pure decision: reads no file. */
 
