@@ -80,7 +80,6 @@ static void type_print(FILE *out, const struct snp_field *field)
                   (field->types & SNP_T_OPT) == 0 ? ""
                   : field->held == SNP_HELD_YES   ? ", optional (true)"
                                                   : ", optional");
-    (void)fputs((field->types & SNP_T_3_1) != 0 ? ", since 3.1" : "", out);
     if (field->max != 0) {
         (void)fprintf(out, ", at most %llu%s", (unsigned long long)field->max,
                       (field->types & (SNP_T_STR | SNP_T_TEXT)) != 0 ? " bytes" : "");

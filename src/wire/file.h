@@ -13,56 +13,56 @@
 /* clang-format off */
 #define SNP_FILE_PLACE(F, S) \
     F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "id or name") \
-    F(S, STR,  path,      MUST,   SNP_CAP_PATH, 0, "below /workspace; `.` and doubled slashes are passed over")
+    F(S, STR,  path,      MUST,   SNP_CAP_PATH, 0, "path below /workspace; `.` and repeated slashes are ignored")
 #define SNP_FILE_RANGE(F, S) \
     F(S, INT,  offset,    MUST,   SNP_FILE_OFFSET_MAX, 0, "first byte") \
-    F(S, INT,  length,    MUST,   SNP_FILE_CHUNK_MAX, 0, "bytes, at most")
+    F(S, INT,  length,    MUST,   SNP_FILE_CHUNK_MAX, 0, "maximum number of bytes")
 
 #define SNP_PUT_REQUEST(F, S) \
     SNP_FILE_PLACE(F, S) \
-    F(S, INT,  offset,    MUST,   SNP_FILE_OFFSET_MAX, 0, "where the bytes go") \
-    F(S, BOOL, truncate,  OPT,    0, 0, "the file ends after them") \
-    F(S, INT,  mode,      OPT,    07777, 0, "permissions; 0: 0644") \
+    F(S, INT,  offset,    MUST,   SNP_FILE_OFFSET_MAX, 0, "position at which the bytes are written") \
+    F(S, BOOL, truncate,  OPT,    0, 0, "end the file after these bytes") \
+    F(S, INT,  mode,      OPT,    07777, 0, "permissions; 0: mode 0644") \
     F(S, BOOL, more,      OPT,    0, 0, "more requests follow; the session is saved with the last one")
 #define SNP_PUT_ANSWER(F, S) \
-    F(S, INT,  size,      MUST,   0, 0, "of the file")
+    F(S, INT,  size,      MUST,   0, 0, "size of the file")
 #define SNP_GET_REQUEST(F, S) \
     SNP_FILE_PLACE(F, S) \
     SNP_FILE_RANGE(F, S) \
-    F(S, BOOL, holes,     OPT,    0, 0, "zeros need not come as bytes")
+    F(S, BOOL, holes,     OPT,    0, 0, "zeros may be reported as a hole")
 #define SNP_GET_ANSWER(F, S) \
-    F(S, INT,  size,      MUST,   0, 0, "of the file") \
+    F(S, INT,  size,      MUST,   0, 0, "size of the file") \
     F(S, INT,  mode,      MUST,   07777, 0, "permissions") \
-    F(S, BOOL, eof,       MUST,   0, 0, "nothing follows") \
-    F(S, NUM,  hole,      OPT,    0, 0, "with `holes`: so many bytes from `offset` on are zeros and do not come") \
-    F(S, NUM,  room,      OPT,    0, 0, "with `holes`: bytes that all files of the session may have together") \
-    F(S, BOOL, project,   OPT,    0, 0, "with `holes`: it has a project, whose files do not count")
+    F(S, BOOL, eof,       MUST,   0, 0, "this is the end") \
+    F(S, NUM,  hole,      OPT,    0, 0, "with `holes`: number of zero bytes from `offset` on, which are not sent") \
+    F(S, NUM,  room,      OPT,    0, 0, "with `holes`: maximum total size of the files of the session") \
+    F(S, BOOL, project,   OPT,    0, 0, "with `holes`: the session has a project, whose files are not included in `room`")
 #define SNP_LS_REQUEST(F, S) \
     SNP_FILE_PLACE(F, S)
 #define SNP_LS_ENTRY(F, S) \
-    F(S, TEXT, name,      MUST,   0, 0, "in its folder") \
-    F(S, STR,  type,      MUST,   8, 0, "file, dir, link, other") \
-    F(S, INT,  size,      MUST,   0, 0, "bytes") \
-    F(S, REAL, mtime,     NIL,    0, 0, "unix seconds")
+    F(S, TEXT, name,      MUST,   0, 0, "name of the entry") \
+    F(S, STR,  type,      MUST,   8, 0, "`file`, `dir`, `link`, `other`") \
+    F(S, INT,  size,      MUST,   0, 0, "size in bytes") \
+    F(S, REAL, mtime,     NIL,    0, 0, "time of modification, unix seconds")
 #define SNP_LS_ANSWER(F, S) \
-    F(S, ARR,  entries,   MUST,   0, &snp_ls_entry_form, "in the folder") \
-    F(S, BOOL, truncated, MUST,   0, 0, "there are more")
+    F(S, ARR,  entries,   MUST,   0, &snp_ls_entry_form, "entries of the folder") \
+    F(S, BOOL, truncated, MUST,   0, 0, "the list is incomplete")
 
 #define SNP_OUTPUT_REQUEST(F, S) \
     F(S, STR,  handle,    MUST,   SNP_CAP_HANDLE, 0, "`output.handle` of a result") \
-    F(S, STR,  stream,    MUST,   8, 0, "stdout, stderr") \
+    F(S, STR,  stream,    MUST,   8, 0, "`stdout`, `stderr`") \
     SNP_FILE_RANGE(F, S)
 #define SNP_OUTPUT_ANSWER(F, S) \
     F(S, INT,  size,      MUST,   0, 0, "bytes stored") \
-    F(S, BOOL, eof,       MUST,   0, 0, "nothing follows") \
+    F(S, BOOL, eof,       MUST,   0, 0, "this is the end") \
     F(S, BOOL, truncated, SAID,   0, 0, "the cell printed more than is stored")
 
 #define SNP_BLOB_REQUEST(F, S) \
     F(S, STR,  hash,      MUST,   SNP_CAP_HASH, 0, "64 hex digits") \
     SNP_FILE_RANGE(F, S)
 #define SNP_BLOB_ANSWER(F, S) \
-    F(S, INT,  size,      MUST,   0, 0, "of the contents") \
-    F(S, BOOL, eof,       MUST,   0, 0, "nothing follows")
+    F(S, INT,  size,      MUST,   0, 0, "size of the contents") \
+    F(S, BOOL, eof,       MUST,   0, 0, "this is the end")
 
 #define SNP_FILE_RECORDS(R) \
     R(snp_put_request, "put", SNP_PUT_REQUEST, .tag = "method") \

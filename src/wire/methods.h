@@ -57,10 +57,10 @@ struct snp_method_form {
     F(S, STR,  name,      MUST,   0, 0, "key of the limit that was met") \
     F(S, NUM,  value,     OPT,    0, 0, "as a number")
 #define SNP_ERROR_REMEDY(F, S) \
-    F(S, STR,  kind,      MUST,   0, 0, "below; others may come") \
-    F(S, STR,  name,      OPT,    0, 0, "as the kind says") \
-    F(S, NEG,  value,     OPT,    0, 0, "of `raise_limit`: what would do; -1: none") \
-    F(S, STRS, ways,      OPT,    0, NULL, "of `recover`: values of `exec`'s `recover` that fit")
+    F(S, STR,  kind,      MUST,   0, 0, "one of those below; later versions may add others") \
+    F(S, STR,  name,      OPT,    0, 0, "see the kind") \
+    F(S, NEG,  value,     OPT,    0, 0, "for `raise_limit`: a sufficient value; -1: none") \
+    F(S, STRS, ways,      OPT,    0, NULL, "for `recover`: suitable values of `recover` in `exec`")
 
 #define SNP_ERROR_RECORDS(R) \
     R(snp_error_limit, "error.limit", SNP_ERROR_LIMIT) \

@@ -35,7 +35,6 @@ enum {
     SNP_T_REAL = 1 << 9,
     SNP_T_STRS = 1 << 10, /* with ARR: of strings */
     SNP_T_SAID = 1 << 11, /* with OPT: always written */
-    SNP_T_3_1 = 1 << 12,  /* since version 3.1; else since 3.0 */
     SNP_T_ANY = SNP_T_TEXT | SNP_T_STR | SNP_T_INT | SNP_T_NEG | SNP_T_REAL | SNP_T_BOOL |
                 SNP_T_OBJ | SNP_T_ARR,
 };
@@ -115,8 +114,6 @@ struct snp_record {
 #define SNP_NEED_NIL    SNP_T_NULL
 #define SNP_NEED_OPTNIL (SNP_T_OPT | SNP_T_NULL)
 #define SNP_NEED_SAID   (SNP_T_OPT | SNP_T_SAID)
-#define SNP_NEED_MUST_3_1 SNP_T_3_1
-#define SNP_NEED_OPT_3_1  (SNP_T_OPT | SNP_T_3_1)
 
 #define SNP_KIND_STR(need, more)  .types = SNP_T_STR | (need), .held = SNP_HELD_STR
 #define SNP_KIND_WORD(need, more) .types = SNP_T_STR | (need), .held = SNP_HELD_STR, .words = (more)

@@ -11,25 +11,25 @@
 
 /* clang-format off */
 #define SNP_RUN_TOOL(F, S) \
-    F(S, STR,  name,        MUST,   0, 0, "as the model calls it") \
-    F(S, STR,  description, OPT,    0, 0, "for the model") \
-    F(S, OBJ,  parameters,  OPT,    0, NULL, "JSON Schema of its arguments; default: it takes none") \
-    F(S, INT,  timeout_ms,  OPT,    0, 0, "of a call; 0: 30 s")
+    F(S, STR,  name,        MUST,   0, 0, "name by which the model calls it") \
+    F(S, STR,  description, OPT,    0, 0, "description for the model") \
+    F(S, OBJ,  parameters,  OPT,    0, NULL, "JSON Schema of the arguments (default: none)") \
+    F(S, INT,  timeout_ms,  OPT,    0, 0, "timeout of a call; 0: 30 s")
 #define SNP_RUN_REQUEST(F, S) \
     F(S, STR,  system,      OPT,    0, 0, "instructions to the model, before the prompt") \
-    F(S, STR,  resume,      OPT,    0, 0, "id of the run to resume, or its beginning; then there is no prompt") \
-    F(S, BOOL, agent,       OPT,    0, 0, "run an agent: iterations until the final answer") \
+    F(S, STR,  resume,      OPT,    0, 0, "id of the run to resume, or the beginning of the id; without a prompt") \
+    F(S, BOOL, agent,       OPT,    0, 0, "run an agent: iterate until the final answer") \
     F(S, STR,  folder,      OPT,    0, 0, "working folder of the run") \
     F(S, STRS, settings,    OPT,    0, 0, "`KEY=VALUE`: keys of the configuration, and options of `run`, `agent` or `resume` (`output_dir`: `--output`)") \
     F(S, ARR,  tools,       OPT,    0, &snp_run_tool_form, "tools of the program") \
-    F(S, BOOL, records,     OPT,    0, 0, "events `record` are wanted") \
-    F(S, BOOL, text,        OPT,    0, 0, "events `text` are wanted")
+    F(S, BOOL, records,     OPT,    0, 0, "send `record` events") \
+    F(S, BOOL, text,        OPT,    0, 0, "send `text` events")
 #define SNP_SETTINGS_REQUEST(F, S) \
-    F(S, STR,  folder,      OPT,    0, 0, "the folder whose configuration it is") \
-    F(S, STRS, settings,    OPT,    0, 0, "`KEY=VALUE`, as of `run`")
+    F(S, STR,  folder,      OPT,    0, 0, "folder whose configuration is read") \
+    F(S, STRS, settings,    OPT,    0, 0, "`KEY=VALUE`, as in `run`")
 
 #define SNP_COMMAND_REQUEST(F, S) \
-    F(S, STRS, words,       MUST,   0, 0, "`diff`, `export`, `import` or `apply`, then its words on the command line")
+    F(S, STRS, words,       MUST,   0, 0, "`diff`, `export`, `import` or `apply`, then the arguments of the command")
 
 #define SNP_EVENT_BEGUN(F, S) \
     F(S, STR,  trajectory_id, MUST, 0, 0, "of the record, which has begun or continues")
@@ -58,7 +58,7 @@ enum {
     SNP_PROMPT_MAX = 4 << 20, /* bytes */
 };
 
-/* Its methods; those of wire/session.h are last, without a text. */
+/* The methods of a run; those of wire/session.h are last, without a text. */
 extern const struct snp_method_form snp_run_methods[SNP_RUN_METHODS_N];
 
 #endif

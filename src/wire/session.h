@@ -13,228 +13,228 @@
     F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "id or name")
 
 #define SNP_HELLO_REQUEST(F, S) \
-    F(S, INT,  version,   MUST,   0, 0, "of the protocol: 1")
+    F(S, INT,  version,   MUST,   0, 0, "protocol version: 1")
 #define SNP_HELLO_ANSWER(F, S) \
-    F(S, INT,  version,   MUST,   0, 0, "of the protocol: 1") \
+    F(S, INT,  version,   MUST,   0, 0, "protocol version: 1") \
     F(S, STR,  program,   MUST,   0, 0, "version of the daemon") \
-    F(S, INT,  pid,       MUST,   0, 0, "of the daemon") \
-    F(S, INT,  uptime_ms, MUST,   0, 0, "since the daemon started") \
-    F(S, STR,  state_dir, OPT,    0, 0, "the state folder of the daemon") \
+    F(S, INT,  pid,       MUST,   0, 0, "process id of the daemon") \
+    F(S, INT,  uptime_ms, MUST,   0, 0, "time since the daemon started") \
+    F(S, STR,  state_dir, OPT,    0, 0, "state folder of the daemon") \
     F(S, STR,  state_id,  OPT,    0, 0, "that folder as DEVICE:INODE, the same in every mount namespace")
 
 #define SNP_INTERRUPT_REQUEST(F, S) \
-    F(S, STR,  session,   OPT,    SNP_SESSION_NAME_MAX, 0, "id or name; either this or `request`") \
+    F(S, STR,  session,   OPT,    SNP_SESSION_NAME_MAX, 0, "id or name; give this or `request`") \
     F(S, INT,  request,   OPT,    UINT32_MAX, 0, "id of an open `exec` of this client")
 #define SNP_INTERRUPT_ANSWER(F, S) \
-    F(S, BOOL, interrupted, MUST, 0, 0, "a cell ran or waited; it ends as a timeout would end it")
+    F(S, BOOL, interrupted, MUST, 0, 0, "true: a running or waiting cell was interrupted, and ends like a timeout")
 
 #define SNP_ANSWER_REQUEST(F, S) \
     F(S, INT,  request,   MUST,   UINT32_MAX, 0, "id of an open `exec` of this client") \
-    F(S, INT,  call,      MUST,   UINT32_MAX, 0, "number of its open call") \
+    F(S, INT,  call,      MUST,   UINT32_MAX, 0, "number of the open call") \
     F(S, BOOL, ok,        MUST,   0, 0, "false: the code gets an exception")
 #define SNP_ANSWER_ANSWER(F, S) \
-    F(S, BOOL, answered,  MUST,   0, 0, "the call was still waited for")
+    F(S, BOOL, answered,  MUST,   0, 0, "true: the call was still open")
 
 #define SNP_MISSING(F, S) \
-    F(S, ARR,  cells,     MUST,   0, NULL, "numbers, the first 100") \
-    F(S, INT,  n_cells,   MUST,   0, 0, "how many") \
-    F(S, STRS, files,     MUST,   0, 0, "files put since the checkpoint, 20 of them") \
-    F(S, INT,  n_files,   MUST,   0, 0, "how many") \
-    F(S, NUM,  rollback,  NIL,    0, 0, "the cell of the last rollback, if the checkpoint is older") \
+    F(S, ARR,  cells,     MUST,   0, NULL, "numbers of the missing cells, at most 100") \
+    F(S, INT,  n_cells,   MUST,   0, 0, "number of missing cells") \
+    F(S, STRS, files,     MUST,   0, 0, "files put since the checkpoint, at most 20") \
+    F(S, INT,  n_files,   MUST,   0, 0, "number of these files") \
+    F(S, NUM,  rollback,  NIL,    0, 0, "cell of the latest rollback, if the checkpoint is older") \
     F(S, TEXT, text,      MUST,   0, 0, "all of this as text") \
-    F(S, STRS, recover,   MUST,   0, 0, "values of `exec`'s `recover` that fit")
+    F(S, STRS, recover,   MUST,   0, 0, "suitable values of `recover` in `exec`")
 #define SNP_UNSAVED(F, S) \
-    F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "its name") \
-    F(S, INT,  cell,      MUST,   0, 0, "last cell before the latest successful save; 0: none") \
+    F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "name of the session") \
+    F(S, INT,  cell,      MUST,   0, 0, "last cell in the latest successful save; 0: none") \
     F(S, TEXT, reason,    MUST,   0, 0, "`disk full`, `journal budget reached`, or another failure") \
     F(S, TEXT, text,      MUST,   0, 0, "`not saved since cell N: REASON`") \
     F(S, OBJ,  error,     MUST,   0, NULL, "the failure, as the head of an ERROR; its remedy is the fix")
 #define SNP_SESSION_ROW(F, S) \
     F(S, STR,  id,        MUST,   0, 0, "32 hex digits") \
-    F(S, STR,  name,      NIL,    0, 0, "null: an unnamed session") \
-    F(S, STR,  tier,      MUST,   0, 0, "name of its tier") \
-    F(S, INT,  rank,      MUST_3_1, 0, 0, "of its tier, as in `probe`; 0: the tier is the user's own") \
-    F(S, STR,  template,  MUST,   0, 0, "name of its template") \
-    F(S, WORD, state,     MUST,   0, snp_session_states, "hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the outcome of its last cell is unknown; lost: asleep, without a checkpoint") \
+    F(S, STR,  name,      NIL,    0, 0, "name; null: unnamed") \
+    F(S, STR,  tier,      MUST,   0, 0, "name of the tier") \
+    F(S, INT,  rank,      MUST,   0, 0, "rank of the tier, as in `probe`; 0: a user's tier") \
+    F(S, STR,  template,  MUST,   0, 0, "name of the template") \
+    F(S, WORD, state,     MUST,   0, snp_session_states, "`idle`, `running`, `waking`, or, without a sandbox: `hibernated` (nothing is missing), `incomplete` (cells after the checkpoint are missing), `unknown` (the same, and the outcome of the last cell is unknown), `lost` (there is no checkpoint)") \
     F(S, INT,  cells,     MUST,   0, 0, "number of cells run") \
-    F(S, INT,  epoch,     MUST,   0, 0, "of its sandbox") \
-    F(S, REAL, created,   MUST,   0, 0, "unix seconds") \
-    F(S, REAL, used,      MUST,   0, 0, "unix seconds, last") \
-    F(S, INT,  idle_ms,   MUST,   0, 0, "since its last cell ended") \
-    F(S, STR,  project,   NIL,    0, 0, "path of its project") \
-    F(S, INT,  memory_bytes, MUST, 0, 0, "its limit") \
-    F(S, INT,  memory_peak_bytes, MUST, 0, 0, "of its last cell; 0: it is asleep") \
-    F(S, INT,  disk_bytes, MUST,  0, 0, "of its checkpoints") \
-    F(S, INT,  checkpoint_cell, MUST, 0, 0, "the cell its checkpoint was taken after") \
-    F(S, STR,  no_image,  OPT,    0, 0, "why its checkpoint has no image of the memory, if variables alone do not hold its state") \
-    F(S, INT,  snapshots_bytes, MUST, 0, 0, "memory that only its snapshots have, as last measured") \
-    F(S, OBJ,  missing,   NIL,    0, &snp_missing_row_form, "of a session that is incomplete, unknown or lost") \
+    F(S, INT,  epoch,     MUST,   0, 0, "epoch of its sandbox") \
+    F(S, REAL, created,   MUST,   0, 0, "time of creation, unix seconds") \
+    F(S, REAL, used,      MUST,   0, 0, "time of last use, unix seconds") \
+    F(S, INT,  idle_ms,   MUST,   0, 0, "time since its last cell ended; 0 if not idle") \
+    F(S, STR,  project,   NIL,    0, 0, "path of the project") \
+    F(S, INT,  memory_bytes, MUST, 0, 0, "memory limit") \
+    F(S, INT,  memory_peak_bytes, MUST, 0, 0, "peak memory of the last cell; 0: no sandbox") \
+    F(S, INT,  disk_bytes, MUST,  0, 0, "size of the checkpoints") \
+    F(S, INT,  checkpoint_cell, MUST, 0, 0, "cell after which the checkpoint was taken") \
+    F(S, STR,  no_image,  OPT,    0, 0, "why the checkpoint has no image of the memory, although variables alone cannot restore the state") \
+    F(S, INT,  snapshots_bytes, MUST, 0, 0, "memory used only by snapshots, as last measured") \
+    F(S, OBJ,  missing,   NIL,    0, &snp_missing_row_form, "only if the session is incomplete, unknown or lost") \
     F(S, INT,  client,    OPT,    0, 0, "process id of the last client, while it is connected") \
     F(S, OBJ,  unsaved,   OPT,    0, &snp_unsaved_row_form, "only if the latest save of the session failed")
 #define SNP_SESSIONS_LIST_ANSWER(F, S) \
-    F(S, ARR,  sessions,  MUST,   0, &snp_session_row_form, "all of them")
+    F(S, ARR,  sessions,  MUST,   0, &snp_session_row_form, "all sessions")
 #define SNP_SESSIONS_SHOW_ANSWER(F, S) \
     SNP_SESSION_ROW(F, S) \
     F(S, OBJ,  limits,    MUST,   0, NULL, "as `limits.h` writes them") \
-    F(S, OBJ,  manifest,  NIL,    0, NULL, "docs/result.md; null: it has not run yet")
+    F(S, OBJ,  manifest,  NIL,    0, NULL, "the manifest (docs/result.md); null: no cell has run yet")
 
 #define SNP_ENDED(F, S) \
     F(S, INT,  cell,      MUST,   0, 0, "number of the cell that was cut off") \
-    F(S, INT,  ran_ms,    MUST,   0, 0, "how long it had run") \
-    F(S, INT,  waiting,   MUST,   0, 0, "how many cells waited")
+    F(S, INT,  ran_ms,    MUST,   0, 0, "time for which it had run") \
+    F(S, INT,  waiting,   MUST,   0, 0, "number of waiting cells")
 #define SNP_SESSIONS_DESTROY_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
-    F(S, BOOL, keep_steps, OPT,   0, 0, "snapshots that a run took before its steps stay")
+    F(S, BOOL, keep_steps, OPT,   0, 0, "keep the snapshots that a run took before its steps")
 #define SNP_SESSIONS_DESTROY_ANSWER(F, S) \
     F(S, BOOL, destroyed, MUST,   0, 0, "true") \
-    F(S, BOOL, reset,     OPT,    0, 0, "true: it is the session `default`, which is cleared instead") \
-    F(S, OBJ,  ended,     OPT,    0, &snp_ended_row_form, "if a cell ran")
+    F(S, BOOL, reset,     OPT,    0, 0, "true: the session is `default`, which is cleared instead") \
+    F(S, OBJ,  ended,     OPT,    0, &snp_ended_row_form, "the cell that was running, if any")
 #define SNP_SESSIONS_CLEAR_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
     F(S, BOOL, idle_only, OPT,    0, 0, "fail with `denied` if a cell runs or waits")
 #define SNP_SESSIONS_CLEAR_ANSWER(F, S) \
     F(S, BOOL, cleared,   MUST,   0, 0, "true") \
-    F(S, INT,  epoch,     MUST,   0, 0, "of its new sandbox") \
-    F(S, OBJ,  ended,     OPT,    0, &snp_ended_row_form, "if a cell ran")
+    F(S, INT,  epoch,     MUST,   0, 0, "epoch of the new sandbox") \
+    F(S, OBJ,  ended,     OPT,    0, &snp_ended_row_form, "the cell that was running, if any")
 
 #define SNP_LOST_ROW(F, S) \
-    F(S, TEXT, name,      MUST,   0, 0, "of a variable, or a path") \
-    F(S, TEXT, type,      OPT,    0, 0, "of a variable, or what kind of file") \
-    F(S, TEXT, reason,    MUST,   0, 0, "for people")
+    F(S, TEXT, name,      MUST,   0, 0, "name of a variable, or path of a file") \
+    F(S, TEXT, type,      OPT,    0, 0, "type of the variable, or kind of file") \
+    F(S, TEXT, reason,    MUST,   0, 0, "the reason, as text")
 #define SNP_FAILED_ROW(F, S) \
-    F(S, TEXT, name,      MUST,   0, 0, "of a variable, or a path") \
-    F(S, TEXT, type,      OPT,    0, 0, "of a variable") \
-    F(S, TEXT, reason,    MUST,   0, 0, "for people") \
-    F(S, WORD, cause,     OPT,    16, snp_failed_causes, "the limit that restoring it met")
+    F(S, TEXT, name,      MUST,   0, 0, "name of a variable, or path of a file") \
+    F(S, TEXT, type,      OPT,    0, 0, "type of the variable") \
+    F(S, TEXT, reason,    MUST,   0, 0, "the reason, as text") \
+    F(S, WORD, cause,     OPT,    16, snp_failed_causes, "the limit that was met while restoring it")
 
 #define SNP_SESSIONS_MOVE_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
     F(S, STR,  tier,      MUST,   32, 0, "the new tier; not `auto`") \
-    F(S, STR,  rootfs,    OPT,    SNP_CAP_PATH, 0, "there, as the member of `defaults` of `exec`") \
-    F(S, BOOL, network,   OPT,    0, 0, "there, as the member of `defaults` of `exec`") \
-    F(S, BOOL, allow_degraded, SAID, 0, 0, "there, as in `exec`") \
-    F(S, BOOL, lossy,     OPT,    0, 0, "move even if items cannot move; they are lost")
+    F(S, STR,  rootfs,    OPT,    SNP_CAP_PATH, 0, "as in `defaults` of `exec`, for the new tier") \
+    F(S, BOOL, network,   OPT,    0, 0, "as in `defaults` of `exec`, for the new tier") \
+    F(S, BOOL, allow_degraded, SAID, 0, 0, "as in `exec`, for the new tier") \
+    F(S, BOOL, lossy,     OPT,    0, 0, "move even if some items cannot move; these are lost")
 #define SNP_SESSIONS_MOVE_ANSWER(F, S) \
     F(S, BOOL, moved,     MUST,   0, 0, "false: the items in `lost` cannot move, and the session is unchanged") \
-    F(S, STR,  from,      MUST,   0, 0, "name of the tier it was in") \
+    F(S, STR,  from,      MUST,   0, 0, "name of the previous tier") \
     F(S, STR,  to,        MUST,   0, 0, "name of the new tier") \
-    F(S, INT,  cell,      MUST,   0, 0, "the checkpoint is the state after this cell") \
-    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved here or restored there")
+    F(S, INT,  cell,      MUST,   0, 0, "cell after which the checkpoint was taken") \
+    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "items that could not be saved, or not be restored in the new tier")
 
 #define SNP_SESSIONS_SET_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
     F(S, OBJ,  limits,    MUST,   0, NULL, "limits to change, as `limits.h` writes them")
 #define SNP_SESSIONS_SET_ANSWER(F, S) \
-    F(S, OBJ,  was,       MUST,   0, NULL, "its limits before, as `limits.h` writes them") \
-    F(S, OBJ,  limits,    MUST,   0, NULL, "its limits now") \
-    F(S, STRS, at_wake,   MUST,   0, 0, "keys of limits that apply at the next wake, because its sandbox cannot change them or it is asleep") \
+    F(S, OBJ,  was,       MUST,   0, NULL, "previous limits, as `limits.h` writes them") \
+    F(S, OBJ,  limits,    MUST,   0, NULL, "new limits") \
+    F(S, STRS, at_wake,   MUST,   0, 0, "keys of limits that apply at the next wake, because the sandbox cannot change them or there is no sandbox") \
     F(S, TEXT, untried,   OPT,    0, 0, "why the lowered limits could not be tested by restoring the session") \
     F(S, WORD, state,     MUST,   0, snp_session_states, "as in `sessions.list`")
 
 #define SNP_CHECKPOINT_ANSWER(F, S) \
-    F(S, INT,  checkpoint, MUST,  0, 0, "its number") \
-    F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
-    F(S, INT,  items,     MUST,   0, 0, "variables and files") \
-    F(S, INT,  written_bytes, MUST, 0, 0, "written for it") \
-    F(S, INT,  same_items, MUST,  0, 0, "items that an older checkpoint has") \
-    F(S, ARR,  lost,      NIL,    0, &snp_lost_row_form, "what could not be saved") \
-    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds these items; usable while the template is unchanged") \
+    F(S, INT,  checkpoint, MUST,  0, 0, "number of the checkpoint") \
+    F(S, INT,  cell,      MUST,   0, 0, "cell after which the checkpoint was taken") \
+    F(S, INT,  items,     MUST,   0, 0, "number of variables and files") \
+    F(S, INT,  written_bytes, MUST, 0, 0, "bytes written") \
+    F(S, INT,  same_items, MUST,  0, 0, "items unchanged since an older checkpoint") \
+    F(S, ARR,  lost,      NIL,    0, &snp_lost_row_form, "items that could not be saved") \
+    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory contains these items; it can be used while the template is unchanged") \
     F(S, INT,  us,        MUST,   0, 0, "time taken")
 #define SNP_HIBERNATE_ANSWER(F, S) \
     F(S, BOOL, hibernated, MUST,  0, 0, "true") \
-    F(S, INT,  cell,      MUST,   0, 0, "the checkpoint is the state after this cell") \
-    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored") \
-    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds these items; usable while the template is unchanged")
+    F(S, INT,  cell,      MUST,   0, 0, "cell after which the checkpoint was taken") \
+    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "items that could not be saved or restored") \
+    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory contains these items; it can be used while the template is unchanged")
 
 #define SNP_HISTORY_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
-    F(S, INT,  before,    OPTNIL, 0, 0, "cell; 0: from the last") \
-    F(S, INT,  limit,     OPTNIL, SNP_CAP_ROWS, 0, "cells, 50 if not given")
+    F(S, INT,  before,    OPTNIL, 0, 0, "list cells before this one; 0: start with the last") \
+    F(S, INT,  limit,     OPTNIL, SNP_CAP_ROWS, 0, "number of cells (default 50)")
 #define SNP_CELL_ROW(F, S) \
-    F(S, INT,  cell,      MUST,   0, 0, "number") \
-    F(S, INT,  epoch,     MUST,   0, 0, "of the sandbox that ran it") \
+    F(S, INT,  cell,      MUST,   0, 0, "number of the cell") \
+    F(S, INT,  epoch,     MUST,   0, 0, "epoch of the sandbox that ran it") \
     F(S, WORD, kind,      MUST,   0, snp_exec_kinds, "as in `exec`") \
-    F(S, STR,  status,    MUST,   0, 0, "docs/result.md") \
-    F(S, STR,  state,     NIL,    0, 0, "docs/result.md; null: not known") \
-    F(S, REAL, started,   MUST,   0, 0, "unix seconds") \
+    F(S, STR,  status,    MUST,   0, 0, "as in the result (docs/result.md)") \
+    F(S, STR,  state,     NIL,    0, 0, "as in the result (docs/result.md); null: unknown") \
+    F(S, REAL, started,   MUST,   0, 0, "start, unix seconds") \
     F(S, INT,  wall_us,   MUST,   0, 0, "time taken") \
-    F(S, TEXT, first_line, NIL,   0, 0, "of its code") \
-    F(S, BOOL, has_result, MUST,  0, 0, "its result is stored") \
-    F(S, INT,  replay_of, NIL,    0, 0, "cell it was a replay of") \
-    F(S, INT,  rerun_of,  NIL,    0, 0, "cell it was a rerun of") \
+    F(S, TEXT, first_line, NIL,   0, 0, "first line of the code") \
+    F(S, BOOL, has_result, MUST,  0, 0, "the result is stored") \
+    F(S, INT,  replay_of, NIL,    0, 0, "the replayed cell") \
+    F(S, INT,  rerun_of,  NIL,    0, 0, "the rerun cell") \
     F(S, INT,  displays,  OPT,    0, 0, "number of displays that `cell.show` returns; absent: none, or an older version ran the cell")
 #define SNP_HISTORY_ANSWER(F, S) \
-    F(S, ARR,  cells,     MUST,   0, &snp_cell_row_form, "the newest first") \
+    F(S, ARR,  cells,     MUST,   0, &snp_cell_row_form, "cells, newest first") \
     F(S, WORD, state,     MUST,   0, snp_session_states, "as in `sessions.list`") \
     F(S, OBJ,  missing,   NIL,    0, &snp_missing_row_form, "as in `sessions.list`")
 #define SNP_CELL_SHOW_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
-    F(S, INT,  cell,      MUST,   0, 0, "number")
+    F(S, INT,  cell,      MUST,   0, 0, "number of the cell")
 #define SNP_CELL_SHOW_ANSWER(F, S) \
     SNP_CELL_ROW(F, S) \
     F(S, ARR,  argv,      NIL,    0, NULL, "as in `exec`") \
     F(S, BOOL, stdin,     MUST,   0, 0, "standard input was given") \
     F(S, INT,  stdin_bytes, MUST, 0, 0, "bytes of standard input") \
-    F(S, INT,  wall_ms,   MUST,   0, 0, "its time limit") \
-    F(S, BOOL, dropped,   MUST,   0, 0, "gc has taken its result or output") \
-    F(S, INT,  code_len,  MUST,   0, 0, "bytes of code; what follows them is standard input") \
-    F(S, OBJ,  result,    NIL,    0, NULL, "docs/result.md")
+    F(S, INT,  wall_ms,   MUST,   0, 0, "time limit") \
+    F(S, BOOL, dropped,   MUST,   0, 0, "`gc` has removed its result or output") \
+    F(S, INT,  code_len,  MUST,   0, 0, "bytes of code; standard input follows") \
+    F(S, OBJ,  result,    NIL,    0, NULL, "the result (docs/result.md)")
 
 #define SNP_JOURNAL_EVENTS_REQUEST(F, S) \
-    F(S, INT,  limit,     OPTNIL, 0, 0, "events, 50 if not given")
+    F(S, INT,  limit,     OPTNIL, 0, 0, "number of events (default 50)")
 #define SNP_JOURNAL_ROW(F, S) \
-    F(S, REAL, at,        MUST,   0, 0, "unix seconds") \
+    F(S, REAL, at,        MUST,   0, 0, "time, unix seconds") \
     F(S, STR,  kind,      MUST,   0, 0, "what happened") \
-    F(S, STR,  session,   NIL,    0, 0, "id") \
-    F(S, STR,  text,      MUST,   0, 0, "for people")
+    F(S, STR,  session,   NIL,    0, 0, "id of the session") \
+    F(S, STR,  text,      MUST,   0, 0, "description")
 #define SNP_JOURNAL_EVENTS_ANSWER(F, S) \
-    F(S, ARR,  events,    MUST,   0, &snp_journal_row_form, "the newest first") \
+    F(S, ARR,  events,    MUST,   0, &snp_journal_row_form, "events, newest first") \
     F(S, BOOL, sealed,    SAID,   0, 0, "the journal is encrypted with the store key") \
     F(S, INT,  unsealed,  SAID,   0, 0, "number of files of contents older than the key, which are not encrypted")
 
 #define SNP_GC_REQUEST(F, S) \
     F(S, NUM,  budget_bytes, OPTNIL, 0, 0, "budget of the journal in bytes; default: the daemon's") \
-    F(S, NUM,  limit_bytes, OPTNIL, 0, 0, "set the budget of the daemon until it ends, from 16 MiB")
+    F(S, NUM,  limit_bytes, OPTNIL, 0, 0, "new budget, at least 16 MiB; applies until the daemon ends")
 #define SNP_GC_ANSWER(F, S) \
-    F(S, INT,  freed_bytes, MUST, 0, 0, "freed now") \
+    F(S, INT,  freed_bytes, MUST, 0, 0, "bytes freed") \
     F(S, INT,  blobs,     MUST,   0, 0, "files removed") \
-    F(S, INT,  bytes,     MUST,   0, 0, "bytes that the journal uses now") \
+    F(S, INT,  bytes,     MUST,   0, 0, "bytes that the journal uses") \
     F(S, INT,  budget_bytes, MUST, 0, 0, "budget of the journal") \
     F(S, BOOL, is_met,    MUST,   0, 0, "the journal fits its budget")
 
 #define SNP_STATS_ANSWER(F, S) \
-    F(S, INT,  sessions,  MUST,   0, 0, "open") \
-    F(S, INT,  clients,   MUST,   0, 0, "connected") \
-    F(S, INT,  rss_bytes, MUST,   0, 0, "memory of the daemon") \
-    F(S, INT,  pid,       MUST,   0, 0, "of the daemon") \
+    F(S, INT,  sessions,  MUST,   0, 0, "number of open sessions") \
+    F(S, INT,  clients,   MUST,   0, 0, "number of connected clients") \
+    F(S, INT,  rss_bytes, MUST,   0, 0, "resident memory of the daemon") \
+    F(S, INT,  pid,       MUST,   0, 0, "process id of the daemon") \
     F(S, ARR,  unsaved,   OPT,    0, &snp_unsaved_row_form, "sessions whose latest save failed")
 
 #define SNP_PROBE_REQUEST(F, S) \
-    F(S, STR,  tier,      OPT,    32, 0, "name of a tier; else the strongest")
+    F(S, STR,  tier,      OPT,    32, 0, "name of a tier (default: the strongest)")
 #define SNP_FEATURE_ROW(F, S) \
-    F(S, STR,  name,      MUST,   64, 0, "of a control or feature") \
+    F(S, STR,  name,      MUST,   64, 0, "name of a control or feature") \
     F(S, BOOL, ok,        MUST,   0, 0, "this host has it") \
     F(S, STR,  detail,    NIL,    4096, 0, "what was found") \
     F(S, STR,  cost,      NIL,    4096, 0, "what does not work without this feature") \
     F(S, STR,  fix,       NIL,    4096, 0, "how to get it")
 #define SNP_PROBE_ANSWER(F, S) \
-    F(S, ARR,  features,  MUST,   256, &snp_feature_row_form, "what this host can do") \
+    F(S, ARR,  features,  MUST,   256, &snp_feature_row_form, "features that this host has or lacks") \
     F(S, BOOL, usable,    MUST,   0, 0, "the tier works here") \
-    F(S, INT,  rank,      MUST_3_1, 999, 0, "strength: `auto` takes the highest, one below 100 only with `allow_degraded`") \
-    F(S, BOOL, by_name,   OPT,    0, 0, "`auto` never takes it") \
-    F(S, STRS, guarantees, MUST_3_1, 256, NULL, "controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen") \
-    F(S, STRS, kernels,   OPTNIL, 16, NULL, "runtimes (parts of their names) with which it has its own kernel: the guarantee `kernel`") \
-    F(S, STRS, verbs,     MUST_3_1, 256, NULL, "methods of the tier protocol that it serves; `rootfs`: other file systems; `images`: `save` and `load` with images; `copies`: a project is copied into the workspace") \
-    F(S, OBJ,  limits,    MUST_3_1, 0, NULL, "for each limit's key, how it is enforced; `approximate: ...` if not exact") \
+    F(S, INT,  rank,      MUST,   999, 0, "strength: `auto` chooses the highest; a tier below 100 only with `allow_degraded`") \
+    F(S, BOOL, by_name,   OPT,    0, 0, "`auto` never chooses it") \
+    F(S, STRS, guarantees, MUST,   256, NULL, "controls that are always in force: names of the manifest, and `namespaces` (host files and processes are invisible)") \
+    F(S, STRS, kernels,   OPTNIL, 16, NULL, "parts of the names of runtimes that run the code on a separate kernel, and so give the guarantee `kernel`") \
+    F(S, STRS, verbs,     MUST,   256, NULL, "supported methods of the tier protocol, and features: `rootfs` (other file systems), `images` (`save` and `load` with images), `copies` (a project is copied into the workspace)") \
+    F(S, OBJ,  limits,    MUST,   0, NULL, "how each limit is enforced, by key; `approximate: ...` if not exact") \
     F(S, STRS, degraded,  OPT,    64, NULL, "controls that are weaker on this host, as in the manifest: `NAME: reason`")
 
 #define SNP_SHUTDOWN_REQUEST(F, S) \
     F(S, BOOL, force,     OPT,    0, 0, "end even if sessions cannot be saved; their unsaved work is lost")
 #define SNP_SHUTDOWN_LOST(F, S) \
     F(S, STR,  session,   MUST,   0, 0, "name or id") \
-    F(S, STR,  reason,    MUST,   0, 0, "why it could not be saved, or empty") \
-    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored") \
-    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds these items")
+    F(S, STR,  reason,    MUST,   0, 0, "why it could not be saved; may be empty") \
+    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "items that could not be saved or restored") \
+    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory contains these items")
 #define SNP_SHUTDOWN_ANSWER(F, S) \
     F(S, ARR,  lost,      MUST,   0, &snp_shutdown_row_form, "sessions that cannot be restored completely, and snapshots that could not be written")
 

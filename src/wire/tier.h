@@ -19,26 +19,26 @@
 
 #define SNP_TIER_OPEN_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
-    F(S, STR,  template,  NIL,    32, 0, "null: the project's own, else base") \
-    F(S, OBJ,  limits,    MUST,   0, NULL, "all of them") \
+    F(S, STR,  template,  NIL,    32, 0, "name; null: `venv` of the project, else `base`") \
+    F(S, OBJ,  limits,    MUST,   0, NULL, "all limits") \
     F(S, STR,  project,   NIL,    SNP_PROJECT_PATH_MAX, 0, "as in `exec`") \
     F(S, STR,  rootfs,    NIL,    SNP_PROJECT_PATH_MAX, 0, "as in `exec`") \
-    F(S, BOOL, network,   OPT,    0, 0, "the code has a network, where the tier can give one") \
+    F(S, BOOL, network,   OPT,    0, 0, "the code has a network, if the tier supports one") \
     F(S, OBJ,  env,       MUST,   0, NULL, "as in `exec`") \
     F(S, BOOL, allow_degraded, MUST, 0, 0, "as in `exec`") \
     F(S, BOOL, require_exact, MUST, 0, 0, "as in `exec`") \
-    F(S, YES,  lasting,   MUST,   0, 0, "more cells will come") \
+    F(S, YES,  lasting,   MUST,   0, 0, "more cells will follow") \
     F(S, BOOL, loads,     MUST,   0, 0, "`load` follows, so nothing is prepared in advance") \
-    F(S, STR,  instead_of, NIL,   0, 0, "why it is not in a stronger tier") \
-    F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
-    F(S, YES,  transaction, MUST, 0, 0, "killed cells are undone")
+    F(S, STR,  instead_of, NIL,   0, 0, "why no stronger tier is used") \
+    F(S, INT,  epoch,     MUST,   0, 0, "epoch of the session") \
+    F(S, YES,  transaction, MUST, 0, 0, "undo killed cells")
 #define SNP_TIER_OPEN_ANSWER(F, S) \
-    F(S, OBJ,  manifest,  MUST,   0, NULL, "docs/result.md") \
+    F(S, OBJ,  manifest,  MUST,   0, NULL, "the manifest (docs/result.md)") \
     F(S, INT,  open_us,   OPT,    0, 0, "time taken")
 
 #define SNP_TIER_EXEC_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
-    F(S, INT,  cell,      MUST,   0, 0, "number") \
+    F(S, INT,  cell,      MUST,   0, 0, "number of the cell") \
     F(S, WORD, kind,      MUST,   16, snp_exec_kinds, "as in `exec`") \
     F(S, INT,  code_len,  MUST,   SNP_FRAME_BODY_MAX, 0, "as in `exec`") \
     F(S, BOOL, stdin,     MUST,   0, 0, "as in `exec`") \
@@ -46,21 +46,21 @@
     F(S, NUM,  wall_ms,   MUST,   0, 0, "time limit of this cell") \
     F(S, BOOL, stream,    MUST,   0, 0, "as in `exec`") \
     F(S, BOOL, require_exact, MUST, 0, 0, "as in `exec`") \
-    F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
-    F(S, YES,  transaction, MUST, 0, 0, "as in `exec`; false in a session without a name") \
+    F(S, INT,  epoch,     MUST,   0, 0, "epoch of the session") \
+    F(S, YES,  transaction, MUST, 0, 0, "as in `exec`; false in an unnamed session") \
     F(S, BOOL, atomic,    MUST,   0, 0, "as in `exec`") \
     F(S, BOOL, calls,     MUST,   0, 0, "as in `exec`") \
-    F(S, STR,  owner,     OPT,    SNP_SESSION_ID_LEN, 0, "id of the session, whose full outputs `forget` removes; else `session`")
+    F(S, STR,  owner,     OPT,    SNP_SESSION_ID_LEN, 0, "id of the session that owns the full outputs, for `forget` (default: `session`)")
 
 #define SNP_TIER_INTERRUPT_ANSWER(F, S) \
-    F(S, BOOL, interrupted, MUST, 0, 0, "a cell ran")
+    F(S, BOOL, interrupted, MUST, 0, 0, "true: a cell was running")
 #define SNP_TIER_ANSWER_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
-    F(S, INT,  cell,      MUST,   0, 0, "number") \
+    F(S, INT,  cell,      MUST,   0, 0, "number of the cell") \
     F(S, INT,  call,      MUST,   UINT32_MAX, 0, "number of the call in the cell") \
     F(S, BOOL, ok,        MUST,   0, 0, "as in `answer`")
 #define SNP_TIER_ANSWER_ANSWER(F, S) \
-    F(S, BOOL, answered,  MUST,   0, 0, "it was still waited for")
+    F(S, BOOL, answered,  MUST,   0, 0, "true: the call was still open")
 
 #define SNP_TIER_SNAPSHOT_ANSWER(F, S) \
     F(S, INT,  branch,    MUST,   UINT32_MAX, 0, "number of the copy") \
@@ -68,7 +68,7 @@
 #define SNP_TIER_ROLLBACK_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
     F(S, NUM,  branch,    MUST,   UINT32_MAX, 0, "number of the copy") \
-    F(S, NUM,  epoch,     MUST,   0, 0, "the session's from now on")
+    F(S, NUM,  epoch,     MUST,   0, 0, "new epoch of the session")
 #define SNP_TIER_ROLLBACK_ANSWER(F, S) \
     F(S, INT,  us,        OPT,    0, 0, "time taken")
 #define SNP_TIER_DROP_REQUEST(F, S) \
@@ -76,38 +76,38 @@
     F(S, NUM,  branch,    MUST,   UINT32_MAX, 0, "number of the copy")
 
 #define SNP_TIER_MEMORY_ANSWER(F, S) \
-    F(S, INT,  bytes,     MUST,   0, 0, "taken now, shared pages once") \
-    F(S, INT,  copies_bytes, MUST, 0, 0, "of them, what only snapshots have; about") \
-    F(S, ARR,  branches,  MUST,   64, NULL, "numbers of the existing copies: some are ended when memory is short")
+    F(S, INT,  bytes,     MUST,   0, 0, "memory in use, shared pages counted once") \
+    F(S, INT,  copies_bytes, MUST, 0, 0, "part of `bytes` that only snapshots use, approximately") \
+    F(S, ARR,  branches,  MUST,   64, NULL, "numbers of the existing copies; copies are ended when memory is short")
 
 #define SNP_TIER_LIMIT_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
-    F(S, OBJ,  limits,    MUST,   0, NULL, "all of them")
+    F(S, OBJ,  limits,    MUST,   0, NULL, "all limits")
 #define SNP_TIER_LIMIT_ANSWER(F, S) \
-    F(S, OBJ,  manifest,  MUST,   0, NULL, "docs/result.md, with the new limits") \
-    F(S, STRS, later,     MUST,   SNP_LIMIT_N, NULL, "keys of limits that it cannot change while it runs")
+    F(S, OBJ,  manifest,  MUST,   0, NULL, "the manifest (docs/result.md) with the new limits") \
+    F(S, STRS, later,     MUST,   SNP_LIMIT_N, NULL, "keys of limits that cannot change while the sandbox runs")
 
 #define SNP_TIER_SAVE_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
     F(S, NUM,  branch,    NIL,    UINT32_MAX, 0, "number of a copy; null: the state after the last cell") \
-    F(S, INT,  epoch,     MUST,   0, 0, "of the session; 0 with `branch`") \
-    F(S, NUM,  cell,      OPT,    0, 0, "`denied` if a later cell has ended") \
-    F(S, BOOL, image,     OPT,    0, 0, "with an image of the interpreter, if there can be one")
+    F(S, INT,  epoch,     MUST,   0, 0, "epoch of the session; 0 with `branch`") \
+    F(S, NUM,  cell,      OPT,    0, 0, "last cell; the request fails with `denied` if a later cell has ended") \
+    F(S, BOOL, image,     OPT,    0, 0, "include an image of the interpreter, if possible")
 #define SNP_TIER_SAVE_ANSWER(F, S) \
-    F(S, INT,  us,        OPT,    0, 0, "time taken; both parts of a bundle are in the pipe")
+    F(S, INT,  us,        OPT,    0, 0, "time taken; the pipe then contains both parts of the bundle")
 #define SNP_TIER_LOAD_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
-    F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
-    F(S, INT,  effort,    MUST,   3, 0, "0: everything; 1: variables as long as memory suffices; 2: no variables; 3: exactly, by the image that comes instead of part `vars`. Then `unsupported`, with the reason: nothing has changed")
+    F(S, INT,  epoch,     MUST,   0, 0, "epoch of the session") \
+    F(S, INT,  effort,    MUST,   3, 0, "0: everything; 1: variables while memory suffices; 2: no variables; 3: exactly, from the image sent in place of part `vars` (on `unsupported`, with the reason, nothing has changed)")
 #define SNP_TIER_LOAD_ANSWER(F, S) \
-    F(S, ARR,  failed,    MUST,   1000, &snp_failed_row_form, "what could not be restored") \
+    F(S, ARR,  failed,    MUST,   1000, &snp_failed_row_form, "items that could not be restored") \
     F(S, INT,  us,        OPT,    0, 0, "time taken")
 
 #define SNP_TIER_CLONE_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
-    F(S, STR,  from,      MUST,   SNP_SESSION_ID_LEN, 0, "id of the sandbox that it becomes") \
-    F(S, INT,  epoch,     MUST,   0, 0, "of that sandbox; `unsupported` if it has changed") \
-    F(S, INT,  cell,      MUST,   0, 0, "`unsupported` if a later cell has ended there")
+    F(S, STR,  from,      MUST,   SNP_SESSION_ID_LEN, 0, "id of the other sandbox") \
+    F(S, INT,  epoch,     MUST,   0, 0, "epoch of the other sandbox; the request fails with `unsupported` if it has changed") \
+    F(S, INT,  cell,      MUST,   0, 0, "last cell of the other sandbox; the request fails with `unsupported` if a later cell has ended")
 #define SNP_TIER_CLONE_ANSWER(F, S) \
     F(S, INT,  us,        OPT,    0, 0, "time taken")
 

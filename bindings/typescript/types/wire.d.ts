@@ -7,109 +7,109 @@ export interface Methods {
   /** The first request; `unsupported`: the daemon speaks another version. */
   "hello": {
     request: {
-      /** of the protocol: 1 */
+      /** protocol version: 1 */
       version: number;
     };
     answer: {
-      /** of the protocol: 1 */
+      /** protocol version: 1 */
       version: number;
       /** version of the daemon */
       program: string;
-      /** of the daemon */
+      /** process id of the daemon */
       pid: number;
-      /** since the daemon started */
+      /** time since the daemon started */
       uptime_ms: number;
-      /** the state folder of the daemon */
+      /** state folder of the daemon */
       state_dir?: string;
       /** that folder as DEVICE:INODE, the same in every mount namespace */
       state_id?: string;
     };
   };
-  /** Runs a cell. raw = code, then standard input. Answer: the result (docs/result.md); the events below come first. */
+  /** Runs a cell. raw = code, then standard input. Answer: the result (docs/result.md); the events below precede it. */
   "exec": {
     request: {
-      /** name or id; a new name opens a session; null: a session that ends with the call */
+      /** name or id; an unused name opens a session; null: an unnamed session, which ends with the call */
       session?: string | null;
       /** what to run */
       kind: "python" | "command";
-      /** bytes of code; what follows them is standard input */
+      /** bytes of code; standard input follows */
       code_len?: number;
-      /** standard input was given; else it is /dev/null */
+      /** standard input is given; else it is /dev/null */
       stdin?: boolean;
-      /** for `command`: strings, found in PATH inside; `["/bin/sh", "-c", TEXT]` for a shell line. For `python`: sys.argv of this cell */
+      /** for `command`: program and arguments, with the program looked up in PATH inside; `["/bin/sh", "-c", TEXT]` for a shell line. For `python`: sys.argv of this cell */
       argv?: unknown[] | null;
       /** limits given explicitly, as `limits.h` writes them; the rest come from `defaults` */
       limits?: Record<string, unknown> | null;
-      /** send `stdout` and `stderr` as they come; else only at the end */
+      /** send `stdout` and `stderr` as the code writes them; else only at the end */
       stream?: boolean;
       /** send the event `waiting` if the cell cannot begin at once */
       tell_wait?: boolean;
-      /** a failed cell is undone too; `unsupported`, before the cell runs, if that is not possible */
+      /** also undo a failed cell; if that is not possible, the request fails with `unsupported` before the cell runs */
       atomic?: boolean;
-      /** its Python code may call this client, which answers by `answer` */
+      /** the Python code may call this client, which replies with `answer` */
       calls?: boolean;
-      /** what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the values that fit; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before */
+      /** what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and list the suitable values; `replay`: run them again first; `checkpoint`: continue without them; `skip`: like `replay`, except for cells that failed in an earlier replay */
       recover?: "ask" | "replay" | "checkpoint" | "skip" | null;
-      /** docker tier: code has the engine's network; refused if the session is open without it */
+      /** docker tier: the code uses the engine's network; refused if the session is open without it */
       network?: boolean;
-      /** a session that this call opens is destroyed soon after the process of this client has ended; not of `default` */
+      /** destroy a session that this call opens soon after the process of this client has ended; ignored for `default` */
       temporary?: boolean;
-      /** number of the cell that this one reruns; 0: no rerun */
+      /** number of the cell that this one reruns; 0: none */
       rerun_of?: number;
-      /** code of the client itself: `history` leaves the cell out */
+      /** code of the client itself; `history` omits the cell */
       internal?: boolean;
       /** name of a tier; `auto`: the strongest, or a weaker one with `allow_degraded` */
       tier?: string | null;
-      /** `base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base */
+      /** `base`, `data`, `plot`, an added template, or `venv`: the template of the project's virtual environment. Default, unless `defaults` has one: `venv` if the project has a virtual environment, else `base` */
       template?: string | null;
-      /** limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project`, `network`: code has the engine's (docker tier), `guarantees`: names that the session's tier must give, and `configured`: names of members that the user configured (a limit without its unit: `memory`); `not_applied` of the result lists those for which an open session keeps another value */
+      /** limits of a session that this call opens. May also contain `template`, `tier`, `rootfs`, `project`, `network` (docker tier: the code uses the engine's network), `guarantees` (names of guarantees that the tier must give) and `configured` (names of the members that the user configured; a limit without its unit, such as `memory`). `not_applied` of the result lists configured members for which an open session keeps another value */
       defaults?: Record<string, unknown> | null;
-      /** absolute path of the folder seen at /workspace */
+      /** absolute path of the folder shown at /workspace */
       project?: string | null;
       /** absolute path of a folder whose /usr and /etc replace the host's; in the docker tier IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET (the socket of the container engine) */
       rootfs?: string | null;
-      /** variables that reach the code, strings */
+      /** environment variables of the code; the values are strings */
       env?: Record<string, unknown> | null;
-      /** run although a control cannot be had; the manifest says which */
+      /** run even if this host lacks a control; the manifest names it */
       allow_degraded?: boolean;
-      /** refuse, also in an open session, if the manifest's `degraded` is not empty */
+      /** refuse if the manifest's `degraded` is not empty, also in an open session */
       require_exact?: boolean;
-      /** interrupt the cell if this client goes away */
+      /** interrupt the cell if this client disconnects */
       attached?: boolean;
-      /** a cell that is killed leaves nothing behind, where the tier can do that */
+      /** undo the effects of a killed cell, if the tier can */
       transaction?: boolean;
-      /** `synced` (default): the outcome survives a power cut before it is answered; `process`: the end of our own processes */
+      /** what an answered outcome survives: `synced` (default): a power cut; `process`: the end of the daemon and the tier */
       durability?: "process" | "synced" | null;
-      /** when the session is saved: `idle` (default): shortly after its last cell; `after`: from each answer on, beside the next cell; `cell`: before each answer; `off` */
+      /** when the session is saved: `idle` (default): shortly after its last cell; `after`: after each answer, in parallel with the next cell; `cell`: before each answer; `off`: never */
       checkpoint?: "idle" | "cell" | "off" | "after" | null;
     };
     answer: RawResult;
   };
-  /** Ends the running cell as a timeout does. */
+  /** Interrupts the running cell, like a timeout. */
   "interrupt": {
     request: {
-      /** id or name; either this or `request` */
+      /** id or name; give this or `request` */
       session?: string;
       /** id of an open `exec` of this client */
       request?: number;
     };
     answer: {
-      /** a cell ran or waited; it ends as a timeout would end it */
+      /** true: a running or waiting cell was interrupted, and ends like a timeout */
       interrupted: boolean;
     };
   };
-  /** Answers a call of the code. raw = at most 4 MiB, as the cell's functions understand it. */
+  /** Answers a call of the code. raw = the answer for the cell's function, at most 4 MiB. */
   "answer": {
     request: {
       /** id of an open `exec` of this client */
       request: number;
-      /** number of its open call */
+      /** number of the open call */
       call: number;
       /** false: the code gets an exception */
       ok: boolean;
     };
     answer: {
-      /** the call was still waited for */
+      /** true: the call was still open */
       answered: boolean;
     };
   };
@@ -117,68 +117,68 @@ export interface Methods {
   "sessions.list": {
     request: Record<string, never>;
     answer: {
-      /** all of them */
+      /** all sessions */
       sessions: {
         /** 32 hex digits */
         id: string;
-        /** null: an unnamed session */
+        /** name; null: unnamed */
         name: string | null;
-        /** name of its tier */
+        /** name of the tier */
         tier: string;
-        /** of its tier, as in `probe`; 0: the tier is the user's own */
+        /** rank of the tier, as in `probe`; 0: a user's tier */
         rank: number;
-        /** name of its template */
+        /** name of the template */
         template: string;
-        /** hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the outcome of its last cell is unknown; lost: asleep, without a checkpoint */
+        /** `idle`, `running`, `waking`, or, without a sandbox: `hibernated` (nothing is missing), `incomplete` (cells after the checkpoint are missing), `unknown` (the same, and the outcome of the last cell is unknown), `lost` (there is no checkpoint) */
         state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
         /** number of cells run */
         cells: number;
-        /** of its sandbox */
+        /** epoch of its sandbox */
         epoch: number;
-        /** unix seconds */
+        /** time of creation, unix seconds */
         created: number;
-        /** unix seconds, last */
+        /** time of last use, unix seconds */
         used: number;
-        /** since its last cell ended */
+        /** time since its last cell ended; 0 if not idle */
         idle_ms: number;
-        /** path of its project */
+        /** path of the project */
         project: string | null;
-        /** its limit */
+        /** memory limit */
         memory_bytes: number;
-        /** of its last cell; 0: it is asleep */
+        /** peak memory of the last cell; 0: no sandbox */
         memory_peak_bytes: number;
-        /** of its checkpoints */
+        /** size of the checkpoints */
         disk_bytes: number;
-        /** the cell its checkpoint was taken after */
+        /** cell after which the checkpoint was taken */
         checkpoint_cell: number;
-        /** why its checkpoint has no image of the memory, if variables alone do not hold its state */
+        /** why the checkpoint has no image of the memory, although variables alone cannot restore the state */
         no_image?: string;
-        /** memory that only its snapshots have, as last measured */
+        /** memory used only by snapshots, as last measured */
         snapshots_bytes: number;
-        /** of a session that is incomplete, unknown or lost */
+        /** only if the session is incomplete, unknown or lost */
         missing: {
-          /** numbers, the first 100 */
+          /** numbers of the missing cells, at most 100 */
           cells: unknown[];
-          /** how many */
+          /** number of missing cells */
           n_cells: number;
-          /** files put since the checkpoint, 20 of them */
+          /** files put since the checkpoint, at most 20 */
           files: string[];
-          /** how many */
+          /** number of these files */
           n_files: number;
-          /** the cell of the last rollback, if the checkpoint is older */
+          /** cell of the latest rollback, if the checkpoint is older */
           rollback: number | null;
           /** all of this as text */
           text: string;
-          /** values of `exec`'s `recover` that fit */
+          /** suitable values of `recover` in `exec` */
           recover: string[];
         } | null;
         /** process id of the last client, while it is connected */
         client?: number;
         /** only if the latest save of the session failed */
         unsaved?: {
-          /** its name */
+          /** name of the session */
           session: string;
-          /** last cell before the latest successful save; 0: none */
+          /** last cell in the latest successful save; 0: none */
           cell: number;
           /** `disk full`, `journal budget reached`, or another failure */
           reason: string;
@@ -199,64 +199,64 @@ export interface Methods {
     answer: {
       /** 32 hex digits */
       id: string;
-      /** null: an unnamed session */
+      /** name; null: unnamed */
       name: string | null;
-      /** name of its tier */
+      /** name of the tier */
       tier: string;
-      /** of its tier, as in `probe`; 0: the tier is the user's own */
+      /** rank of the tier, as in `probe`; 0: a user's tier */
       rank: number;
-      /** name of its template */
+      /** name of the template */
       template: string;
-      /** hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the outcome of its last cell is unknown; lost: asleep, without a checkpoint */
+      /** `idle`, `running`, `waking`, or, without a sandbox: `hibernated` (nothing is missing), `incomplete` (cells after the checkpoint are missing), `unknown` (the same, and the outcome of the last cell is unknown), `lost` (there is no checkpoint) */
       state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
       /** number of cells run */
       cells: number;
-      /** of its sandbox */
+      /** epoch of its sandbox */
       epoch: number;
-      /** unix seconds */
+      /** time of creation, unix seconds */
       created: number;
-      /** unix seconds, last */
+      /** time of last use, unix seconds */
       used: number;
-      /** since its last cell ended */
+      /** time since its last cell ended; 0 if not idle */
       idle_ms: number;
-      /** path of its project */
+      /** path of the project */
       project: string | null;
-      /** its limit */
+      /** memory limit */
       memory_bytes: number;
-      /** of its last cell; 0: it is asleep */
+      /** peak memory of the last cell; 0: no sandbox */
       memory_peak_bytes: number;
-      /** of its checkpoints */
+      /** size of the checkpoints */
       disk_bytes: number;
-      /** the cell its checkpoint was taken after */
+      /** cell after which the checkpoint was taken */
       checkpoint_cell: number;
-      /** why its checkpoint has no image of the memory, if variables alone do not hold its state */
+      /** why the checkpoint has no image of the memory, although variables alone cannot restore the state */
       no_image?: string;
-      /** memory that only its snapshots have, as last measured */
+      /** memory used only by snapshots, as last measured */
       snapshots_bytes: number;
-      /** of a session that is incomplete, unknown or lost */
+      /** only if the session is incomplete, unknown or lost */
       missing: {
-        /** numbers, the first 100 */
+        /** numbers of the missing cells, at most 100 */
         cells: unknown[];
-        /** how many */
+        /** number of missing cells */
         n_cells: number;
-        /** files put since the checkpoint, 20 of them */
+        /** files put since the checkpoint, at most 20 */
         files: string[];
-        /** how many */
+        /** number of these files */
         n_files: number;
-        /** the cell of the last rollback, if the checkpoint is older */
+        /** cell of the latest rollback, if the checkpoint is older */
         rollback: number | null;
         /** all of this as text */
         text: string;
-        /** values of `exec`'s `recover` that fit */
+        /** suitable values of `recover` in `exec` */
         recover: string[];
       } | null;
       /** process id of the last client, while it is connected */
       client?: number;
       /** only if the latest save of the session failed */
       unsaved?: {
-        /** its name */
+        /** name of the session */
         session: string;
-        /** last cell before the latest successful save; 0: none */
+        /** last cell in the latest successful save; 0: none */
         cell: number;
         /** `disk full`, `journal budget reached`, or another failure */
         reason: string;
@@ -267,30 +267,30 @@ export interface Methods {
       };
       /** as `limits.h` writes them */
       limits: Record<string, unknown>;
-      /** docs/result.md; null: it has not run yet */
+      /** the manifest (docs/result.md); null: no cell has run yet */
       manifest: Record<string, unknown> | null;
     };
   };
-  /** Ends a session for good. */
+  /** Ends a session permanently. */
   "sessions.destroy": {
     request: {
       /** id or name */
       session: string;
-      /** snapshots that a run took before its steps stay */
+      /** keep the snapshots that a run took before its steps */
       keep_steps?: boolean;
     };
     answer: {
       /** true */
       destroyed: boolean;
-      /** true: it is the session `default`, which is cleared instead */
+      /** true: the session is `default`, which is cleared instead */
       reset?: boolean;
-      /** if a cell ran */
+      /** the cell that was running, if any */
       ended?: {
         /** number of the cell that was cut off */
         cell: number;
-        /** how long it had run */
+        /** time for which it had run */
         ran_ms: number;
-        /** how many cells waited */
+        /** number of waiting cells */
         waiting: number;
       };
     };
@@ -306,56 +306,56 @@ export interface Methods {
     answer: {
       /** true */
       cleared: boolean;
-      /** of its new sandbox */
+      /** epoch of the new sandbox */
       epoch: number;
-      /** if a cell ran */
+      /** the cell that was running, if any */
       ended?: {
         /** number of the cell that was cut off */
         cell: number;
-        /** how long it had run */
+        /** time for which it had run */
         ran_ms: number;
-        /** how many cells waited */
+        /** number of waiting cells */
         waiting: number;
       };
     };
   };
-  /** Saves a session, restores the checkpoint in a second sandbox in the other tier, then ends the session's sandbox; the next cell wakes it there. For a hibernated session its checkpoint is used. On an error the session is unchanged. */
+  /** Saves a session, restores the checkpoint in a second sandbox in the other tier, then ends the session's sandbox; the next cell wakes it there. A hibernated session is restored from its checkpoint. If the request fails, the session is unchanged. */
   "sessions.move": {
     request: {
       /** id or name */
       session: string;
       /** the new tier; not `auto` */
       tier: string;
-      /** there, as the member of `defaults` of `exec` */
+      /** as in `defaults` of `exec`, for the new tier */
       rootfs?: string;
-      /** there, as the member of `defaults` of `exec` */
+      /** as in `defaults` of `exec`, for the new tier */
       network?: boolean;
-      /** there, as in `exec` */
+      /** as in `exec`, for the new tier */
       allow_degraded?: boolean;
-      /** move even if items cannot move; they are lost */
+      /** move even if some items cannot move; these are lost */
       lossy?: boolean;
     };
     answer: {
       /** false: the items in `lost` cannot move, and the session is unchanged */
       moved: boolean;
-      /** name of the tier it was in */
+      /** name of the previous tier */
       from: string;
       /** name of the new tier */
       to: string;
-      /** the checkpoint is the state after this cell */
+      /** cell after which the checkpoint was taken */
       cell: number;
-      /** what could not be saved here or restored there */
+      /** items that could not be saved, or not be restored in the new tier */
       lost: {
-        /** of a variable, or a path */
+        /** name of a variable, or path of a file */
         name: string;
-        /** of a variable, or what kind of file */
+        /** type of the variable, or kind of file */
         type?: string;
-        /** for people */
+        /** the reason, as text */
         reason: string;
       }[];
     };
   };
-  /** Changes limits of a session permanently. Limits that its sandbox cannot change apply at the next wake. If a limit of memory, files or processes is lowered, a sleeping session is woken, and the session is saved and restored on trial with the new limits; `limit`: its data do not fit, and its limits are unchanged. */
+  /** Changes limits of a session permanently. Limits that its sandbox cannot change apply at the next wake. If a limit of memory, files or processes is lowered, a hibernated session is woken, and the session is saved and restored on trial with the new limits. `limit`: its data exceeds them, and its limits are unchanged. */
   "sessions.set": {
     request: {
       /** id or name */
@@ -364,11 +364,11 @@ export interface Methods {
       limits: Record<string, unknown>;
     };
     answer: {
-      /** its limits before, as `limits.h` writes them */
+      /** previous limits, as `limits.h` writes them */
       was: Record<string, unknown>;
-      /** its limits now */
+      /** new limits */
       limits: Record<string, unknown>;
-      /** keys of limits that apply at the next wake, because its sandbox cannot change them or it is asleep */
+      /** keys of limits that apply at the next wake, because the sandbox cannot change them or there is no sandbox */
       at_wake: string[];
       /** why the lowered limits could not be tested by restoring the session */
       untried?: string;
@@ -383,26 +383,26 @@ export interface Methods {
       session: string;
     };
     answer: {
-      /** its number */
+      /** number of the checkpoint */
       checkpoint: number;
-      /** it is the state after this cell */
+      /** cell after which the checkpoint was taken */
       cell: number;
-      /** variables and files */
+      /** number of variables and files */
       items: number;
-      /** written for it */
+      /** bytes written */
       written_bytes: number;
-      /** items that an older checkpoint has */
+      /** items unchanged since an older checkpoint */
       same_items: number;
-      /** what could not be saved */
+      /** items that could not be saved */
       lost: {
-        /** of a variable, or a path */
+        /** name of a variable, or path of a file */
         name: string;
-        /** of a variable, or what kind of file */
+        /** type of the variable, or kind of file */
         type?: string;
-        /** for people */
+        /** the reason, as text */
         reason: string;
       }[] | null;
-      /** an image of the memory holds these items; usable while the template is unchanged */
+      /** an image of the memory contains these items; it can be used while the template is unchanged */
       image?: boolean;
       /** time taken */
       us: number;
@@ -417,18 +417,18 @@ export interface Methods {
     answer: {
       /** true */
       hibernated: boolean;
-      /** the checkpoint is the state after this cell */
+      /** cell after which the checkpoint was taken */
       cell: number;
-      /** what could not be saved or restored */
+      /** items that could not be saved or restored */
       lost: {
-        /** of a variable, or a path */
+        /** name of a variable, or path of a file */
         name: string;
-        /** of a variable, or what kind of file */
+        /** type of the variable, or kind of file */
         type?: string;
-        /** for people */
+        /** the reason, as text */
         reason: string;
       }[];
-      /** an image of the memory holds these items; usable while the template is unchanged */
+      /** an image of the memory contains these items; it can be used while the template is unchanged */
       image?: boolean;
     };
   };
@@ -437,35 +437,35 @@ export interface Methods {
     request: {
       /** id or name */
       session: string;
-      /** cell; 0: from the last */
+      /** list cells before this one; 0: start with the last */
       before?: number | null;
-      /** cells, 50 if not given */
+      /** number of cells (default 50) */
       limit?: number | null;
     };
     answer: {
-      /** the newest first */
+      /** cells, newest first */
       cells: {
-        /** number */
+        /** number of the cell */
         cell: number;
-        /** of the sandbox that ran it */
+        /** epoch of the sandbox that ran it */
         epoch: number;
         /** as in `exec` */
         kind: "python" | "command";
-        /** docs/result.md */
+        /** as in the result (docs/result.md) */
         status: string;
-        /** docs/result.md; null: not known */
+        /** as in the result (docs/result.md); null: unknown */
         state: string | null;
-        /** unix seconds */
+        /** start, unix seconds */
         started: number;
         /** time taken */
         wall_us: number;
-        /** of its code */
+        /** first line of the code */
         first_line: string | null;
-        /** its result is stored */
+        /** the result is stored */
         has_result: boolean;
-        /** cell it was a replay of */
+        /** the replayed cell */
         replay_of: number | null;
-        /** cell it was a rerun of */
+        /** the rerun cell */
         rerun_of: number | null;
         /** number of displays that `cell.show` returns; absent: none, or an older version ran the cell */
         displays?: number;
@@ -474,19 +474,19 @@ export interface Methods {
       state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
       /** as in `sessions.list` */
       missing: {
-        /** numbers, the first 100 */
+        /** numbers of the missing cells, at most 100 */
         cells: unknown[];
-        /** how many */
+        /** number of missing cells */
         n_cells: number;
-        /** files put since the checkpoint, 20 of them */
+        /** files put since the checkpoint, at most 20 */
         files: string[];
-        /** how many */
+        /** number of these files */
         n_files: number;
-        /** the cell of the last rollback, if the checkpoint is older */
+        /** cell of the latest rollback, if the checkpoint is older */
         rollback: number | null;
         /** all of this as text */
         text: string;
-        /** values of `exec`'s `recover` that fit */
+        /** suitable values of `recover` in `exec` */
         recover: string[];
       } | null;
     };
@@ -496,31 +496,31 @@ export interface Methods {
     request: {
       /** id or name */
       session: string;
-      /** number */
+      /** number of the cell */
       cell: number;
     };
     answer: {
-      /** number */
+      /** number of the cell */
       cell: number;
-      /** of the sandbox that ran it */
+      /** epoch of the sandbox that ran it */
       epoch: number;
       /** as in `exec` */
       kind: "python" | "command";
-      /** docs/result.md */
+      /** as in the result (docs/result.md) */
       status: string;
-      /** docs/result.md; null: not known */
+      /** as in the result (docs/result.md); null: unknown */
       state: string | null;
-      /** unix seconds */
+      /** start, unix seconds */
       started: number;
       /** time taken */
       wall_us: number;
-      /** of its code */
+      /** first line of the code */
       first_line: string | null;
-      /** its result is stored */
+      /** the result is stored */
       has_result: boolean;
-      /** cell it was a replay of */
+      /** the replayed cell */
       replay_of: number | null;
-      /** cell it was a rerun of */
+      /** the rerun cell */
       rerun_of: number | null;
       /** number of displays that `cell.show` returns; absent: none, or an older version ran the cell */
       displays?: number;
@@ -530,32 +530,32 @@ export interface Methods {
       stdin: boolean;
       /** bytes of standard input */
       stdin_bytes: number;
-      /** its time limit */
+      /** time limit */
       wall_ms: number;
-      /** gc has taken its result or output */
+      /** `gc` has removed its result or output */
       dropped: boolean;
-      /** bytes of code; what follows them is standard input */
+      /** bytes of code; standard input follows */
       code_len: number;
-      /** docs/result.md */
+      /** the result (docs/result.md) */
       result: Record<string, unknown> | null;
     };
   };
-  /** Lists what recovery did. */
+  /** Lists events of recovery. */
   "journal.events": {
     request: {
-      /** events, 50 if not given */
+      /** number of events (default 50) */
       limit?: number | null;
     };
     answer: {
-      /** the newest first */
+      /** events, newest first */
       events: {
-        /** unix seconds */
+        /** time, unix seconds */
         at: number;
         /** what happened */
         kind: string;
-        /** id */
+        /** id of the session */
         session: string | null;
-        /** for people */
+        /** description */
         text: string;
       }[];
       /** the journal is encrypted with the store key */
@@ -569,15 +569,15 @@ export interface Methods {
     request: {
       /** budget of the journal in bytes; default: the daemon's */
       budget_bytes?: number | null;
-      /** set the budget of the daemon until it ends, from 16 MiB */
+      /** new budget, at least 16 MiB; applies until the daemon ends */
       limit_bytes?: number | null;
     };
     answer: {
-      /** freed now */
+      /** bytes freed */
       freed_bytes: number;
       /** files removed */
       blobs: number;
-      /** bytes that the journal uses now */
+      /** bytes that the journal uses */
       bytes: number;
       /** budget of the journal */
       budget_bytes: number;
@@ -590,35 +590,35 @@ export interface Methods {
     request: {
       /** id or name */
       session: string;
-      /** else s1, s2... */
+      /** name (default: s1, s2 and so on) */
       name?: string | null;
-      /** answer only once it is on disk */
+      /** answer once it is on disk */
       wait?: boolean;
-      /** name of a run's session, before a step of the run: the snapshot is listed for the run only, kept on disk only, and removed first when space is needed */
+      /** name of a run's session: the snapshot precedes a step of the run. It is listed for the run only, is on disk only, and is removed first when space is needed */
       run?: string;
       /** number of that step, from 1 */
       step?: number;
     };
     answer: {
-      /** id */
+      /** id of the snapshot */
       snapshot: string;
-      /** given or made */
+      /** name, given or generated */
       name: string;
-      /** id */
+      /** id of the session */
       session: string;
-      /** it is the state after this cell */
+      /** cell after which it was taken */
       cell: number;
-      /** of the session's sandbox */
+      /** epoch of the session's sandbox */
       epoch: number;
-      /** id of the snapshot the session stood on */
+      /** id of the parent snapshot, on which the session was based */
       parent: string | null;
-      /** of memory, disk */
+      /** `memory`, `disk` or both */
       where: string[];
       /** time taken */
       us: number;
-      /** what could not be saved */
+      /** items that could not be saved */
       lost: unknown[];
-      /** why it is not */
+      /** why it is not in memory */
       not_in_memory: string | null;
     };
   };
@@ -627,44 +627,44 @@ export interface Methods {
     request: {
       /** only snapshots of this session */
       session?: string | null;
-      /** only snapshots taken before steps of the run with this session, which may no longer exist */
+      /** only snapshots taken before steps of the run with this session; the session may no longer exist */
       run?: string;
     };
     answer: {
-      /** the oldest first */
+      /** snapshots, oldest first */
       snapshots: {
-        /** of the snapshot */
+        /** id of the snapshot */
         id: string;
-        /** of the snapshot */
+        /** name of the snapshot */
         name: string | null;
-        /** id */
+        /** id of the session */
         session: string;
-        /** its name */
+        /** name of the session */
         session_name: string | null;
-        /** id of a snapshot */
+        /** id of the parent snapshot */
         parent: string | null;
-        /** it is the state after this cell */
+        /** cell after which it was taken */
         cell: number;
-        /** of the session's sandbox */
+        /** epoch of the session's sandbox */
         epoch: number;
-        /** unix seconds */
+        /** time of creation, unix seconds */
         created: number;
-        /** on disk */
+        /** size on disk */
         bytes: number;
-        /** at most 20 */
+        /** items that could not be saved, at most 20 */
         lost: unknown[];
-        /** of memory, disk */
+        /** `memory`, `disk` or both */
         where?: string[];
       }[];
-      /** the snapshot that `session` stands on */
+      /** snapshot on which `session` is based */
       head: string | null;
-      /** of all sessions */
+      /** the same for all sessions */
       heads: {
-        /** id */
+        /** id of the session */
         session: string;
-        /** of the session */
+        /** name of the session */
         name: string | null;
-        /** id */
+        /** id of the snapshot */
         snapshot: string;
       }[];
     };
@@ -676,36 +676,36 @@ export interface Methods {
       snapshot: string;
     };
     answer: {
-      /** id */
+      /** id of the removed snapshot */
       removed: string;
     };
   };
-  /** Takes a session back to a snapshot. */
+  /** Rolls a session back to a snapshot. */
   "rollback": {
     request: {
       /** id or name */
       snapshot: string;
-      /** the session that it must belong to */
+      /** session to which the snapshot must belong */
       session?: string | null;
     };
     answer: {
-      /** id */
+      /** id of the session */
       session: string;
-      /** its name */
+      /** name of the session */
       session_name: string;
-      /** id */
+      /** id of the snapshot */
       snapshot: string;
-      /** the session is as after this cell */
+      /** cell after which the snapshot was taken */
       cell: number;
-      /** the session's from now on */
+      /** new epoch of the session */
       epoch: number;
-      /** memory or checkpoint */
+      /** `memory` or `checkpoint` */
       how: string;
       /** time taken */
       us: number;
-      /** what could not be saved */
+      /** items that could not be saved */
       lost: unknown[];
-      /** what could not be restored */
+      /** items that could not be restored */
       failed: unknown[];
     };
   };
@@ -714,34 +714,34 @@ export interface Methods {
     request: {
       /** a session or snapshot */
       from: string;
-      /** sessions to make, 1 if not given */
+      /** number of sessions to make (default 1) */
       n?: number;
       /** prefix of their names */
       name?: string | null;
-      /** `name` is the name of the one session to make */
+      /** `name` is the full name, not a prefix; one session is made */
       exact?: boolean;
-      /** they are destroyed soon after the process of this client has ended */
+      /** destroy them soon after the process of this client has ended */
       temporary?: boolean;
     };
     answer: {
-      /** made */
+      /** the new sessions */
       sessions: {
-        /** id */
+        /** id of the session */
         session: string;
-        /** its name */
+        /** name of the session */
         name: string;
-        /** of its sandbox */
+        /** epoch of its sandbox */
         epoch: number;
       }[];
-      /** `image`: each continues exactly from the session's state; `checkpoint`: variables were saved and restored */
+      /** `image`: each continues exactly from the session's state; `checkpoint`: from saved and restored variables */
       how: string;
       /** why a live session was not forked by image */
       no_image?: string | null;
-      /** id of the snapshot they stand on */
+      /** id of their parent snapshot */
       parent: string | null;
-      /** what could not be saved; by image: nothing */
+      /** items that could not be saved; empty with `image` */
       lost: unknown[];
-      /** what could not be restored */
+      /** items that could not be restored */
       failed: unknown[];
       /** time taken */
       us: number;
@@ -750,53 +750,59 @@ export interface Methods {
   /** Compares two sessions or snapshots. */
   "diff": {
     request: {
-      /** a session or snapshot; absent: nothing, and all files that b itself has written or deleted are `added` */
+      /** a session or snapshot; absent: an empty state, and all files that b has written or deleted are `added` */
       a?: string | null;
-      /** another */
+      /** another session or snapshot */
       b: string;
     };
     answer: {
+      /** variables that differ */
       variables: {
-        /** of the variable */
+        /** name of the variable */
         name: string;
-        /** from a to b */
+        /** change from a to b */
         change: "added" | "removed" | "changed";
         /** its type in a */
         type_a: string | null;
         /** its type in b */
         type_b: string | null;
       }[];
+      /** files that differ */
       files: {
-        /** from a to b */
+        /** change from a to b */
         change: "added" | "removed" | "changed";
-        /** below /workspace */
+        /** path below /workspace */
         path: string;
-        /** its bytes, if they are not UTF-8 */
+        /** bytes of the path in hexadecimal, if they are not UTF-8 */
         path_hex?: string;
-        /** hash of its contents in a */
+        /** hash of the contents in a */
         a: string | null;
-        /** file, dir, link, deleted; these if a has it */
+        /** `file`, `dir`, `link`, `deleted`; absent, like the next three, if a does not have it */
         type_a?: string;
-        /** bytes */
+        /** size in bytes */
         size_a?: number;
         /** permissions */
         mode_a?: number;
-        /** of a link */
+        /** target of a link */
         target_a?: string;
-        /** the same of b */
+        /** hash of the contents in b */
         b: string | null;
+        /** as `type_a` */
         type_b?: string;
+        /** as `size_a` */
         size_b?: number;
+        /** as `mode_a` */
         mode_b?: number;
+        /** as `target_a` */
         target_b?: string;
         /** a folder that hides the project's contents below it */
         opaque_b?: boolean;
       }[];
-      /** there are more */
+      /** the list is incomplete */
       truncated: boolean;
-      /** what a could not save */
+      /** items of a that could not be saved */
       lost_a: unknown[];
-      /** what b could not save */
+      /** items of b that could not be saved */
       lost_b: unknown[];
     };
   };
@@ -807,13 +813,13 @@ export interface Methods {
       hash: string;
       /** first byte */
       offset: number;
-      /** bytes, at most */
+      /** maximum number of bytes */
       length: number;
     };
     answer: {
-      /** of the contents */
+      /** size of the contents */
       size: number;
-      /** nothing follows */
+      /** this is the end */
       eof: boolean;
     };
   };
@@ -824,26 +830,26 @@ export interface Methods {
       from: string;
     };
     answer: {
-      /** of the session */
+      /** name of the session */
       name: string;
-      /** it is the state after this cell */
+      /** cell after which it was taken */
       cell: number;
-      /** of the file */
+      /** size of the file */
       bytes: number;
-      /** what could not be saved */
+      /** items that could not be saved */
       lost: unknown[];
     };
   };
   /** Begins an import. */
   "import.begin": {
     request: {
-      /** of the session; else the file's */
+      /** name of the session (default: the name in the file) */
       name?: string | null;
-      /** the most its session may have */
+      /** maximum limits of the imported session */
       limits?: Record<string, unknown>;
-      /** limits that override those of the file */
+      /** limits that override those in the file */
       given?: Record<string, unknown>;
-      /** its tier */
+      /** tier of the session */
       tier?: string;
       /** as in `exec` */
       allow_degraded?: boolean;
@@ -851,14 +857,14 @@ export interface Methods {
       require_exact?: boolean;
     };
     answer: {
-      /** names the import, which ends with the connection */
+      /** id of the import, which ends with the connection */
       token: string;
     };
   };
   /** Receives a part of the file. raw = at most 1 MiB. */
   "import.data": {
     request: {
-      /** names the import, which ends with the connection */
+      /** id of the import, which ends with the connection */
       token: string;
     };
     answer: Record<string, never>;
@@ -866,42 +872,42 @@ export interface Methods {
   /** Makes a session from the file. */
   "import.end": {
     request: {
-      /** names the import, which ends with the connection */
+      /** id of the import, which ends with the connection */
       token: string;
     };
     answer: {
-      /** id */
+      /** id of the session */
       session: string;
-      /** its name */
+      /** name of the session */
       name: string;
-      /** it is the state after this cell */
+      /** cell after which it was taken */
       cell: number;
       /** differences from the file */
       notes: unknown[];
-      /** what could not be saved */
+      /** items that could not be saved */
       lost: unknown[];
-      /** what could not be restored */
+      /** items that could not be restored */
       failed: unknown[];
     };
   };
-  /** Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB. If `durability` of the latest `exec` is `synced`, the session is saved before the answer; if that fails, `unsaved` of the answer says why. A part of 1 MiB, or one with `more`, is saved with the next one, which may be empty. */
+  /** Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB. If `durability` of the latest `exec` is `synced`, the session is saved before the answer; if that fails, `unsaved` of the answer gives the reason. A part of 1 MiB, or one with `more`, is saved with the next part, which may be empty. */
   "put": {
     request: {
       /** id or name */
       session: string;
-      /** below /workspace; `.` and doubled slashes are passed over */
+      /** path below /workspace; `.` and repeated slashes are ignored */
       path: string;
-      /** where the bytes go */
+      /** position at which the bytes are written */
       offset: number;
-      /** the file ends after them */
+      /** end the file after these bytes */
       truncate?: boolean;
-      /** permissions; 0: 0644 */
+      /** permissions; 0: mode 0644 */
       mode?: number;
       /** more requests follow; the session is saved with the last one */
       more?: boolean;
     };
     answer: {
-      /** of the file */
+      /** size of the file */
       size: number;
     };
   };
@@ -910,27 +916,27 @@ export interface Methods {
     request: {
       /** id or name */
       session: string;
-      /** below /workspace; `.` and doubled slashes are passed over */
+      /** path below /workspace; `.` and repeated slashes are ignored */
       path: string;
       /** first byte */
       offset: number;
-      /** bytes, at most */
+      /** maximum number of bytes */
       length: number;
-      /** zeros need not come as bytes */
+      /** zeros may be reported as a hole */
       holes?: boolean;
     };
     answer: {
-      /** of the file */
+      /** size of the file */
       size: number;
       /** permissions */
       mode: number;
-      /** nothing follows */
+      /** this is the end */
       eof: boolean;
-      /** with `holes`: so many bytes from `offset` on are zeros and do not come */
+      /** with `holes`: number of zero bytes from `offset` on, which are not sent */
       hole?: number;
-      /** with `holes`: bytes that all files of the session may have together */
+      /** with `holes`: maximum total size of the files of the session */
       room?: number;
-      /** with `holes`: it has a project, whose files do not count */
+      /** with `holes`: the session has a project, whose files are not included in `room` */
       project?: boolean;
     };
   };
@@ -939,22 +945,22 @@ export interface Methods {
     request: {
       /** id or name */
       session: string;
-      /** below /workspace; `.` and doubled slashes are passed over */
+      /** path below /workspace; `.` and repeated slashes are ignored */
       path: string;
     };
     answer: {
-      /** in the folder */
+      /** entries of the folder */
       entries: {
-        /** in its folder */
+        /** name of the entry */
         name: string;
-        /** file, dir, link, other */
+        /** `file`, `dir`, `link`, `other` */
         type: string;
-        /** bytes */
+        /** size in bytes */
         size: number;
-        /** unix seconds */
+        /** time of modification, unix seconds */
         mtime: number | null;
       }[];
-      /** there are more */
+      /** the list is incomplete */
       truncated: boolean;
     };
   };
@@ -963,17 +969,17 @@ export interface Methods {
     request: {
       /** `output.handle` of a result */
       handle: string;
-      /** stdout, stderr */
+      /** `stdout`, `stderr` */
       stream: string;
       /** first byte */
       offset: number;
-      /** bytes, at most */
+      /** maximum number of bytes */
       length: number;
     };
     answer: {
       /** bytes stored */
       size: number;
-      /** nothing follows */
+      /** this is the end */
       eof: boolean;
       /** the cell printed more than is stored */
       truncated?: boolean;
@@ -983,19 +989,19 @@ export interface Methods {
   "stats": {
     request: Record<string, never>;
     answer: {
-      /** open */
+      /** number of open sessions */
       sessions: number;
-      /** connected */
+      /** number of connected clients */
       clients: number;
-      /** memory of the daemon */
+      /** resident memory of the daemon */
       rss_bytes: number;
-      /** of the daemon */
+      /** process id of the daemon */
       pid: number;
       /** sessions whose latest save failed */
       unsaved?: {
-        /** its name */
+        /** name of the session */
         session: string;
-        /** last cell before the latest successful save; 0: none */
+        /** last cell in the latest successful save; 0: none */
         cell: number;
         /** `disk full`, `journal budget reached`, or another failure */
         reason: string;
@@ -1009,13 +1015,13 @@ export interface Methods {
   /** Reports what this host can do. */
   "probe": {
     request: {
-      /** name of a tier; else the strongest */
+      /** name of a tier (default: the strongest) */
       tier?: string;
     };
     answer: {
-      /** what this host can do */
+      /** features that this host has or lacks */
       features: {
-        /** of a control or feature */
+        /** name of a control or feature */
         name: string;
         /** this host has it */
         ok: boolean;
@@ -1028,23 +1034,23 @@ export interface Methods {
       }[];
       /** the tier works here */
       usable: boolean;
-      /** strength: `auto` takes the highest, one below 100 only with `allow_degraded` */
+      /** strength: `auto` chooses the highest; a tier below 100 only with `allow_degraded` */
       rank: number;
-      /** `auto` never takes it */
+      /** `auto` never chooses it */
       by_name?: boolean;
-      /** controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen */
+      /** controls that are always in force: names of the manifest, and `namespaces` (host files and processes are invisible) */
       guarantees: string[];
-      /** runtimes (parts of their names) with which it has its own kernel: the guarantee `kernel` */
+      /** parts of the names of runtimes that run the code on a separate kernel, and so give the guarantee `kernel` */
       kernels?: string[] | null;
-      /** methods of the tier protocol that it serves; `rootfs`: other file systems; `images`: `save` and `load` with images; `copies`: a project is copied into the workspace */
+      /** supported methods of the tier protocol, and features: `rootfs` (other file systems), `images` (`save` and `load` with images), `copies` (a project is copied into the workspace) */
       verbs: string[];
-      /** for each limit's key, how it is enforced; `approximate: ...` if not exact */
+      /** how each limit is enforced, by key; `approximate: ...` if not exact */
       limits: Record<string, unknown>;
       /** controls that are weaker on this host, as in the manifest: `NAME: reason` */
       degraded?: string[];
     };
   };
-  /** Saves all sessions and ends the daemon. `denied`: sessions could not be saved, and the daemon continues. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put beside the cell, the cell has 5 s to end. Snapshots in memory are written first. */
+  /** Saves all sessions and ends the daemon. `denied`: sessions could not be saved, and the daemon continues. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put while the cell ran, the cell has 5 s to end. Snapshots in memory are written first. */
   "shutdown": {
     request: {
       /** end even if sessions cannot be saved; their unsaved work is lost */
@@ -1055,30 +1061,30 @@ export interface Methods {
       lost: {
         /** name or id */
         session: string;
-        /** why it could not be saved, or empty */
+        /** why it could not be saved; may be empty */
         reason: string;
-        /** what could not be saved or restored */
+        /** items that could not be saved or restored */
         lost: {
-          /** of a variable, or a path */
+          /** name of a variable, or path of a file */
           name: string;
-          /** of a variable, or what kind of file */
+          /** type of the variable, or kind of file */
           type?: string;
-          /** for people */
+          /** the reason, as text */
           reason: string;
         }[];
-        /** an image of the memory holds these items */
+        /** an image of the memory contains these items */
         image?: boolean;
       }[];
     };
   };
-  /** Starts a run, or resumes one. raw = the prompt, or the task of an agent. The result comes as events `result`, then the answer. */
+  /** Starts a run, or resumes one. raw = the prompt, or the task of an agent. The result is sent as `result` events, then the answer. */
   "run": {
     request: {
       /** instructions to the model, before the prompt */
       system?: string;
-      /** id of the run to resume, or its beginning; then there is no prompt */
+      /** id of the run to resume, or the beginning of the id; without a prompt */
       resume?: string;
-      /** run an agent: iterations until the final answer */
+      /** run an agent: iterate until the final answer */
       agent?: boolean;
       /** working folder of the run */
       folder?: string;
@@ -1086,36 +1092,36 @@ export interface Methods {
       settings?: string[];
       /** tools of the program */
       tools?: {
-        /** as the model calls it */
+        /** name by which the model calls it */
         name: string;
-        /** for the model */
+        /** description for the model */
         description?: string;
-        /** JSON Schema of its arguments; default: it takes none */
+        /** JSON Schema of the arguments (default: none) */
         parameters?: Record<string, unknown>;
-        /** of a call; 0: 30 s */
+        /** timeout of a call; 0: 30 s */
         timeout_ms?: number;
       }[];
-      /** events `record` are wanted */
+      /** send `record` events */
       records?: boolean;
-      /** events `text` are wanted */
+      /** send `text` events */
       text?: boolean;
     };
     answer: Record<string, never>;
   };
-  /** Reads the configuration without a run. It comes as events `result`. */
+  /** Reads the configuration without a run, and sends it as `result` events. */
   "settings": {
     request: {
-      /** the folder whose configuration it is */
+      /** folder whose configuration is read */
       folder?: string;
-      /** `KEY=VALUE`, as of `run` */
+      /** `KEY=VALUE`, as in `run` */
       settings?: string[];
     };
     answer: Record<string, never>;
   };
-  /** Runs a command without a terminal. What it prints with `--json` comes as events `result`. */
+  /** Runs a command without a terminal. Its `--json` output is sent as `result` events. */
   "command": {
     request: {
-      /** `diff`, `export`, `import` or `apply`, then its words on the command line */
+      /** `diff`, `export`, `import` or `apply`, then the arguments of the command */
       words: string[];
     };
     answer: Record<string, never>;
@@ -1128,115 +1134,115 @@ export interface RawResult {
   session: string;
   /** attested; number in its session, from 1 */
   cell: number;
-  /** attested; of the sandbox that ran it: 1, and one more each time the session was woken, rolled back or cleared */
+  /** attested; epoch of the sandbox that ran it: 1, increased each time the session is woken, rolled back or cleared */
   epoch?: number;
-  /** attested, but ok and error of Python are claimed; `error`: exception, or exit code other than 0. In `history` and `show`, of cells without a result, also `running`; `refused`: it could not be run, and left nothing; `unknown`: the daemon or the machine ended while it ran */
+  /** `ok`, `error` (exception, or exit code other than 0), `timeout`, `oom`, `killed`, `limit` or `interrupted`; attested, except `ok` and `error` of Python code, which are claimed. Cells without a result can also have, in `history` and `show`: `running`; `refused`: could not run, and had no effect; `unknown`: the daemon or the machine ended while it ran */
   status: "ok" | "error" | "timeout" | "oom" | "killed" | "limit" | "interrupted";
-  /** attested; `rolled_back`: the cell was killed (or failed, with `atomic`), and variables and files are as before it, as far as `transaction` says, and no process that was there before runs; `lost`: the interpreter was killed, variables are as at the session's start, files stay (with `transaction.workspace` copied they are as before the cell); `restored_from_checkpoint`: it was killed, and the session goes back to its latest checkpoint */
+  /** attested; `kept`: not undone. `rolled_back`: the cell was killed (or failed, with `atomic`); variables and files are as before the cell, within the limits of `transaction`, and earlier processes of the session have ended. `lost`: the interpreter was killed; variables are reset, files stay (if `transaction.workspace` is `copied`, they are as before the cell). `restored_from_checkpoint`: the cell was killed, and the session is back at its latest checkpoint */
   state: "kept" | "rolled_back" | "restored_from_checkpoint" | "lost";
-  /** attested for commands, else claimed; for Python the code of SystemExit, or of the last failed line with !; null if there is none */
+  /** attested for commands, else claimed. For Python: the code of SystemExit, or of the last failed line with !; null if there is neither */
   exit_code: number | null;
-  /** attested; name of the signal that ended interpreter or command during the cell; not of the kill that undoes a cell which had ended */
+  /** attested; name of the signal that ended the interpreter or command during the cell, unless it was the kill that undoes a cell after its end */
   signal: string | null;
-  /** claimed; at most `output` characters, head and tail */
+  /** claimed; at most `output` characters: beginning and end */
   stdout?: string;
   /** claimed; as stdout */
   stderr?: string;
   /** claimed; repr of the last expression */
   value: string | null;
-  /** claimed; repr of `result` if the cell set it */
+  /** claimed; repr of the variable `result`, if the cell assigned it */
   result: string | null;
   /** claimed; [{mime type: text, or base64 for binary types}] */
   displays?: unknown[];
-  /** claimed; null, or the exception */
+  /** claimed; the exception, if any */
   error: {
     /** name of the exception */
     type: string;
-    /** its text */
+    /** message of the exception */
     message: string;
     /** as Python prints it */
     traceback: string | null;
-    /** of the cell */
+    /** line of the cell */
     line: number | null;
-    /** advice; each front end fills it in its own words for `cause` and `module`: options of the command line, options of the library, what a model can do */
+    /** advice for `cause` and `module`, which each front end words for its users: command-line options, library options, or actions of a model */
     hint: string | null;
     /** the `rule` of a denial, or "no such file", "no such program", "no such module", "no input", "notebook", "shell line" */
     cause?: string | null;
-    /** of a file that is not there */
+    /** path of a missing file */
     path?: string | null;
-    /** of a failed import: {`name`, `templates`: those that have it, `command`: how to get it} */
+    /** for a failed import: {`name`, `templates`: templates that contain it, `command`: a command that adds it} */
     module?: Record<string, unknown> | null;
   } | null;
-  /** refused operations, each with its source */
+  /** refused operations */
   denials: {
     /** kernel, limit, guest */
     source: string;
     /** network, resources, filesystem, syscalls */
     control: string;
-    /** what was tried */
+    /** attempted operation */
     operation: string;
-    /** on what */
+    /** object of the operation */
     object: string | null;
-    /** what refused it */
+    /** the rule that refused it */
     rule: string | null;
-    /** what helps; as of `error`, for `rule` */
+    /** advice for `rule`, as in `error` */
     hint: string | null;
-    /** how often */
+    /** number of times */
     count: number;
   }[];
   /** attested; number of denials beyond the 32 listed */
   denials_dropped: number;
-  /** attested; this cell began in a new interpreter, because the interpreter before was killed; the result of that cell said `lost` */
+  /** attested; the cell began in a new interpreter, because the previous one was killed; `state` of that cell was `lost` */
   restarted: boolean;
-  /** attested; what protected this cell, determined before it ran; names in notes are claimed. /tmp and /dev/shm are never covered */
+  /** attested; protection of this cell, determined before it ran; names in notes are claimed. /tmp and /dev/shm are never protected */
   transaction?: {
     /** standby, off, unavailable, dropped_for_memory */
     interpreter: string;
     /** copied, off, unavailable */
     workspace: string;
-    /** the reason, and what would not be undone */
+    /** reasons, and effects that would not be undone */
     notes: string[];
   };
   /** attested; the limit that ended or cut the cell */
   limit: {
-    /** its configuration key */
+    /** configuration key of the limit */
     key: string;
-    /** as a number */
+    /** value of the limit */
     value: number;
-    /** for people */
+    /** description */
     text: string;
     /** the option that raises it */
     flag: string;
   } | null;
-  /** attested; what the cell used */
+  /** attested; resources that the cell used */
   usage: {
     /** time taken */
     wall_us: number;
-    /** time on processors */
+    /** CPU time */
     cpu_us: number | null;
-    /** highest use; on cgroup v2 before kernel 6.12 that of the session so far */
+    /** peak memory of the cell; with cgroup v2 before kernel 6.12, of the session so far */
     memory_peak_bytes: number | null;
-    /** written to standard output */
+    /** bytes written to standard output */
     stdout_bytes: number;
-    /** written to standard error */
+    /** bytes written to standard error */
     stderr_bytes: number;
-    /** written to files */
+    /** bytes written to files */
     written_bytes: number | null;
     /** time before the cell began */
     setup_us: number;
   };
-  /** attested; what was printed */
+  /** attested; size of the printed output */
   output: {
-    /** text was cut */
+    /** output was cut */
     truncated: boolean;
-    /** characters, all of them */
+    /** total number of characters */
     stdout_chars: number;
-    /** characters, all of them */
+    /** total number of characters */
     stderr_chars: number;
-    /** reads the full text (of a stream at most 64 MiB, if the disk of the state folder has room), until the session is destroyed or cleared, others need the room, or the daemon ends; null if nothing was cut or stored */
+    /** handle of the full text (at most 64 MiB of a stream, if the disk of the state folder has room). It can be read until the session is destroyed or cleared, other sessions need the room, or the daemon ends; null: nothing was cut or stored */
     handle: string | null;
   };
-  /** attested; what changed in the workspace */
+  /** attested; changes in the workspace */
   files: {
     /** paths below /workspace */
     created: string[];
@@ -1244,65 +1250,65 @@ export interface RawResult {
     modified: string[];
     /** paths below /workspace */
     deleted: string[];
-    /** there are more */
+    /** the lists are incomplete */
     truncated: boolean;
   };
-  /** attested; what was enforced, see below */
+  /** attested; enforced controls, see below */
   manifest?: {
-    /** its name */
+    /** name of the tier */
     tier: string;
-    /** its name */
+    /** name of the template */
     template: string;
     /** {`network`, `resources`, `filesystem`, `syscalls`, `disposable`}: each {`enforced`: bool, ...details} */
     controls: Record<string, unknown>;
-    /** controls that could not be had */
+    /** missing or weaker controls */
     degraded: string[];
     [more: string]: unknown;
   };
-  /** attested; which members are which */
+  /** attested; which members are attested or claimed */
   sources: {
     /** names of members */
     attested: string[];
     /** names of members */
     claimed: string[];
   };
-  /** attested; of the session, null for an unnamed one */
+  /** attested; name of the session; null: unnamed */
   name: string | null;
-  /** attested; of the first cell after the session was woken, else null */
+  /** attested; only in the first cell after the session was woken: how it was restored */
   restored: {
-    /** its number; null: there was none */
+    /** number of the checkpoint; null: there was none */
     checkpoint: number | null;
-    /** it is the state after this cell */
+    /** cell after which the checkpoint was taken */
     cell: number;
-    /** cells after it that the caller gave up or `skip` left out */
+    /** later cells that were dropped at the caller's request, or omitted by `skip` */
     missing: unknown[];
-    /** cells that were run again */
+    /** cells that ran again */
     replayed: unknown[];
-    /** [{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: differences between its replay and its first run, in value, result, exit code, error, displays, output, and names of changed files, not their contents) */
+    /** [{`name`, `reason`}] items that could not be saved or restored. `cell N`: its replay differs from its first run in value, result, exit code, error, displays, output, or names of changed files (contents are not compared). In a new session its name: a session of that name may have been lost with a damaged journal */
     failed: unknown[];
-    /** files put after the checkpoint that the caller gave up */
+    /** files put after the checkpoint and dropped at the caller's request */
     missing_puts: unknown[];
-    /** only if variables could not hold everything: whether the session continues exactly, from an image of its memory */
+    /** only if some state cannot be saved as variables: true if the session continues exactly, from an image of its memory */
     image?: boolean;
-    /** why not */
+    /** why it does not */
     no_image?: string;
     /** time taken */
     wake_us: number;
   } | null;
   /** attested; only with `checkpoint: "cell"` */
   checkpoint?: {
-    /** the answer of the method `checkpoint` */
+    /** answer of the method `checkpoint` */
     made: Record<string, unknown> | null;
-    /** why there is none */
+    /** why there is no checkpoint */
     error: string | null;
   };
-  /** attested; only if there are any: settings named in `configured` of the call, and the engine of DOCKER_HOST, for which the session keeps another value */
+  /** attested; settings in `configured` of the request, and the engine in DOCKER_HOST, for which the session keeps another value; absent if none */
   not_applied?: {
-    /** `tier`, `template`, `project`, `rootfs`, `engine`, `network`, or a limit, as `memory` */
+    /** `tier`, `template`, `project`, `rootfs`, `engine`, `network`, or a limit such as `memory` */
     setting: string;
-    /** its value in the session */
+    /** value in the session */
     session: string;
-    /** the configured value */
+    /** configured value */
     asked: string;
   }[];
   /** attested; only if the latest save of the session failed: {`session`, `cell`, `reason`, `text`, `error`}, as in docs/wire.md */
@@ -1312,23 +1318,23 @@ export interface RawResult {
 /** Events before the answer, by name. */
 export interface Events {
   waiting: {
-    /** what the session is doing */
+    /** current activity of the session */
     for: "run" | "save" | "rollback";
     /** number of the running cell */
     cell: number | null;
-    /** how long it has lasted */
+    /** time since it began, in milliseconds */
     ms: number;
-    /** number of cells that wait before it */
+    /** number of cells waiting ahead of it */
     ahead: number;
   };
   stdout: Record<string, never>;
   stderr: Record<string, never>;
   gap: {
-    /** which output */
+    /** output stream */
     stream: "stdout" | "stderr";
-    /** left out of the middle */
+    /** number of characters omitted from the middle */
     omitted_chars: number;
-    /** XXH64 of the whole stream, by which a replay is compared */
+    /** XXH64 of the whole stream, for comparison with a replay */
     hash?: string;
   };
   display: {
@@ -1336,14 +1342,14 @@ export interface Events {
     mime: unknown[];
   };
   call: {
-    /** its number in the cell; raw = the question, at most 4 MiB */
+    /** number of the call in the cell; raw = the request, at most 4 MiB */
     call: number;
   };
   taken: Record<string, never>;
   gone: {
     /** id of the sandbox */
     session: string;
-    /** why it ended by itself */
+    /** why it ended without a request */
     reason: string;
   };
   begun: {
@@ -1372,11 +1378,11 @@ export interface Events {
 export interface Failure {
   /** kind of failure */
   code: string;
-  /** facts, without options or arguments */
+  /** the facts; does not name options or arguments */
   message: string;
-  /** of a system call that failed */
+  /** error number of the system call that failed */
   errno?: number;
-  /** a name, or `cell` */
+  /** name of the affected object, or `cell` */
   object?: string;
   /** the limit that was met */
   limit?: {
@@ -1385,15 +1391,15 @@ export interface Failure {
     /** as a number */
     value?: number;
   };
-  /** the fix; the client words it for its users */
+  /** the fix, which the client puts into words */
   remedy?: {
-    /** below; others may come */
+    /** one of those below; later versions may add others */
     kind: string;
-    /** as the kind says */
+    /** see the kind */
     name?: string;
-    /** of `raise_limit`: what would do; -1: none */
+    /** for `raise_limit`: a sufficient value; -1: none */
     value?: number;
-    /** of `recover`: values of `exec`'s `recover` that fit */
+    /** for `recover`: suitable values of `recover` in `exec` */
     ways?: string[];
   };
 }
