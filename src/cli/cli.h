@@ -181,27 +181,27 @@ const struct snp_opt_spec *snp_cli_root_spec(void);
     {                                                                            \
         flag, short_name, SNP_OPT_STRING, metavar, help, SNP_KEY_OF_LIMIT(limit) \
     }
-#define SNP_CLI_OPT_LIMITS                                                                    \
-    SNP_CLI_LIMIT_ROW(SNP_LIMIT_WALL, "timeout", 't', "S",                                    \
-                      "wall-clock limit of one cell in seconds: 0.05 to 600 (default 30)"),   \
-        SNP_CLI_LIMIT_ROW(SNP_LIMIT_CPUS, "cpus", 0, "N",                                     \
-                          "CPUs it may use: 0.01 to 64 (default 1.0)"),                       \
-        SNP_CLI_LIMIT_ROW(SNP_LIMIT_MEMORY, "memory", 'm', "SIZE",                            \
-                          "memory, no swap: 16m to 1t (default 512m)"),                       \
-        SNP_CLI_LIMIT_ROW(SNP_LIMIT_PROCESSES, "processes", 0, "N",                           \
-                          "processes and threads: 1 to 4096 (default 64)"),                   \
-        SNP_CLI_LIMIT_ROW(SNP_LIMIT_TMP, "tmp-size", 0, "SIZE",                               \
-                          "size of /tmp, and of /dev/shm: 1m to 64g (default 64m)"),          \
-        SNP_CLI_LIMIT_ROW(SNP_LIMIT_WORKSPACE, "workspace-size", 0, "SIZE",                   \
-                          "bytes written to /workspace: 1m to 1t (default 1g, within 7/8 of " \
-                          "memory)"),                                                         \
-        SNP_CLI_LIMIT_ROW(SNP_LIMIT_INODES, "workspace-files", 0, "N",                        \
-                          "files created in /workspace: 10 to 10000000 (default 100000)"),    \
-        SNP_CLI_LIMIT_ROW(SNP_LIMIT_FILE, "file-size", 0, "SIZE",                             \
-                          "size of one file: 4k to 1t (default 512m)"),                       \
-        SNP_CLI_LIMIT_ROW(SNP_LIMIT_OPEN_FILES, "open-files", 0, "N",                         \
-                          "open files of one process: 16 to 65536 (default 256)"),            \
-        SNP_CLI_LIMIT_ROW(SNP_LIMIT_OUTPUT, "output", 0, "N",                                 \
+#define SNP_CLI_OPT_LIMITS                                                                  \
+    SNP_CLI_LIMIT_ROW(SNP_LIMIT_WALL, "timeout", 't', "S",                                  \
+                      "wall-clock limit of one cell in seconds: 0.05 to 600 (default 30)"), \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_CPUS, "cpus", 0, "N",                                   \
+                          "CPUs it may use: 0.01 to 64 (default 1.0)"),                     \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_MEMORY, "memory", 'm', "SIZE",                          \
+                          "memory, no swap: 16m to 1t (default 512m)"),                     \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_PROCESSES, "processes", 0, "N",                         \
+                          "processes and threads: 1 to 4096 (default 64)"),                 \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_TMP, "tmp-size", 0, "SIZE",                             \
+                          "size of /tmp, and of /dev/shm: 1m to 64g (default 64m)"),        \
+        SNP_CLI_LIMIT_ROW(                                                                  \
+            SNP_LIMIT_WORKSPACE, "workspace-size", 0, "SIZE",                               \
+            "bytes written to /workspace: 1m to 1t (default 1g, at most 7/8 of memory)"),   \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_INODES, "workspace-files", 0, "N",                      \
+                          "files created in /workspace: 10 to 10000000 (default 100000)"),  \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_FILE, "file-size", 0, "SIZE",                           \
+                          "size of one file: 4k to 1t (default 512m)"),                     \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_OPEN_FILES, "open-files", 0, "N",                       \
+                          "open files of one process: 16 to 65536 (default 256)"),          \
+        SNP_CLI_LIMIT_ROW(SNP_LIMIT_OUTPUT, "output", 0, "N",                               \
                           "characters of output shown: 100 to 10000000 (default 100000)")
 
 #endif

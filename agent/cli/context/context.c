@@ -21,7 +21,7 @@ static const struct snp_opt index_options[] = {
 static const struct snp_opt query_options[] = {
     OPT_TOKENS("the most tokens: 100 to 100000 (default 4000)"),
     {"mode", 0, SNP_OPT_STRING, "MODE",
-     "keyword, semantic (where it is installed) or hybrid, all of them (default)", 0},
+     "keyword, semantic (if it is installed) or hybrid (all; default)", 0},
     {"file", 'f', SNP_OPT_STRING, "FILE", "the current file; its imports rank higher", 0},
     OPT_DIR,
     SNP_CLI_OPT_JSON,
@@ -89,8 +89,8 @@ const struct snp_verb snp_verb_context_query = {
     .name = "query",
     .summary = "find the parts of a project that answer a question, within a token budget",
     .description = "Exact names and paths come first, then parts with the words of the question. "
-                   "Each part shows why it matched. Whole definitions are printed as long as they "
-                   "fit, then signatures, then names. Four characters count as one token. The key "
+                   "Each part shows why it matched. Whole definitions are printed while they fit, "
+                   "then signatures, then names. Four characters count as one token. The key "
                    "context_embeddings selects how vectors for semantic search are made.",
     .spec = SNP_SPEC(query_options, query_args),
     .examples = "context query parse_header\ncontext query \"where are sessions saved\" "

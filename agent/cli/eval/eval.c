@@ -174,9 +174,9 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 static const struct snp_opt options[] = {
     {"samples", 0, SNP_OPT_STRING, "FILE", "solutions, as lines of JSON", 0},
     {"model", 'm', SNP_OPT_STRING, "NAME", "have this model solve each task, --k times", 0},
-    {"k", 0, SNP_OPT_INT, "N", "show pass@N beside pass@1: 1 to 1000 (default 1)", 0},
+    {"k", 0, SNP_OPT_INT, "N", "also show pass@N: 1 to 1000 (default 1)", 0},
     {"output", 'o', SNP_OPT_STRING, "DIR", "folder of results and reports (default: ./eval)", 0},
-    {"parallel", 0, SNP_OPT_INT, "N", "samples at once: 1 to 64 (default 2)", 0},
+    {"parallel", 0, SNP_OPT_INT, "N", "samples in parallel: 1 to 64 (default 2)", 0},
     {"test-timeout", 0, SNP_OPT_FLOAT, "S",
      "wall-clock limit of a sample's tests in seconds: 1 to 600 (default 30)", 0},
     SNP_VERIFY_OPTS_PROOF,

@@ -246,7 +246,7 @@ static const struct snp_opt options[] = {
     {"allow-remote", 0, SNP_OPT_FLAG, NULL, "allow a HOST that other machines can reach", 0},
     {"allow-host", 0, SNP_OPT_LIST, "NAME", "another host name that browsers may use (repeatable)",
      0},
-    {"json", 0, SNP_OPT_FLAG, NULL, "print the address, or what was written, as JSON", 0},
+    {"json", 0, SNP_OPT_FLAG, NULL, "print the address, or the written file, as JSON", 0},
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg args[] = {
@@ -261,9 +261,9 @@ const struct snp_verb snp_verb_visualize = {
     .summary = "show runs and sessions in a browser: cells, plots, times, tokens",
     .description =
         "Show runs, and the cells of sessions of exec. Without --out it serves pages until "
-        "Ctrl-C, and prints their address, which holds a secret: anyone with the address can read "
-        "them. Reload the page for updates. With --out it writes one file, which holds only RUN "
-        "if that is given.",
+        "Ctrl-C, and prints their address. The address contains a secret: anyone who has it can "
+        "read the pages. Reload the page for updates. With --out it writes one file; if RUN is "
+        "given, the file contains only that run.",
     .spec = SNP_SPEC(options, args),
     .examples = "visualize\nvisualize 3f2a\nvisualize work\nvisualize 3f2a --out "
                 "run.html\nvisualize --dir "

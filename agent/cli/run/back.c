@@ -377,10 +377,10 @@ const struct snp_verb snp_verb_back = {
     .name = "back",
     .summary = "open the session of a run as it was before a step",
     .description = "Make a new session with the variables and files that the run's session had "
-                   "before a step. The run and its session do not change. What variables cannot "
-                   "hold is restored if there is an image of the memory. Runs keep their steps on "
-                   "disk within the journal's budget, and the oldest are removed first. Without "
-                   "STEP it lists the steps.",
+                   "before a step. The run and its session do not change. State that cannot be "
+                   "saved in variables is restored if the step has an image of the memory. Steps "
+                   "of runs stay on disk within the budget of the journal; the oldest are removed "
+                   "first. Without STEP the command lists the steps.",
     .spec = SNP_SPEC(options, args),
     .examples = "back 3f2a\nback 3f2a 3\nback 3f2a 3 -s before-it-broke\nback 3f2a --remove",
     .run = back_run,

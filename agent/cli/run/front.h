@@ -51,10 +51,10 @@ struct snp_front {
 };
 
 /* Options of all verbs that drive a run. */
-#define SNP_FRONT_OPT_EVENTS                                                          \
-    {                                                                                 \
-        "events", 0, SNP_OPT_FLAG, NULL,                                              \
-            "print every record as a line of JSON while it works, the result last", 0 \
+#define SNP_FRONT_OPT_EVENTS                                                             \
+    {                                                                                    \
+        "events", 0, SNP_OPT_FLAG, NULL,                                                 \
+            "print each record as a line of JSON during the run, and the result last", 0 \
     }
 #define SNP_FRONT_OPT_VERBOSE                                         \
     {                                                                 \

@@ -16,7 +16,7 @@
 static const struct snp_opt options[] = {
     SNP_RUNS_OPT_DIR(0),
     {"project", 0, SNP_OPT_STRING, "DIR",
-     "folder seen at /workspace, of a record that is not yours (default: none)", 0},
+     "folder shown at /workspace, for a record that is not yours (default: none)", 0},
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
 };

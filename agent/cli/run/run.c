@@ -35,13 +35,12 @@ enum {
 
 /* Options that run and agent share. */
 #define OPT_MODEL                                                                          \
-    {                                                                                      \
-        "model",                                                                           \
-        'm',                                                                               \
-        SNP_OPT_STRING,                                                                    \
-        "NAME",                                                                            \
-        "the model, as gpt-4o-mini or anthropic/claude-...",                               \
-        SNP_KEY_MODEL},                                                                    \
+    {"model",                                                                              \
+     'm',                                                                                  \
+     SNP_OPT_STRING,                                                                       \
+     "NAME",                                                                               \
+     "model, such as gpt-4o-mini or anthropic/claude-...",                                 \
+     SNP_KEY_MODEL},                                                                       \
         {"backend",                                                                        \
          'b',                                                                              \
          SNP_OPT_STRING,                                                                   \
@@ -52,10 +51,9 @@ enum {
         "env", 'e', SNP_OPT_STRING, "TIER",                                                \
             "tier: native, docker, local (weaker), or auto (default)", SNP_KEY_ENVIRONMENT \
     }
-#define OPT_OUTPUT                                                                \
-    {                                                                             \
-        "output", 'o', SNP_OPT_STRING, "DIR",                                     \
-            "copy the files that were written or changed into this new folder", 0 \
+#define OPT_OUTPUT                                                                                 \
+    {                                                                                              \
+        "output", 'o', SNP_OPT_STRING, "DIR", "copy new and changed files into this new folder", 0 \
     }
 #define OPT_BOX                                                                                \
     OPT_OUTPUT,                                                                                \
@@ -93,7 +91,7 @@ enum {
          0,                                                                         \
          SNP_OPT_FLAG,                                                              \
          NULL,                                                                      \
-         "stop, as if interrupted, when the reader of standard output goes away",   \
+         "stop, as if interrupted, when the reader of standard output ends",        \
          0},                                                                        \
     {                                                                               \
         "show-config", 0, SNP_OPT_FLAG, NULL, "print the settings and exit", 0      \
@@ -390,10 +388,10 @@ const struct snp_verb snp_verb_run = {
     .name = "run",
     .summary = "have a model answer a prompt by running code in a sandbox",
     .asks_models = true,
-    .description = "The model gets tools: Python and a patch tool in a sandbox, and search and "
-                   "reading of the project's files, which it sees at /workspace and cannot change. "
-                   "Each turn is recorded in ./logs (see logs), and resume continues an "
-                   "interrupted run.",
+    .description =
+        "The model gets tools: Python and a patch tool in a sandbox, and tools to search and read "
+        "the project's files. It sees the project at /workspace and cannot change it. Each turn is "
+        "recorded in ./logs (see logs), and resume continues an interrupted run.",
     .spec = SNP_SPEC(run_options, run_args),
     .examples = "run 'How many orders of orders.csv are overdue?'\n"
                 "run --model anthropic/claude-sonnet-4-5 --json 'Find the slowest test'\n"
@@ -719,7 +717,7 @@ const struct snp_verb snp_verb_resume = {
     .summary = "continue an interrupted or stopped run",
     .asks_models = true,
     .description = "Continue after the last record: no answer of the model is requested "
-                   "again, and no cell runs twice. Limits given here replace those of the start.",
+                   "again, and no cell runs twice. Limits given here replace the original ones.",
     .spec = SNP_SPEC(resume_options, resume_args),
     .examples = "resume 3f2a\nresume 3f2a --max-depth 8",
     .exit_codes = run_codes,

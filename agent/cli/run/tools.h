@@ -12,19 +12,19 @@
 #include "cli/cli.h"
 #include "usertool/toolbox.h"
 
-#define SNP_RUN_TOOLS_OPTS                                                               \
-    {"allow-tools",                                                                      \
-     0,                                                                                  \
-     SNP_OPT_FLAG,                                                                       \
-     NULL,                                                                               \
-     "let the model use the tools and MCP servers of the configuration file; they run "  \
-     "outside the sandbox, with your rights",                                            \
-     0},                                                                                 \
-    {                                                                                    \
-        "mcp-config", 0, SNP_OPT_LIST, "FILE",                                           \
-            "let it use the MCP servers of this file, of the form of .mcp.json; may be " \
-            "repeated",                                                                  \
-            0                                                                            \
+#define SNP_RUN_TOOLS_OPTS                                                                        \
+    {"allow-tools",                                                                               \
+     0,                                                                                           \
+     SNP_OPT_FLAG,                                                                                \
+     NULL,                                                                                        \
+     "let the model use the tools and MCP servers of the configuration file; they run "           \
+     "outside the sandbox, with your rights",                                                     \
+     0},                                                                                          \
+    {                                                                                             \
+        "mcp-config", 0, SNP_OPT_LIST, "FILE",                                                    \
+            "let the model use the MCP servers in this file, which has the format of .mcp.json; " \
+            "may be repeated",                                                                    \
+            0                                                                                     \
     }
 
 /*

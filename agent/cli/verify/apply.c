@@ -266,15 +266,15 @@ static const struct snp_opt options[] = {
     {"reviewed", 0, SNP_OPT_FLAG, NULL,
      "apply a patch of high or critical risk that a person has read; this is recorded", 0},
     {"allow", 0, SNP_OPT_LIST, "PATH",
-     "apply this file although tools run it automatically; may be repeated", 0},
+     "apply this file even if tools run it automatically; may be repeated", 0},
     {"project-moved", 0, SNP_OPT_FLAG, NULL,
-     "apply although files changed in the project after the session began", 0},
-    {"stat", 0, SNP_OPT_FLAG, NULL, "show only which files change, and how many lines", 0},
+     "apply even if files changed in the project after the session began", 0},
+    {"stat", 0, SNP_OPT_FLAG, NULL, "print only the changed files and the numbers of lines", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
     {"SESSION|RUN", "a session with a project, or the id of a run", 1, 1},
-    {"PATH", "only these files, or folders with all that is in them", 0, 0},
+    {"PATH", "apply only these files, or folders with their contents", 0, 0},
 };
 
 const struct snp_verb snp_verb_apply = {

@@ -199,7 +199,7 @@ const struct snp_verb snp_verb_stats = {
     .summary = "show statistics of tested repairs",
     .description = "Show statistics of all repairs that verify or agent --test judged for this "
                    "user: how many were ready at once and in the end, what they broke, and whether "
-                   "apply applied them. Only the last verdict of a run or session counts. Values "
+                   "apply applied them. Only the last verdict of a run or session is used. Values "
                    "that were not measured are unknown, never 0.",
     .spec = SNP_OPTIONS(options),
     .examples = "stats\nstats --since 7d --json",

@@ -75,14 +75,14 @@ int snp_verify_proof_options(const struct snp_opts *opts,
          0,                                                                                      \
          SNP_OPT_STRING,                                                                         \
          "DIR",                                                                                  \
-         "folder of hidden tests, at /workspace/NAME where they run, and nowhere else",          \
+         "folder of hidden tests, shown at /workspace/NAME only in sandboxes that run them",     \
          0},                                                                                     \
         SNP_VERIFY_OPTS_PROOF,                                                                   \
         {"scope",                                                                                \
          0,                                                                                      \
          SNP_OPT_LIST,                                                                           \
          "PREFIX",                                                                               \
-         "only files below these may change (default: all); may be repeated",                    \
+         "only files below this path may change (default: all); may be repeated",                \
          0},                                                                                     \
     {                                                                                            \
         "test-timeout", 0, SNP_OPT_INT, "S",                                                     \

@@ -38,7 +38,7 @@ import { startProcess } from "./runs.js";
  * @property {string[]} [allow] files that are applied although tools run them automatically
  * @property {boolean} [unverified] apply without a verdict that the patch is ready; this is recorded
  * @property {boolean} [reviewed] a person has read the patch: apply it at high or critical risk; this is recorded
- * @property {boolean} [projectMoved] apply although files changed in the project after the session began
+ * @property {boolean} [projectMoved] apply even if files changed in the project after the session began
  */
 
 /**

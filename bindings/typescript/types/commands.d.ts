@@ -72,7 +72,7 @@ export type ApplyOptions = {
      */
     reviewed?: boolean;
     /**
-     * apply although files changed in the project after the session began
+     * apply even if files changed in the project after the session began
      */
     projectMoved?: boolean;
 };

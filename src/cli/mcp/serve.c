@@ -38,8 +38,8 @@ static const struct snp_opt options[] = {
     {"allow-remote", 0, SNP_OPT_FLAG, NULL,
      "with --http: allow a HOST that other machines can reach", 0},
     {"print-config", 0, SNP_OPT_STRING, "CLIENT",
-     "print what to write into the configuration of claude, claude-desktop, cursor, vscode, "
-     "codex, gemini or qwen, and exit",
+     "print the configuration for claude, claude-desktop, cursor, vscode, codex, gemini or qwen, "
+     "and exit",
      0},
     {"json", 0, SNP_OPT_FLAG, NULL, "with --http: print the address, and the token's file, as JSON",
      0},

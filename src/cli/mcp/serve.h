@@ -16,27 +16,27 @@
         name_, short_, type_, metavar_, help_, key_              \
     }
 /* Options of a server for any transport: rows of all verbs that configure one. */
-#define SNP_MCP_OPT_SERVED                                                                      \
-    SNP_MCP_ROW("tools", 0, SNP_OPT_STRING, "LIST",                                             \
-                "tools to show: all (default; agent as well if a model is configured), core, "  \
-                "or toolsets and names, separated by commas",                                   \
-                0),                                                                             \
-        SNP_MCP_ROW("project", 0, SNP_OPT_STRING, "DIR",                                        \
-                    "folder shown at /workspace (default: the working directory)", 0),          \
-        SNP_MCP_ROW("no-project", 0, SNP_OPT_FLAG, NULL, "show no folder at /workspace", 0),    \
-        SNP_MCP_ROW("env", 'e', SNP_OPT_STRING, "TIER",                                         \
-                    "tier: native, docker, local (weaker), or auto (default): the "             \
-                    "strongest available",                                                      \
-                    SNP_KEY_ENVIRONMENT),                                                       \
-        SNP_MCP_ROW("template", 0, SNP_OPT_STRING, "NAME",                                      \
-                    "template of new sessions: base, data (numpy, pandas), plot (matplotlib), " \
-                    "or one of yours",                                                          \
-                    SNP_KEY_TEMPLATE),                                                          \
-        SNP_CLI_OPT_LIMITS,                                                                     \
-        SNP_MCP_ROW("allow-degraded", 0, SNP_OPT_FLAG, NULL,                                    \
-                    "run even if this host lacks a control; results name it", 0),               \
-        SNP_MCP_ROW("require-exact", 0, SNP_OPT_BOOL, NULL,                                     \
-                    "refuse if a control or limit is missing or only approximate here",         \
+#define SNP_MCP_OPT_SERVED                                                                       \
+    SNP_MCP_ROW("tools", 0, SNP_OPT_STRING, "LIST",                                              \
+                "tools to offer: all (default; includes agent if a model is configured), core, " \
+                "or toolsets and names, separated by commas",                                    \
+                0),                                                                              \
+        SNP_MCP_ROW("project", 0, SNP_OPT_STRING, "DIR",                                         \
+                    "folder shown at /workspace (default: the working directory)", 0),           \
+        SNP_MCP_ROW("no-project", 0, SNP_OPT_FLAG, NULL, "show no folder at /workspace", 0),     \
+        SNP_MCP_ROW("env", 'e', SNP_OPT_STRING, "TIER",                                          \
+                    "tier: native, docker, local (weaker), or auto (default): the "              \
+                    "strongest available",                                                       \
+                    SNP_KEY_ENVIRONMENT),                                                        \
+        SNP_MCP_ROW("template", 0, SNP_OPT_STRING, "NAME",                                       \
+                    "template of new sessions: base, data (numpy, pandas), plot (matplotlib), "  \
+                    "or one that you added",                                                     \
+                    SNP_KEY_TEMPLATE),                                                           \
+        SNP_CLI_OPT_LIMITS,                                                                      \
+        SNP_MCP_ROW("allow-degraded", 0, SNP_OPT_FLAG, NULL,                                     \
+                    "run even if this host lacks a control; results name it", 0),                \
+        SNP_MCP_ROW("require-exact", 0, SNP_OPT_BOOL, NULL,                                      \
+                    "refuse if a control or limit is missing or only approximate here",          \
                     SNP_KEY_REQUIRE_EXACT)
 
 /* Run one transport until it ends. ctx: as given to snp_mcp_serve. */

@@ -102,7 +102,7 @@ const struct snp_verb snp_verb_hibernate = {
     .name = "hibernate",
     .summary = "save a session to disk and free its memory",
     .description = "Write a session to disk and end its processes. The next cell wakes it. "
-                   "Sessions that are idle for long hibernate without this command.",
+                   "Sessions that are idle for long hibernate automatically.",
     .spec = SNP_SPEC(session_options, session_args),
     .examples = "hibernate work",
     .request = &snp_hibernate_request_form,
@@ -114,7 +114,7 @@ const struct snp_verb snp_verb_gc = {
     .description =
         "Remove contents that no session, snapshot or result refers to. With --budget, also "
         "remove the oldest outputs until the rest fits. Sessions and snapshots are never "
-        "removed; if they alone take more, it says so and exits with 1.",
+        "removed; if they alone exceed the budget, the command reports it and exits with 1.",
     .spec = SNP_OPTIONS(gc_options),
     .examples = "gc\ngc --budget 2g --json\ngc --journal-budget 16g",
     .run = run_gc,

@@ -793,7 +793,7 @@ static const struct snp_opt get_options[] = {
      "session began",
      0},
     SNP_CLI_OPT_SESSION_OF_PATH,
-    {"json", 0, SNP_OPT_FLAG, NULL, "print as JSON what was copied; not with -", 0},
+    {"json", 0, SNP_OPT_FLAG, NULL, "print the copied files as JSON; not with -", 0},
 };
 static const struct snp_opt ls_options[] = {SNP_CLI_OPT_SESSION_OF_PATH, SNP_CLI_OPT_JSON};
 static const struct snp_opt output_options[] = {

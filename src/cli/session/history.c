@@ -664,10 +664,9 @@ static const struct snp_opt history_options[] = {
     SNP_CLI_OPT_SESSION,
     SNP_CLI_OPT_JSON,
 };
-#define DISPLAY_OPTION                                                \
-    {                                                                 \
-        "display-dir", 0, SNP_OPT_STRING, "DIR",                      \
-            "save what the cell displayed (images, HTML) as files", 0 \
+#define DISPLAY_OPTION                                                                        \
+    {                                                                                         \
+        "display-dir", 0, SNP_OPT_STRING, "DIR", "save displayed images and HTML as files", 0 \
     }
 static const struct snp_opt show_options[] = {
     SNP_CLI_OPT_SESSION,
@@ -689,7 +688,7 @@ static const struct snp_opt_arg rerun_args[] = {
 
 const struct snp_verb snp_verb_history = {
     .name = "history",
-    .summary = "list what has run in a session",
+    .summary = "list the cells of a session",
     .description = "List a session's cells: status, whether the effects were kept, start, "
                    "duration, number of displays (images, tables; `show --display-dir` saves "
                    "them) and the first line of code. `running`: the cell has not ended yet. "
@@ -713,8 +712,9 @@ const struct snp_verb snp_verb_rerun = {
     .summary = "run recorded cells again",
     .description =
         "Run a recorded cell again in its session as it is now: the same code, arguments and "
-        "standard input, as a new cell. Variables and files may differ from the first time; "
-        "roll the session back first if that matters. Standard error names the cells that run.",
+        "standard input, as a new cell. Variables and files may differ from those of the first "
+        "run; roll the session back first if that matters. Standard error names the cells that "
+        "run.",
     .spec = SNP_SPEC(rerun_options, rerun_args),
     .examples = "rerun work:3\nrollback work@loaded\nrerun -s work --from 4",
     .exit_codes = "0  every cell finished\n"

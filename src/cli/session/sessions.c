@@ -711,7 +711,7 @@ static const struct snp_verb verb_show = {
 static const struct snp_verb verb_destroy = {
     .name = "destroy",
     .summary = "end sessions and delete their variables, files, history and snapshots",
-    .description = "End sessions for good: this deletes their variables, files, history and "
+    .description = "End sessions permanently: this deletes their variables, files, history and "
                    "snapshots, in memory and on disk. Forks stay. To keep a copy, use `export` "
                    "first; to keep name and limits, use `sessions clear`.",
     .spec = SNP_SPEC(destroy_options, any_sessions),
@@ -730,11 +730,12 @@ static const struct snp_verb verb_clear = {
 static const struct snp_verb verb_move = {
     .name = "move",
     .summary = "move a session to another tier",
-    .description = "Save a session and test that it can be restored in the other tier; only then "
-                   "end it in this one. The next cell wakes it there with variables, files, "
-                   "history and snapshots. Anything that cannot move is listed first, and without "
-                   "--yes the session then does not move. Processes and threads of the session "
-                   "end.",
+    .description =
+        "Save a session and test that it can be restored in the other tier; only then end it in "
+        "the current tier. The next cell wakes it there with variables, files, "
+        "history and snapshots. Anything that cannot move is listed first, and without "
+        "--yes the session then does not move. Processes and threads of the session "
+        "end.",
     .spec = SNP_SPEC(move_options, named_session),
     .examples = "sessions move work --to docker\nsessions move work --to native --yes",
     .run = run_move,
@@ -745,8 +746,9 @@ static const struct snp_verb verb_set = {
     .description =
         "Change limits of a session permanently; its forks inherit them. Other limits do not "
         "change. A limit applies at once if the kernel can change it while the session runs. "
-        "Otherwise it applies at the next wake, and its line says so; run `hibernate`, and the "
-        "next cell wakes the session. A sleeping session is woken first if a limit of memory, "
+        "Otherwise it applies at the next wake, as its line of the output says; after `hibernate` "
+        "the next cell wakes the session. A hibernated session is woken first if a limit of "
+        "memory, "
         "files or processes is lowered.",
     .spec = SNP_SPEC(set_options, named_session),
     .examples = "sessions set work --memory 1g --timeout 60\nsessions set work --cpus 2 --json",

@@ -307,10 +307,11 @@ const struct snp_verb snp_verb_snapshots = {
 const struct snp_verb snp_verb_fork = {
     .name = "fork",
     .summary = "make new sessions from a session or a snapshot",
-    .description = "Make sessions that continue from another session's current state or from a "
-                   "snapshot. Each runs in a separate sandbox with the same limits. Their names "
-                   "are printed, one a line. If one cannot be made, none is. Without an argument, "
-                   "list the sessions.",
+    .description =
+        "Make sessions that continue from another session's current state or from a "
+        "snapshot. Each runs in a separate sandbox with the same limits. Their names "
+        "are printed, one a line. Either all of them are made, or none. Without an argument, "
+        "list the sessions.",
     .spec = SNP_SPEC(fork_options, fork_args),
     .examples = "fork work -n 3 --name try\n"
                 "exec -s try-1 'model.fit(rows, depth=3)'\n"
@@ -322,7 +323,7 @@ const struct snp_verb snp_verb_rollback = {
     .name = "rollback",
     .summary = "roll a session back to one of its snapshots",
     .description =
-        "Roll back variables, files and the place in the history together, after the running "
+        "Roll back variables, files and the position in the history together, after the running "
         "cell has ended. This ends the processes of the session. All snapshots stay, later "
         "ones too. A snapshot that is no longer in memory is read from "
         "disk; variables that could not be saved there are named.",

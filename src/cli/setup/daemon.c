@@ -206,7 +206,7 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt status_options[] = {SNP_CLI_OPT_JSON};
 static const struct snp_opt stop_options[] = {
-    {"force", 'f', SNP_OPT_FLAG, NULL, "even if sessions run cells or cannot be saved", 0},
+    {"force", 'f', SNP_OPT_FLAG, NULL, "stop even if sessions run cells or cannot be saved", 0},
     SNP_CLI_OPT_JSON,
 };
 
@@ -214,7 +214,7 @@ static const struct snp_verb verb_status = {
     .name = "status",
     .summary = "show whether the daemon runs",
     .spec = SNP_OPTIONS(status_options),
-    .exit_codes = "0  it runs\n1  it does not, or cannot be asked\n2  usage error",
+    .exit_codes = "0  the daemon runs\n1  it does not run, or does not answer\n2  usage error",
     .run = run_status,
 };
 static const struct snp_verb verb_stop = {

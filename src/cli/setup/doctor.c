@@ -659,7 +659,7 @@ const struct snp_verb snp_verb_doctor = {
     .name = "doctor",
     .summary = "check what this host can do",
     .spec = SNP_OPTIONS(options),
-    .exit_codes = "0  exec runs here as configured (perhaps with something missing)\n"
+    .exit_codes = "0  exec runs here as configured; some features may be missing\n"
                   "1  exec refuses to run here as configured\n"
                   "2  usage error",
     .run = run,

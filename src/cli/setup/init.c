@@ -25,16 +25,16 @@ enum {
 };
 
 static const char head[] =
-    "# snipara-sandbox: configuration. An option of the command line beats a variable of the\n"
-    "# environment (SNIPARA_SANDBOX_MODEL), and that beats this file.\n"
-    "# `snipara-sandbox config show` prints every value and where it comes from.\n"
+    "# Configuration of snipara-sandbox. Command-line options override environment variables\n"
+    "# (SNIPARA_SANDBOX_MODEL), which override this file. `snipara-sandbox config show` prints\n"
+    "# every value and its source.\n"
     "\n"
     "[snipara_sandbox]\n"
     "backend = \"litellm\"\n"
     "model = \"gpt-4o-mini\"\n"
-    "environment = \"auto\"  # auto, native, docker, local; wasm runs in native\n"
-    "max_depth = 30  # turns of the model in one run\n"
-    "max_subcalls = 60  # calls of the model in one run\n"
+    "environment = \"auto\"  # auto, native, docker or local; wasm runs in native\n"
+    "max_depth = 30  # turns of a run\n"
+    "max_subcalls = 60  # model calls of a run\n"
     "token_budget = 400000\n"
     "cost_limit = 2.0  # USD\n"
     "verbose = false\n"
@@ -43,9 +43,9 @@ static const char head[] =
 
 static const char docker[] =
     "\n"
-    "# Docker; cpus and memory hold for every sandbox where the limits above are not set\n"
+    "# Docker. docker_cpus and docker_memory apply in every tier, unless the limits above are set\n"
     "docker_image = \"python:3.11-slim\"\n"
-    "# docker_runtime = \"runsc\"  # gVisor; the engine's own when not set\n"
+    "# docker_runtime = \"runsc\"  # gVisor (default: the runtime of the engine)\n"
     "docker_cpus = 1.0\n"
     "docker_memory = \"512m\"\n"
     "docker_network_disabled = true\n"
@@ -56,7 +56,7 @@ static const char docker[] =
     "# docker_workspace_install_extras = [\"pytest\"]\n";
 
 static const char snipara[] = "\n"
-                              "# Snipara: accepted from 2.x, no effect\n"
+                              "# Keys of Snipara: accepted as in 2.x, without effect\n"
                               "# snipara_api_key = \"\"\n"
                               "# snipara_project_slug = \"\"\n";
 
@@ -185,7 +185,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 static const struct snp_opt options[] = {
-    {"no-snipara", 0, SNP_OPT_FLAG, NULL, "leave out the keys of the Snipara service", 0},
+    {"no-snipara", 0, SNP_OPT_FLAG, NULL, "omit the keys of the Snipara service", 0},
     {"force", 'f', SNP_OPT_FLAG, NULL, "replace an existing configuration", 0},
     SNP_CLI_OPT_JSON,
 };

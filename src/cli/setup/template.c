@@ -147,8 +147,8 @@ static const struct snp_opt add_options[] = {
     {"python", 0, SNP_OPT_STRING, "PATH",
      "interpreter: CPython 3.8 or later (default: /usr/bin/python3)", 0},
     {"venv", 0, SNP_OPT_STRING, "DIR", "use this virtual environment in place", 0},
-    {"requirements", 'r', SNP_OPT_STRING, "FILE", "install what this file lists, as pip reads it",
-     0},
+    {"requirements", 'r', SNP_OPT_STRING, "FILE",
+     "install the requirements in this file (pip format)", 0},
     {"index", 0, SNP_OPT_STRING, "DIR|URL", "source of packages: a folder of wheels, or an address",
      0},
     {"preload", 0, SNP_OPT_STRING, "LIST",
@@ -157,7 +157,7 @@ static const struct snp_opt add_options[] = {
      "also install packages without a wheel; building one runs its code outside any sandbox", 0},
     {"replace", 0, SNP_OPT_FLAG, NULL,
      "rebuild an existing template, from its original sources unless others are given", 0},
-    {"force", 0, SNP_OPT_FLAG, NULL, "with --replace: even if sessions use it", 0},
+    {"force", 0, SNP_OPT_FLAG, NULL, "with --replace: rebuild it even if sessions use it", 0},
     SNP_CLI_OPT_JSON,
 };
 
@@ -510,7 +510,7 @@ static const struct snp_opt list_options[] = {
 };
 static const struct snp_opt show_options[] = {SNP_CLI_OPT_JSON};
 static const struct snp_opt remove_options[] = {
-    {"force", 0, SNP_OPT_FLAG, NULL, "even if sessions use it", 0},
+    {"force", 0, SNP_OPT_FLAG, NULL, "remove it even if sessions use it", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg one_name[] = {{"NAME", "name of the template", 1, 1}};
