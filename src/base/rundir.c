@@ -326,11 +326,12 @@ static int key_read(const char *path,
         return snp_fail_sys(err, errno, "%s", path);
     }
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077) != 0) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "the key of runs in %s must be your file, unreadable for others (chmod "
-                        "600); or remove it: the next run makes a new key, and resume refuses "
-                        "earlier runs",
-                        path);
+        return snp_fail(
+            err, SNP_E_DENIED,
+            "the key of runs in %s must be a file that you own and that others cannot read "
+            "(chmod 600); or remove it: the next run creates a new key, and resume "
+            "refuses earlier runs",
+            path);
     }
     if (st.st_size != SNP_RUN_KEY || snp_read_all(fd, ret_key, SNP_RUN_KEY) != SNP_RUN_KEY) {
         return snp_fail(err, SNP_E_INVALID,

@@ -735,7 +735,7 @@ static int seal_check(struct snp_blob_reader *reader,
     if (snp_read_all(reader->fd, &seal, sizeof(seal)) != (ssize_t)sizeof(seal) ||
         !snp_sealer_begin(reader->sealer, seal.salt) ||
         !snp_sealer_get(reader->sealer, &piece, seal.tag, 0)) {
-        return fail_damaged(reader, "its header was not written with this store key", err);
+        return fail_damaged(reader, "its header was not encrypted with this store key", err);
     }
     return 0;
 }
@@ -795,7 +795,7 @@ int snp_blob_next(struct snp_blob_reader *reader,
     }
     piece.about = &chunk;
     if (tag != 0 && !snp_sealer_get(reader->sealer, &piece, reader->packed, len)) {
-        return fail_damaged(reader, "a chunk was not written with this store key", err);
+        return fail_damaged(reader, "a chunk was not encrypted with this store key", err);
     }
     if ((chunk.stored_len & AS_IS) == 0) {
         if (ZSTD_decompressDCtx(reader->zstd, reader->content, SNP_BLOB_CHUNK, reader->packed,

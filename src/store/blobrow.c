@@ -45,7 +45,7 @@ static int file_settle(struct snp_store *store,
         /* This job runs again: the file is there already. */
         return snp_blob_is_there(&store->place, made->hash)
                    ? 0
-                   : snp_fail(err, SNP_E_INTERNAL, "a blob disappeared after it was written");
+                   : snp_fail(err, SNP_E_INTERNAL, "a blob was removed after it was written");
     }
     if (!is_synced) {
         r = snp_blob_sync(&store->place, made, err);
@@ -186,7 +186,7 @@ static int file_read(struct snp_tx *tx,
         n = n < left ? n : (size_t)left;
         left -= n;
         if (snp_buf_add(buf, bytes, n) < 0) {
-            return snp_fail(err, SNP_E_LIMIT, "%llu bytes are more than asked for",
+            return snp_fail(err, SNP_E_LIMIT, "the content has %llu bytes, more than requested",
                             (unsigned long long)info->size);
         }
     }
@@ -267,7 +267,7 @@ int snp_blob_read(struct snp_tx *tx,
     int r;
 
     if (snp_blob_unhex(range->hash, bytes) < 0) {
-        return snp_fail(err, SNP_E_INVALID, "the name of a blob has 64 hex digits");
+        return snp_fail(err, SNP_E_INVALID, "the name of a blob must have 64 hex digits");
     }
     r = snp_db_row(tx->db, &rows, err,
                    "SELECT hash, size, stored, damaged, data FROM blobs WHERE hash = ?", "b", bytes,
@@ -323,7 +323,7 @@ static int checkpoints_mark(struct snp_tx *tx, int64_t blob, const char *hex, st
 
         (void)snprintf(text, sizeof(text),
                        "the checkpoint of session %.64s after cell %llu cannot be used: blob %s is "
-                       "damaged or missing; the session will use the checkpoint before it",
+                       "damaged or missing; the session will use its previous checkpoint",
                        snp_col_text(&rows, 3), (unsigned long long)snp_col_u64(&rows, 1), hex);
         r = event(tx, "unusable_checkpoint", snp_col_text(&rows, 2), text, err);
     }

@@ -130,7 +130,7 @@ int snp_hasher_begin(struct snp_hasher *hasher, struct snp_err *err)
     snp_hasher_wait(hasher, hasher->added);
     hasher->has_failed = false;
     if (EVP_DigestInit_ex(hasher->sha, EVP_sha256(), NULL) != 1) {
-        return snp_fail(err, SNP_E_INTERNAL, "no SHA-256 in libcrypto");
+        return snp_fail(err, SNP_E_INTERNAL, "libcrypto has no SHA-256");
     }
     return 0;
 }

@@ -167,9 +167,8 @@ static int loss_note(const struct snp_store *store,
     snp_autofree char *note = snp_salvage_aside(store->db_path);
 
     SNP_TRY_MEMORY(note, err);
-    *ret_text = snp_format("%s %s: sessions, cells and snapshots may be missing. Contents "
-                           "without a record are kept "
-                           "until %s is removed",
+    *ret_text = snp_format("%s %s: sessions, cells and snapshots may be missing. Contents without "
+                           "a record are kept until %s is removed",
                            store->db_path, why, note);
     SNP_TRY_MEMORY(*ret_text, err);
     snp_log(SNP_LOG_ERROR, "journal-lost", "why=\"%s\"", *ret_text);

@@ -111,7 +111,7 @@ int snp_journal_session_epoch(struct snp_tx *tx,
     SNP_TRY(snp_session_row(tx, id, &row, &before, err));
     if (epoch <= before) {
         return snp_fail(err, SNP_E_DENIED,
-                        "epoch %llu of session %.64s is not after %llu, the present one",
+                        "epoch %llu of session %.64s is not higher than the current epoch, %llu",
                         (unsigned long long)epoch, id, (unsigned long long)before);
     }
     r = snp_db_run(tx->db, &changed, err, "UPDATE sessions SET epoch = ? WHERE row = ?", "ii",
@@ -568,7 +568,7 @@ int snp_journal_cell_part(struct snp_tx *tx,
     }
     bytes = snp_col_bytes(&rows, 0, &n);
     if (snp_buf_add(buf, bytes, n) < 0) {
-        return snp_fail(err, SNP_E_LIMIT, "%zu bytes are more than asked for", n);
+        return snp_fail(err, SNP_E_LIMIT, "the content has %zu bytes, more than requested", n);
     }
     return 0;
 }
@@ -672,8 +672,8 @@ int snp_journal_cell_recover(struct snp_tx *tx, uint64_t *ret_n, struct snp_err 
         return 0;
     }
     (void)snprintf(text, sizeof(text),
-                   "%llu cells were running when the daemon ended; what they did is not known, "
-                   "so they are marked unknown",
+                   "%llu cells were running when the daemon ended; their effects are not known, so "
+                   "they are marked unknown",
                    (unsigned long long)*ret_n);
     event.text = text;
     return snp_journal_event_add(tx, &event, err);

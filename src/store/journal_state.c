@@ -34,8 +34,8 @@ int snp_journal_snapshot_add(struct snp_tx *tx,
                    (int64_t)row->epoch, (int64_t)row->created_us, (int64_t)row->checkpoint);
     if (r == SNP_E_INVALID) {
         return snp_fail(err, SNP_E_DENIED,
-                        "this session has a snapshot %.64s already; give another name, or "
-                        "remove that snapshot first",
+                        "the session already has a snapshot %.64s; use another name, or remove "
+                        "that snapshot first",
                         row->name == NULL ? row->id : row->name);
     }
     return r;
@@ -348,7 +348,7 @@ int snp_journal_known_keys(struct snp_tx *tx,
         }
         r = n == 0 ? 0 : snp_buf_addf(buf, "%s\n", key);
         if (r < 0) {
-            return snp_fail(err, (enum snp_code)r, "no room for a list of keys");
+            return snp_fail(err, (enum snp_code)r, "the list of keys is too long");
         }
         used += n + 1;
     }

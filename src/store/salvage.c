@@ -267,12 +267,12 @@ static int sequences_raise(struct salvage *s, struct snp_err *err)
 
 static int event_add(struct salvage *s, const char *why, const char *aside, struct snp_err *err)
 {
-    snp_autofree char *text = snp_format(
-        "%s was damaged (%s) and renamed to %s; recovered %llu sessions, %llu cells and %llu "
-        "checkpoints, lost what was in %u unreadable places; contents without a record are "
-        "kept until that file is removed",
-        s->from.path, why, aside, (unsigned long long)s->copied[0],
-        (unsigned long long)s->copied[1], (unsigned long long)s->copied[4], s->holes);
+    snp_autofree char *text =
+        snp_format("%s was damaged (%s) and renamed to %s; recovered %llu sessions, %llu cells and "
+                   "%llu checkpoints; the data in %u unreadable places is lost; contents without a "
+                   "record are kept until that file is removed",
+                   s->from.path, why, aside, (unsigned long long)s->copied[0],
+                   (unsigned long long)s->copied[1], (unsigned long long)s->copied[4], s->holes);
 
     SNP_TRY_MEMORY(text, err);
     return snp_db_run(&s->to, NULL, err,

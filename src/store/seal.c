@@ -103,17 +103,16 @@ static int key_read(const char *path, uint8_t ret[KEY], struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID, "the store key needs an absolute path, not '%s'", path);
     }
     if (fd < 0 || fstat(fd, &st) < 0) {
-        return snp_fail_sys(
-            err, errno,
-            "no store key; put its file back, or make one for a new store with (umask 077; "
-            "head -c 32 /dev/urandom > FILE): %s",
-            path);
+        return snp_fail_sys(err, errno,
+                            "no store key; restore its file, or create a key for a new store with "
+                            "(umask 077; head -c 32 /dev/urandom > FILE): %s",
+                            path);
     }
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077) != 0) {
-        return snp_fail(
-            err, SNP_E_DENIED,
-            "the store key %s must be your own file, unreadable for others; run chmod 600 on it",
-            path);
+        return snp_fail(err, SNP_E_DENIED,
+                        "the store key %s must be a file that you own and that others cannot read; "
+                        "run chmod 600 on it",
+                        path);
     }
     if (st.st_size != KEY || snp_read_all(fd, ret, KEY) != KEY) {
         return snp_fail(err, SNP_E_INVALID,
@@ -174,10 +173,10 @@ static int seal_make(struct snp_seal *seal, const char *dir, bool is_moved, stru
     int r = key_read(seal->key_path, user, err);
 
     if (r == 0 && seal->is_new && getrandom(seal->salt, KEY, 0) != KEY) {
-        r = snp_fail(err, SNP_E_SYS, "the kernel gave no random numbers");
+        r = snp_fail(err, SNP_E_SYS, "the kernel returned no random numbers");
     }
     if (r == 0 && !keys_make(seal, user, check)) {
-        r = snp_fail(err, SNP_E_INTERNAL, "no AES-256-XTS or no HMAC in libcrypto");
+        r = snp_fail(err, SNP_E_INTERNAL, "libcrypto has no AES-256-XTS or no HMAC");
     }
     OPENSSL_cleanse(user, sizeof(user));
     SNP_TRY(r);
@@ -187,8 +186,8 @@ static int seal_make(struct snp_seal *seal, const char *dir, bool is_moved, stru
     }
     if (CRYPTO_memcmp(check, seal->check, KEY) != 0) {
         return snp_fail(err, SNP_E_DENIED,
-                        "%s is not the key that %s is sealed with; use that key, or move that "
-                        "folder away to begin without its sessions",
+                        "%s is not the key that encrypted %s; use the right key, or move that "
+                        "folder away to start without its sessions",
                         seal->key_path, dir);
     }
     return is_moved ? record_write(seal, err) : 0;
@@ -519,5 +518,6 @@ int snp_seal_database(struct snp_seal *seal, const char *path, struct snp_err *e
         seal->vfs.xOpen = on_open;
         seal->is_registered = sqlite3_vfs_register(&seal->vfs, 1) == SQLITE_OK;
     }
-    return seal->is_registered ? 0 : snp_fail(err, SNP_E_INTERNAL, "SQLite takes no VFS");
+    return seal->is_registered ? 0
+                               : snp_fail(err, SNP_E_INTERNAL, "SQLite did not register the VFS");
 }

@@ -185,7 +185,7 @@ int snp_store_own(struct snp_store *store,
     pieces_free(&tx);
     if (r < 0 || !in_transaction(store)) {
         rollback(store);
-        return r < 0 ? r : snp_fail(err, SNP_E_INTERNAL, "the transaction ended early");
+        return r < 0 ? r : snp_fail(err, SNP_E_INTERNAL, "the transaction was aborted");
     }
     return commit(store, synced, total, err);
 }
@@ -364,7 +364,7 @@ static int check(struct snp_store *store, struct snp_err *err)
     if (r == 0 || !snp_streq(snp_col_text(&rows, 0), "ok")) {
         store->db.is_corrupt = true;
         return snp_fail(err, SNP_E_INTERNAL, "%s is damaged: %.200s", store->db_path,
-                        r == 0 ? "no answer" : snp_col_text(&rows, 0));
+                        r == 0 ? "the check gave no result" : snp_col_text(&rows, 0));
     }
     store->was_checked = true;
     return 0;
@@ -615,7 +615,8 @@ static enum outcome batch_try(struct snp_store *store,
         if (!job_run(store, node)) {
             *err = node->err;
             if (err->code == SNP_OK) {
-                (void)snp_fail(err, SNP_E_INTERNAL, "%s: the transaction broke", store->db_path);
+                (void)snp_fail(err, SNP_E_INTERNAL, "%s: the transaction was aborted",
+                               store->db_path);
             }
             rollback(store);
             return BATCH_BROKEN;
@@ -1095,7 +1096,7 @@ int snp_store_submit(struct snp_store *store, const struct snp_store_job *job, s
     if (store->is_closing) {
         r = snp_fail(err, SNP_E_DENIED, "the journal is being closed");
     } else if (store->stats.waiting >= SNP_STORE_QUEUE_MAX || SNP_FAULT_FAILS("store.submit")) {
-        r = snp_fail(err, SNP_E_LIMIT, "%d jobs wait for the disk of %s already; try again later",
+        r = snp_fail(err, SNP_E_LIMIT, "%d jobs already wait for the disk of %s; try again later",
                      SNP_STORE_QUEUE_MAX, store->dir);
     } else {
         enqueue(store, node);

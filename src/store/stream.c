@@ -96,7 +96,7 @@ static int name_add(struct snp_stream_in *in,
         in->names_max *= 2;
     }
     if (!names_put(in->names, in->names_max, hash)) {
-        return snp_fail(err, SNP_E_PEER, "the checkpoint has an item twice");
+        return snp_fail(err, SNP_E_PEER, "the checkpoint contains an item twice");
     }
     in->n_names++;
     return 0;
@@ -215,7 +215,8 @@ static int item_begin(struct snp_stream_in *in,
     in->bytes += item.size;
     in->left = item.is_same ? 0 : item.size;
     if (n_raw > in->left) {
-        return snp_fail(err, SNP_E_PEER, "an item of the checkpoint is longer than it says");
+        return snp_fail(err, SNP_E_PEER,
+                        "an item of the checkpoint is longer than its declared size");
     }
     in->has_item = true;
     return in->sink.item(in->sink.arg, &item, err);
@@ -292,7 +293,8 @@ static int head_take(struct snp_stream_in *in, struct snp_err *err)
                    : 0;
     }
     if (in->has_item) {
-        return snp_fail(err, SNP_E_PEER, "an item of the checkpoint is shorter than it says");
+        return snp_fail(err, SNP_E_PEER,
+                        "an item of the checkpoint is shorter than its declared size");
     }
     if (snp_json_parse(in->gathered + SNP_STREAM_HEADER_LEN, in->head_len, &head, err) < 0) {
         err->code = SNP_E_PEER;
@@ -391,7 +393,7 @@ int snp_stream_put_item(struct snp_buf *buf,
     int r;
 
     if (text == NULL) {
-        return snp_fail(err, SNP_E_INTERNAL, "an item's name is not text");
+        return snp_fail(err, SNP_E_INTERNAL, "the name of an item is not valid text");
     }
     snp_buf_init(&head, SNP_STREAM_HEAD_MAX);
     r = snp_buf_addf(&head,

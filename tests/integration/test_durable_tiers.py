@@ -395,7 +395,7 @@ def test_what_is_in_tmp_is_named_when_it_has_gone(box: lib.Sandbox) -> None:
     done = box.exec("os.listdir(tempfile.gettempdir()) + os.listdir(os.path.expanduser('~'))", "s")
     assert done["value"] == "['.home']", done
     assert done["restored"]["failed"] == [
-        {"name": "/tmp", "type": "folder", "reason": "1 in it; only /workspace is saved"}], done["restored"]
+        {"name": "/tmp", "type": "folder", "reason": "entries: 1; only /workspace is saved"}], done["restored"]
     assert lib.wait_for(lambda: listed(box)["state"] == "hibernated"), box.log()
     assert box.exec("1", "s")["restored"]["failed"] == []
 

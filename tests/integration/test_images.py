@@ -244,10 +244,10 @@ NOT = {
     "memory of no child": ("import ctypes, mmap; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
                            "at = c.mmap(None, ctypes.c_size_t(8192), 3, 0x22, -1, 0)\n"
                            "assert c.madvise(ctypes.c_void_p(at), ctypes.c_size_t(8192), 18) == 0",
-                           "not the same in a child"),
+                           "differs in a child"),
     "hidden memory": ("import ctypes; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
                       "at = c.mmap(None, ctypes.c_size_t(1 << 20), 3, 0x22, -1, 0); ctypes.memset(at, 1, 1 << 20)\n"
-                      "assert c.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(1 << 20), 0) == 0", "may not read"),
+                      "assert c.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(1 << 20), 0) == 0", "unreadable memory"),
 }
 
 
@@ -371,12 +371,12 @@ FORGERIES = {
     "as it is": ("pass", None),
     "of another template": ("image[24] ^= 1", "the template was restarted"),
     "of another kernel": ("image[24] ^= 1; image[KERNEL] ^= 1", "it was made on another kernel; this one is "),
-    "more mappings than there can be": ("put(N_VMAS, 1 << 60)", "cut short"),
+    "more mappings than there can be": ("put(N_VMAS, 1 << 60)", "incomplete"),
     "mappings that overlap": ("put(vmas + VMA, get(vmas))", "wrong mappings"),
     "a mapping of the kernel's half": ("put(vmas + (get(N_VMAS) - 1) * VMA + 8, 1 << 63)", "wrong mappings"),
     "a path outside of the paths": ('struct.pack_into("<I", image, vma(3)[0] + 72, 1 << 30)', "wrong mappings"),
     "no vdso": ('struct.pack_into("<I", image, vma(4)[0] + 64, 0)', "the kernel's mappings"),
-    "a file that nobody has": ("put(vma(3)[0] + 48, 1)", "another file"),
+    "a file that nobody has": ("put(vma(3)[0] + 48, 1)", "differs in the new sandbox"),
     "parts that overlap": ("put(runs + 24, get(runs))", "wrong parts"),
     "a part outside of mappings": ("put(runs, 1 << 46)", "wrong parts"),
     "another stack": ("put(vma(2)[0] + 8, get(vma(2)[0] + 8) + 4096)", "stack"),

@@ -123,7 +123,7 @@ def test_without_its_key_a_record_is_somebody_elses(runs: Runs, stopped: Json) -
         assert_refused(runs, os.path.join(runs.folder, "logs"), stopped["trajectory_id"])
         runs.box.make_file(key, kept, 0o640)
         open_to_others = runs.cli("resume", stopped["trajectory_id"])
-        assert open_to_others.returncode == 1 and "unreadable for others" in open_to_others.stderr
+        assert open_to_others.returncode == 1 and "others cannot read" in open_to_others.stderr
     finally:
         runs.box.make_file(key, kept, 0o600)
     assert runs.cli("resume", stopped["trajectory_id"], "--max-depth", "9").returncode == 0

@@ -84,7 +84,7 @@ def test_a_disk_shows_sessions_only_without_a_store_key(
     done = box.cli("exec", "--session", "work", "held[:1]")
     assert (done.returncode == 0) == (not has_key)
     if has_key:
-        assert "no store key; put its file back" in done.stderr and str(key) in done.stderr
+        assert "no store key; restore its file" in done.stderr and str(key) in done.stderr
         assert box.cli("exec", "print(1)").stdout == "1\n"
     box.stop()
     assert found(box, marks) == (set() if has_key else set(KINDS))

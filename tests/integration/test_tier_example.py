@@ -65,7 +65,7 @@ def test_it_is_claimed_and_never_taken_unasked(sandbox: lib.Sandbox) -> None:
     taken = json.loads(sandbox.cli("exec", "--json", "--allow-degraded", "1").stdout)["manifest"]
     assert taken["tier"] == "native" and not taken["claimed"] and taken["rank"] >= 100
     rows = {row["name"]: row for row in json.loads(sandbox.cli("doctor", "--json").stdout)["checks"]}
-    assert "nothing checks what it claims: no guarantees" in rows["example tier"]["detail"]
+    assert "its claims are not checked: no guarantees" in rows["example tier"]["detail"]
     assert sandbox.cli("doctor", "--names").stdout.split() == ["auto", "native", "docker", "local", "example"]
     wrong = sandbox.cli("exec", "--env", "exampel", "1")
     assert wrong.returncode == 2 and "mean example?" in wrong.stderr

@@ -186,7 +186,7 @@ static json_t *claims(const struct snp_tier_file *file, const json_t *guarantees
     int r;
 
     snp_buf_init(&text, PATH_TEXT_MAX);
-    r = snp_buf_addf(&text, "your own: %s; nothing checks what it claims: %s", file->path,
+    r = snp_buf_addf(&text, "a tier of yours: %s; its claims are not checked: %s", file->path,
                      json_array_size(guarantees) == 0 ? "no guarantees" : "");
     json_array_foreach((json_t *)(uintptr_t)guarantees, i, one)
     {
@@ -394,7 +394,7 @@ static void verdict(const struct report *report)
         (void)puts("exec refuses this configuration");
     } else if (used != NULL && used->is_users) {
         snp_term_printf(stdout,
-                        "code can run here, in your own tier %s; nothing checks what it claims\n",
+                        "code can run here, in your own tier %s; its claims are not checked\n",
                         used->name);
     } else if (used != NULL && used != best) {
         snp_term_printf(stdout, "sandboxes can run here, in the weaker %s tier as configured\n",
@@ -418,20 +418,19 @@ static const json_t *loss_find(const json_t *events, const char **ret_cost, cons
         const char *fix;
     } rows[] = {
         {"salvage", "unreadable sessions, cells and snapshots are lost",
-         "look through `sessions list`, `history` and `snapshots`; remove the file set aside "
-         "once "
-         "nothing is missed; check the disk"},
+         "check `sessions list`, `history` and `snapshots`; remove the renamed file when nothing "
+         "is missing; check the disk"},
         {"journal_lost", "sessions, cells and snapshots since the missing state",
          "stop the daemon and put the file back from a backup; or remove the file named above "
          "and restart: this deletes contents without a record"},
         {"journal_moved", "data saved now is missing when the daemon restarts",
          "follow the message; or run `daemon stop --force` and set SNIPARA_SANDBOX_STATE_DIR to "
          "the new place"},
-        {"damaged_blob", "checkpoints that hold it cannot be used",
+        {"damaged_blob", "checkpoints that contain it cannot be used",
          "check the disk; bring the file back from a backup, or continue from earlier "
          "checkpoints"},
-        {"unusable_checkpoint", "the session's work since the checkpoint before it",
-         "`rerun` the cells after it, or `rollback` to a snapshot; check the disk"},
+        {"unusable_checkpoint", "the session's work since the previous checkpoint",
+         "`rerun` the later cells, or `rollback` to a snapshot; check the disk"},
         {"unreadable_session", "the session cannot be used",
          "use the version that wrote it, or `sessions destroy` it"},
         {"end_unsaved", "their work since they were last saved",

@@ -69,16 +69,15 @@ static int line_check(const char *line, size_t len, uint64_t *total, struct snp_
         at += strspn(at, " ");
     }
     if (strchr("-dlh", text[0]) == NULL) {
-        return snp_fail(err, SNP_E_DENIED, "the archive holds a device or pipe: %.200s", at);
+        return snp_fail(err, SNP_E_DENIED, "the archive contains a device or pipe: %.200s", at);
     }
     if (text[0] == 'l' && !cut_target(at)) {
-        return snp_fail(err, SNP_E_DENIED, "the archive holds a link that cannot be read: %.200s",
-                        at);
+        return snp_fail(err, SNP_E_DENIED, "the archive contains an unreadable link: %.200s", at);
     }
     if (at[0] == '/' || snp_has_prefix(at, "../") || strstr(at, "/../") != NULL ||
         snp_has_suffix(at, "/..") || len >= sizeof(text)) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "the archive holds a path that leads out of the archive: %.200s", at);
+        return snp_fail(err, SNP_E_DENIED, "the archive contains a path that leads outside: %.200s",
+                        at);
     }
     if (text[0] == '-' && snp_parse_u64(size, &bytes) < 0) {
         return snp_fail(err, SNP_E_INVALID, "the contents of the archive cannot be read: %.200s",

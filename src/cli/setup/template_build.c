@@ -210,7 +210,7 @@ static int packages_install(const struct snp_build *build, const char *venv, str
     r = snp_spawn(argv, NULL, err);
     if (r == SNP_E_PEER) {
         return snp_fail(
-            err, r, "pip could not install %.150s; the lines above say why%s", build->requirements,
+            err, r, "pip could not install %.150s; see the lines above%s", build->requirements,
             build->allow_source ? ""
                                 : ". Only wheels are installed; --allow-source also builds "
                                   "packages, which runs their code outside any sandbox");

@@ -88,7 +88,7 @@ int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_M
         f.vma = &room->vmas[i];
         if (f.vma->kind != SNP_IMAGE_KERNEL &&
             snp_image_each_page(page_fd, f.vma, tell_page, &f) < 0) {
-            return snp_image_fail(why, "the kernel does not tell which pages a process has");
+            return snp_image_fail(why, "the kernel does not report the pages of a process");
         }
     }
     if (snp_image_put(fd, head, sizeof(*head)) < 0 ||
@@ -96,7 +96,7 @@ int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_M
         snp_image_put(fd, room->paths, head->paths_len) < 0 ||
         snp_image_put(fd, room->pages, head->n_pages * sizeof(room->pages[0])) < 0 ||
         tell_hashes(fd, room) < 0) {
-        return snp_image_fail(why, "the other side has ended");
+        return snp_image_fail(why, "the other process has ended");
     }
     return 0;
 }
@@ -213,7 +213,7 @@ static int freeze_page(void *data, uint64_t at, uint64_t n_own)
         return is_theirs ? add_run(f, at, true) : 0;
     }
     if ((f->vma->prot & PROT_READ) == 0) {
-        return snp_image_fail(f->why, "the session has memory that it may not read");
+        return snp_image_fail(f->why, "the session has unreadable memory");
     }
     if (f->rest != NULL && is_zero_anyway(f, at, n_own)) {
         return 0;
@@ -299,9 +299,10 @@ static int check_apart(const struct freezing *f)
         is_there = theirs->vmas[i].start <= f->vma->start && theirs->vmas[i].end >= f->vma->end &&
                    snp_image_is_same(f->ours, f->vma, theirs, &theirs->vmas[i]);
     }
-    return is_there ? 0
-                    : snp_image_fail(f->why, "the session has memory that is locked, grows, or is "
-                                             "not the same in a child");
+    return is_there
+               ? 0
+               : snp_image_fail(
+                     f->why, "the session has memory that is locked, grows, or differs in a child");
 }
 
 static int write_image(int fd, struct snp_image_room *room)
@@ -420,7 +421,7 @@ static int look_and_write(struct freezing *f)
         if (r < 0) {
             return why[0] != '\0'
                        ? -1
-                       : snp_image_fail(why, "the kernel does not tell which pages a process has");
+                       : snp_image_fail(why, "the kernel does not report the pages of a process");
         }
     }
     /* it reads nothing before all hashes are sent */

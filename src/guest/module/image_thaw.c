@@ -127,7 +127,7 @@ static int read_image(struct plan *p)
         snp_image_get(p->fd, head->paths_len, 1, sizeof(image->paths) - 1, image->paths) < 0 ||
         snp_image_get(p->fd, head->n_runs, sizeof(image->runs[0]), SNP_IMAGE_RUNS_MAX,
                       image->runs) < 0) {
-        return snp_image_fail(p->why, "the image is cut short");
+        return snp_image_fail(p->why, "the image is incomplete");
     }
     image->paths[head->paths_len] = '\0';
     if (p->is_rest ? memcmp(head->place_id, p->ours->head.place_id, sizeof(head->place_id)) != 0
@@ -172,14 +172,17 @@ static int open_file(struct plan *p, const struct snp_image_vma *vma)
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         return errno == EMFILE
-                   ? snp_image_fail(p->why, "the session has mapped more files than it may open")
-                   : snp_image_fail(p->why, "%.120s is mapped and not in the new sandbox", path);
+                   ? snp_image_fail(
+                         p->why,
+                         "the session has mapped more files than the limit of open files allows")
+                   : snp_image_fail(
+                         p->why, "the mapped file %.120s does not exist in the new sandbox", path);
     }
     p->left.files[p->left.n_files++] = fd;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != vma->named[1] ||
         (uint64_t)st.st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)st.st_ctim.tv_nsec !=
             vma->named[2]) {
-        return snp_image_fail(p->why, "%.120s is mapped and another file in the new sandbox", path);
+        return snp_image_fail(p->why, "the mapped file %.120s differs in the new sandbox", path);
     }
     p->opened = path;
     return fd;
@@ -297,7 +300,8 @@ static int move_heap(struct plan *p)
     if (own == NULL || want <= own->start || (uint64_t)syscall(SYS_brk, want) != want) {
         return want == ours->head.heap_end
                    ? 0
-                   : snp_image_fail(p->why, "the heap cannot be as large as the session's");
+                   : snp_image_fail(p->why,
+                                    "the heap cannot grow to the size of the session's heap");
     }
     ours->vmas[own - ours->vmas].end = end;
     return 0;
@@ -438,7 +442,7 @@ static int plan_drops(struct plan *p)
             return p->why[0] != '\0'
                        ? -1
                        : snp_image_fail(p->why,
-                                        "the kernel does not tell which pages a process has");
+                                        "the kernel does not report the pages of a process");
         }
     }
     return 0;

@@ -474,11 +474,11 @@ class Session:
     def _move_in(self) -> str:
         """Finish thawing when the files are restored."""
         if self._elsewhere is None:
-            return "nothing was thawed"
+            return "no image was restored"
         (files, cwd), self._elsewhere = self._elsewhere, None
         _, error = self._guarded(chdir, cwd)
         if error is not None or not files.restore():
-            return "a file that was open is not there"
+            return "a file that was open no longer exists"
         return ""
 
     def _thaw(self, order: Order, is_rest: bool) -> str:
@@ -844,14 +844,14 @@ def load_zygote_if_there() -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="driver.py", description="interpreter of a sandbox")
-    parser.add_argument("--template", default="base", help="one of ours, or any with --site")
+    parser.add_argument("--template", default="base", help="a built-in template, or any name with --site")
     parser.add_argument("--site", metavar="DIR", help="virtual environment with the packages")
-    parser.add_argument("--preload", metavar="LIST", help="modules of it to load, with commas")
+    parser.add_argument("--preload", metavar="LIST", help="modules to load from it, separated by commas")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--zygote", type=int, metavar="FD", help="preload, then fork")
     where.add_argument("--fd", type=int, metavar="FD", help="serve cells on this socket")
     parser.add_argument("--start", action="store_true", help="wait for the order to start")
-    parser.add_argument("--pristine", type=int, default=-1, metavar="FD", help="leave a copy on this socket when told")
+    parser.add_argument("--pristine", type=int, default=-1, metavar="FD", help="leave a copy on this socket")
     options = parser.parse_args()
     site = options.site
     names = options.preload.split(",") if options.preload else []

@@ -330,7 +330,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc]
                 return NotImplemented
             where = names.get("__name__")
             if self.saver.is_part(names):
-                raise Refused("it is a part of the interpreter")
+                raise Refused("it is part of the interpreter")
             if self.saver.is_foreign(names):
                 where = self.saver.holder_of(names)  # such as one given to exec()
         self.made.add(id(function))
@@ -670,7 +670,7 @@ class Saver:
                 label = clean(root.label() + where, NAME_MAX)
                 self.lose(label, *self._lost_parts[id(part)][1:])
         if not named:
-            self.lose(root.label() + " (a part of it)", "object", "what it refers to cannot be saved")
+            self.lose(root.label() + " (part of it)", "object", "an object that it refers to cannot be saved")
 
     def _explain(self, error: BaseException, value: Any) -> str:
         """The reason, with the place inside the value if it is found quickly."""
@@ -828,7 +828,7 @@ class Saver:
         if is_importable(kind, _type_module(kind), _type_qualname(kind)):
             return None
         if self.is_ours(kind):
-            raise Refused("it is a part of the interpreter")
+            raise Refused("it is part of the interpreter")
         return self.refer(kind).ident
 
     def how_of(self, kind: type) -> Optional[Callable[[Any], Any]]:
@@ -878,7 +878,7 @@ class Saver:
             try:
                 pickled = self._pickle(skeleton_of(thing))
                 if not pickled.is_kept:
-                    raise Refused("it is too large")
+                    raise Refused("it is too large to save")
                 ref.skeleton = pickled.data()
                 ref.refs = pickled.pickler.refs
             except Slow:
@@ -892,7 +892,7 @@ class Saver:
         if ref.error is not None:
             raise Refused("class {}: {}".format(ref.ident, ref.error))
         if ref.skeleton is None:
-            raise Refused("class {} is made of itself".format(ref.ident))
+            raise Refused("class {} contains itself".format(ref.ident))
         return ref
 
     def _new_ident(self, thing: Any) -> str:
@@ -1025,7 +1025,7 @@ class Saver:
             row = {"name": IMAGE, "type": "image", "reason": clean(self.no_image, REASON_MAX)}
             self._lost.insert(LOST_MAX - 1, row)
         if len(self._lost) > LOST_MAX:
-            text = "more than {} things cannot be saved".format(LOST_MAX)
+            text = "more than {} items cannot be saved".format(LOST_MAX)
             self._lost[LOST_MAX:] = [{"name": "others", "type": "object", "reason": text}]
         for one in self._lost:
             meta = {"type": one["type"], "reason": one["reason"]}
@@ -1192,8 +1192,8 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
     for path in order["locks"]:
         saver.lose(clean("lock on " + path, NAME_MAX), "lock", LOCK)
     if order["processes"] > 0:
-        reason = "%d run; they end with this sandbox, and their later work is not saved" % order["processes"]
+        reason = "%d are running; they end with this sandbox, and their later work is not saved" % order["processes"]
         saver.lose("background processes", "process", reason)
     for folder, n in scratch(order["settings"]["base"]):
-        saver.lose(folder, "folder", "%d in it; only /workspace is saved" % n)
+        saver.lose(folder, "folder", "entries: %d; only /workspace is saved" % n)
     saver.save(Sink(fd, order["items"]), order["budget_s"], order["settings"])

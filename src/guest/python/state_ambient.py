@@ -137,7 +137,7 @@ def _zone() -> Any:
 def _write_zone(value: Any) -> None:
     time.tzset()
     if _zone() != value:
-        raise ValueError("TZ and what time.tzset() took from it are not the same")
+        raise ValueError("TZ has changed since time.tzset() was called")
 
 
 def _read_mask() -> int:
@@ -521,7 +521,7 @@ def read_descriptors(baseline: Baseline, names: Dict[Any, Any], ours: Set[int], 
             place = os.lseek(fd, 0, os.SEEK_CUR) if stat.S_ISREG(status.st_mode) else 0
             found.append((fd, place, path, flags, os.get_inheritable(fd)))
         elif fd in wanted:
-            lose("descriptor {}".format(fd), "int", "the file behind it cannot be opened again")
+            lose("descriptor {}".format(fd), "int", "its file cannot be opened again")
             found.append((fd, 0, "/", getattr(os, "O_PATH", 0), False))  # reserves the number
     return found
 
@@ -532,7 +532,7 @@ def restore_descriptors(
     for fd, place, path, flags, is_inherited in found:
         try:
             if fd in _descriptors():
-                raise ValueError("another open file has this number")
+                raise ValueError("another open file has this descriptor number")
             new = os.open(moved(path), flags)
             if new != fd:
                 os.dup2(new, fd)
@@ -610,7 +610,7 @@ def read_ambient(
             lose(what, "function", "trace functions apply to running code only")
     policy = getattr(_modules.get("asyncio.events"), "_event_loop_policy", None)
     if policy is not None and not type(policy).__module__.startswith("asyncio"):
-        lose("the policy of event loops", class_name(type(policy)), "event loops cannot be saved")
+        lose("the event loop policy", class_name(type(policy)), "event loops cannot be saved")
     return found
 
 

@@ -122,7 +122,7 @@ class Loader:
                 if head["kind"] == "vars":
                     self._take_item(source, head)
                 elif head["kind"] != "lost":
-                    raise Torn("an item of kind {}".format(clean(head["kind"], 50)))
+                    raise Torn("an item of the unknown kind {}".format(clean(head["kind"], 50)))
                 source.done()
         except BaseException:
             self._items = []
@@ -145,12 +145,12 @@ class Loader:
         magic, data_len, count = _CONTENT.unpack(start)
         total = _CONTENT.size + data_len + count * _LENGTH.size
         if magic != _MAGIC or count > BUFFERS_MAX or total > head["size"]:
-            raise Torn("an item that is not ours")
+            raise Torn("an item of an unknown format")
         table = bytearray(count * _LENGTH.size)
         source.into(memoryview(table))
         lengths = [length for (length,) in _LENGTH.iter_unpack(table)]
         if total + sum([length & ~TEXT_BIT for length in lengths]) != head["size"]:
-            raise Torn("an item of another size than it says")
+            raise Torn("an item whose size does not match its contents")
         data = Pieces(source, data_len, self._outside)
         buffers: List[Any] = []
         for length in lengths:

@@ -66,7 +66,7 @@ def _body(ident: str, state: Dict[str, Any]) -> None:
 
 def _code(magic: bytes, data: bytes) -> types.CodeType:
     if magic != MAGIC_NUMBER:
-        text = "its code was compiled by another version of Python than {}.{}, which runs here"
+        text = "its code was compiled by another version of Python; this one is {}.{}"
         raise Refused(text.format(*sys.version_info[:2]))
     code: types.CodeType = marshal.loads(data)
     return code

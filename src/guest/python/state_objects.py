@@ -86,7 +86,7 @@ def _file(*values: Any) -> Any:
     state = FileState(*values)
     path = "/dev/null" if state.path is None else work.loader.moved(state.path)
     if state.path is not None and not os.path.isfile(path):
-        raise Refused("the file {} is not there".format(clean(path, 150)))
+        raise Refused("the file {} does not exist".format(clean(path, 150)))
     raw = io.FileIO(path, "rb")
     made: Any = raw
     if state.kind != "raw":
@@ -127,7 +127,7 @@ def _reduce_cached_property(made: Any) -> Any:
 
 def _reduce_weakref(reference: Any) -> Any:
     if reference.__callback__ is not None:
-        raise Refused("a weak reference with a callback")
+        raise Refused("weak references with callbacks cannot be saved")
     thing = reference()
     return _weak_ref, (() if thing is None else (thing,))
 
@@ -141,7 +141,7 @@ def _reduce_file(file: Any) -> Any:
     name: Any = getattr(file, "name", None)
     mode = getattr(file, "mode", "")
     if type(name) not in (str, bytes, int) or type(mode) is not str:
-        raise Refused("a file without a name")
+        raise Refused("open files without a name cannot be saved")
     encoding, errors = ("", "")
     if kind == "text":
         encoding, errors = file.encoding, file.errors
@@ -150,17 +150,17 @@ def _reduce_file(file: Any) -> Any:
     with contextlib.suppress(OSError, ValueError):
         work.saver.owned.add(file.fileno())
     if type(file) not in FILE_KINDS or file.writable():
-        raise Refused("a file open for writing")
+        raise Refused("files open for writing cannot be saved")
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode) or type(name) is int:
-        raise Refused("an open file that is not a regular one")
+        raise Refused("of open files, only regular files can be saved")
     path = os.path.abspath(os.fsdecode(name))
     try:
         now = os.stat(path)
     except OSError:
         now = None
     if now is None or (now.st_dev, now.st_ino) != (status.st_dev, status.st_ino):
-        raise Refused("an open file that is no longer at its path")
+        raise Refused("the open file is no longer at its path")
     place = file.tell()
     newline = _newline_of(file, path) if kind == "text" else None
     return _file, tuple(FileState(kind, name, mode, path, place, encoding, errors, newline))
@@ -197,7 +197,7 @@ def _newline_of(file: Any, path: str) -> Optional[str]:
             file.buffer.seek(1 << 40)
             file.seek(place)
         if lines not in NEWLINES:
-            raise Refused("an open file whose newline mode is unknown")
+            raise Refused("the newline mode of the open file is unknown")
         _newlines[id(file)] = NEWLINES[lines]
     return _newlines[id(file)]
 
@@ -381,7 +381,7 @@ def _reduce_view(view: Any) -> Any:
 def _reduce_proxy(proxy: Any) -> Any:
     (mapping,) = gc.get_referents(proxy)
     if isinstance(mapping, type):
-        raise Refused("the attributes of a class")
+        raise Refused("mappings of class attributes cannot be saved")
     return types.MappingProxyType, (mapping,)
 
 
@@ -397,10 +397,10 @@ def _reduce_memory(view: memoryview) -> Any:
     try:
         base: Any = view.obj
     except ValueError:
-        raise Refused("a memoryview that was released") from None
+        raise Refused("the memoryview was released") from None
     if not view.c_contiguous or type(base) not in (bytes, bytearray, array.array):
         if not (type(base).__module__ == "numpy" and view.c_contiguous and view.nbytes == base.nbytes):
-            raise Refused("a view of another object's memory")
+            raise Refused("views of another object's memory cannot be saved")
     start = _place_of(view, memoryview(base))
     return _memory, (base, start, view.nbytes, view.format, tuple(view.shape or ()), view.readonly)
 
@@ -410,7 +410,7 @@ def _place_of(view: memoryview, whole: memoryview) -> int:
     if view.nbytes == whole.nbytes or not view.nbytes:
         return 0
     if whole.nbytes > SEARCHED_MAX or (view.readonly and not whole.readonly):
-        raise Refused("a view of another object's memory")
+        raise Refused("views of another object's memory cannot be saved")
     before = bytes(whole)
     if view.readonly:  # any offset with the same bytes will do
         return before.index(bytes(view))
@@ -427,11 +427,11 @@ def reduce_memmap(made: Any) -> Any:
     if made.mode == "c" or made.filename is None and made.base is None:
         return NotImplemented  # it has private contents
     if made.filename is None or type(made.base) is numpy.memmap:
-        raise Refused("a part of a file that is mapped into memory")
+        raise Refused("views of memory-mapped files cannot be saved")
     path = os.path.abspath(os.fspath(made.filename))
     now = os.stat(path)
     if not stat.S_ISREG(now.st_mode) or now.st_size < made.offset + made.nbytes:
-        raise Refused("a file mapped into memory that is no longer at its path")
+        raise Refused("the memory-mapped file is no longer at its path")
     order = "F" if made.flags.f_contiguous and not made.flags.c_contiguous else "C"
     mode = "r" if made.mode == "r" else "r+"
     return _memmap, (path, made.dtype, mode, made.offset, made.shape, order)

@@ -318,7 +318,7 @@ class Source:
     def done(self) -> None:
         """The item must end here."""
         if self._left:
-            raise Torn("an item is longer than it says")
+            raise Torn("an item is longer than its declared size")
 
 
 def limit_data(most: int) -> None:

@@ -71,18 +71,18 @@ REASONS = {
     types.CoroutineType: "coroutines cannot be saved",
     types.AsyncGeneratorType: "generators cannot be saved",
     types.FrameType: "frames cannot be saved",
-    types.TracebackType: "a traceback refers to frames that have ended",
+    types.TracebackType: "tracebacks cannot be saved: their frames have ended",
 }
 REASONS_BY_NAME = {
     "socket.socket": "connections cannot be saved",
     "ssl.SSLSocket": "connections cannot be saved",
     "sqlite3.Connection": "connections cannot be saved",
     "threading.Thread": THREAD,
-    "_thread.lock": "a lock belongs to running threads",
-    "_thread.RLock": "a lock belongs to running threads",
+    "_thread.lock": "locks of running threads cannot be saved",
+    "_thread.RLock": "locks of running threads cannot be saved",
     "subprocess.Popen": "running processes cannot be saved",
     "_asyncio.Task": "asyncio tasks cannot be saved",
-    "_asyncio.Future": "a future belongs to a running event loop",
+    "_asyncio.Future": "futures of a running event loop cannot be saved",
 }
 OURS = (TypeError, pickle.PicklingError, AttributeError)
 

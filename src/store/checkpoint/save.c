@@ -39,10 +39,10 @@ static int epoch_check(struct snp_tx *tx,
 
     SNP_TRY(snp_session_row(tx, t->save.session, ret_session, &epoch, err));
     if (t->save.snapshot == NULL ? epoch != t->save.epoch : epoch < t->save.epoch) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "a checkpoint of epoch %llu came when session %.64s was in epoch %llu",
-                        (unsigned long long)t->save.epoch, t->save.session,
-                        (unsigned long long)epoch);
+        return snp_fail(
+            err, SNP_E_DENIED,
+            "a checkpoint of epoch %llu was received while session %.64s was in epoch %llu",
+            (unsigned long long)t->save.epoch, t->save.session, (unsigned long long)epoch);
     }
     return 0;
 }
