@@ -172,7 +172,7 @@ static int schema_make(struct snp_index *index, struct snp_err *err)
     return r;
 }
 
-static int open_at(struct snp_index *index, const char *base, bool anew, struct snp_err *err)
+static int open_at(struct snp_index *index, const char *base, bool rebuild, struct snp_err *err)
 {
     snp_autofree char *lock = snp_format("%s.lock", base);
 
@@ -181,7 +181,7 @@ static int open_at(struct snp_index *index, const char *base, bool anew, struct 
     if (index->lock_fd < 0) {
         return snp_fail_sys(err, errno, "open %.300s", lock);
     }
-    if (anew) {
+    if (rebuild) {
         if (flock(index->lock_fd, LOCK_EX) < 0) {
             return snp_fail_sys(err, errno, "lock %.300s", lock);
         }
@@ -189,13 +189,13 @@ static int open_at(struct snp_index *index, const char *base, bool anew, struct 
     }
     SNP_TRY(db_open(index, base, err));
     SNP_TRY(schema_make(index, err));
-    if (anew) {
+    if (rebuild) {
         (void)flock(index->lock_fd, LOCK_UN);
     }
     return 0;
 }
 
-int snp_index_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
+int snp_index_open(const char *dir, bool rebuild, struct snp_index *ret, struct snp_err *err)
 {
     snp_autofree char *base = NULL;
     int r;
@@ -212,7 +212,7 @@ int snp_index_open(const char *dir, bool anew, struct snp_index *ret, struct snp
                              : snp_fail_sys(err, eno, "open %.300s", dir);
     }
     r = place(ret->root, &base, err);
-    SNP_THEN(r, open_at(ret, base, anew, err));
+    SNP_THEN(r, open_at(ret, base, rebuild, err));
     if (r < 0) {
         snp_index_close(ret);
     }
@@ -241,8 +241,8 @@ int snp_index_text(
     SNP_TRY(r);
     if (r == 0) {
         return snp_fail(err, SNP_E_NOT_FOUND,
-                        "the index holds only the name of this file: it is binary, larger than %d "
-                        "KiB, holds a private key, or cannot be read",
+                        "the index has only the name of this file: it is binary, larger than %d "
+                        "KiB, contains a private key, or cannot be read",
                         SNP_INDEX_FILE_MAX >> 10);
     }
     bytes = snp_col_bytes(&rows, 0, ret_n);

@@ -53,10 +53,10 @@ struct snp_index_report {
 typedef void (*snp_index_progress_fn)(void *arg, uint64_t files);
 
 /*
- * dir: any path of the folder. anew: discard the old content. SNP_E_NOT_FOUND; SNP_E_DENIED from
+ * dir: any path of the folder. rebuild: discard the old content. SNP_E_NOT_FOUND; SNP_E_DENIED from
  * the state folder.
  */
-int snp_index_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
+int snp_index_open(const char *dir, bool rebuild, struct snp_index *ret, struct snp_err *err)
     SNP_NODISCARD;
 void snp_index_close(struct snp_index *index);
 #define SNP_INDEX_NONE               \

@@ -41,7 +41,7 @@ def pack(value: Any, keep: Optional[Callable[[Any], Any]], depth: int = 0) -> An
     if isinstance(value, Handle):
         return {"r": value.number}
     if keep is None:
-        raise TypeError("an argument is no data: " + type(value).__name__)
+        raise TypeError("an argument is not data: " + type(value).__name__)
     return keep(value)
 
 

@@ -145,7 +145,7 @@ def asked_for(kinds: List[str], rows: List[Json], queries: List[Json]) -> Iterat
                    "for_user": query["error"] == NO_DATABASE}
     if "database-query" in kinds and not queries:
         yield {"word": "tests passed", "text": "it queries a database, and none of its statements could be read"}
-    for kind, text in (("infrastructure", "it changes infrastructure, which nothing here plans"),
+    for kind, text in (("infrastructure", "it changes infrastructure, whose effects are not planned here"),
                        ("migration", "it changes the schema of a database: that was not executed")):
         if kind in kinds:
             yield {"word": "tests passed", "text": text}

@@ -177,7 +177,7 @@ static bool is_outcome(const json_t *tests, const char *id, const char *outcome)
     return strcmp(snp_json_str(tests, id, ""), outcome) == 0;
 }
 
-/* Every test of the clean project must be there: a missing one may be the one that fails. */
+/* Every test of the clean project must be reported: a missing test may be a failing one. */
 static void missing_tell(const json_t *was, const json_t *now, const json_t *run, json_t *reasons)
 {
     const json_t *errors = json_object_get(was, "errors");

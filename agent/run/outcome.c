@@ -27,7 +27,7 @@ json_t *snp_run_outcome_answer(const struct snp_run_state *state)
                                : snp_run_state_partial(root);
 }
 
-/* The completed iterations, and the one that ends with the run. */
+/* The completed iterations, and the last one, which ends with the run. */
 static json_t *summaries(const struct snp_run_state *state)
 {
     json_t *list = json_copy(state->iterations);

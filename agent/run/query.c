@@ -510,7 +510,7 @@ static void batch_end(struct snp_run *run, const struct query_batch *batch, cons
 }
 
 /*
- * Send as many queries as may be open at once. A query refused while others are open may be
+ * Send queries up to the limit of open ones. A query refused while others are open may be
  * possible after they end; with none open the refusal is final.
  */
 enum snp_run_then snp_run_batch(struct snp_run *run)

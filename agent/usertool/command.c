@@ -65,7 +65,7 @@ static bool end_read(struct command_call *job, int which)
     return n > 0 && !job->is_too_much;
 }
 
-/* Read only what is in the pipes at exit: other processes may hold them too. */
+/* Read only the bytes in the pipes at exit: other processes may hold the pipes open. */
 static void rest_read(struct command_call *job, int which)
 {
     size_t most = (size_t)SNP_USERTOOL_REPLY_MAX / READ_BYTES + 2;

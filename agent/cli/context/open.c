@@ -11,12 +11,12 @@
 #include "base/str.h"
 #include "base/text/text.h"
 
-int snp_context_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
+int snp_context_open(const char *dir, bool rebuild, struct snp_index *ret, struct snp_err *err)
 {
     snp_autofree char *real = NULL;
 
     SNP_TRY(snp_project_dir(dir, &real, err));
-    return snp_index_open(real, anew, ret, err);
+    return snp_index_open(real, rebuild, ret, err);
 }
 
 int snp_context_update(struct snp_cli *cli,

@@ -8,7 +8,7 @@
 #include "context/index.h"
 
 /* dir: NULL = the repository around this folder, else this folder. Home and / are refused. */
-int snp_context_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
+int snp_context_open(const char *dir, bool rebuild, struct snp_index *ret, struct snp_err *err)
     SNP_NODISCARD;
 
 /* The same with --dir, brought up to date. */

@@ -329,8 +329,8 @@ static int shown_take(const struct snp_page *page, struct runs *runs, struct snp
 
     return r == SNP_E_LIMIT && run->path != NULL
                ? snp_fail(err, r,
-                          "%s is larger than the %d MiB that a page holds; write "
-                          "it as text: `logs export ID --format md`",
+                          "%s is larger than %d MiB, the limit of a page; write it as text: `logs "
+                          "export ID --format md`",
                           run->path, (SNP_PAGE_MAX / 2) >> 20)
                : r;
 }

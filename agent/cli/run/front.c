@@ -587,14 +587,14 @@ static int verify(struct snp_front *front,
                   struct snp_err *err)
 {
     static const int numbers[] = {SIGINT, SIGTERM};
-    const struct sigaction meanwhile = {.sa_handler = on_signal_meanwhile};
+    const struct sigaction action = {.sa_handler = on_signal_meanwhile};
     struct sigaction before[SNP_ARRAY_LEN(numbers)];
     int r;
 
     SNP_TRY(judge_connect(front, err));
     asked->cli = &front->judge;
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
-        (void)sigaction(numbers[i], &meanwhile, &before[i]);
+        (void)sigaction(numbers[i], &action, &before[i]);
     }
     r = exec == NULL ? snp_verify_run(asked, ret, err) : snp_verify_begin(asked, exec, err);
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {

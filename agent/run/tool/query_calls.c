@@ -196,7 +196,7 @@ static enum snp_run_query_then prompt_ask(struct snp_run *run, struct snp_run_st
     return snp_run_query_ask(run, &spec, stop);
 }
 
-/* Send as many as may be open; those refused may be possible after the others end. */
+/* Send calls up to the limit of open ones; refused ones may be possible after others end. */
 static void go_on(struct snp_run *run)
 {
     struct snp_run_inside *inside = run->inside;

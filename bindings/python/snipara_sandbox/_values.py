@@ -150,7 +150,7 @@ def unpack(text: str, token: str, special: "Any") -> "Any":
 _SEND = """\
 class _Sent:
     def __init__(self, text): self.text = text
-    def __repr__(self):  # is in the display, too, whose limit is that of a value
+    def __repr__(self):  # also in the display, which has the same limit as a value
         return self.text if len(self.text) < 200 else self.text[:200] + "..." if len(self.text) < {most} - 203 else ""
     def _repr_mimebundle_(self, *_): return {{{mime!r}: self.text}}
 {pack}

@@ -22,8 +22,8 @@ static const struct hint_row {
       "This program is not installed here. Use another one, or Python."}},
     {"no such module",
      {NULL, NULL,
-      "The package is not installed here, and without a network it cannot be. Use what is "
-      "installed, or ask the user for a template that has it."}},
+      "The package is not installed here, and without a network it cannot be. Use the installed "
+      "packages, or ask the user for a template that has it."}},
     {"no network",
      {"The sandbox has no network. Copy files in with snipara-sandbox put or --project DIR. "
       "Install packages into a template: snipara-sandbox template add NAME --requirements FILE",
@@ -31,8 +31,8 @@ static const struct hint_row {
       "option "
       "project. Install packages into a template: snipara-sandbox template add NAME "
       "--requirements FILE, then the option template",
-      "There is no network here: downloads, pip and APIs cannot work. Use the packages and the "
-      "files in /workspace that are here, or ask the user for what is missing."}},
+      "There is no network here: downloads, pip and APIs cannot work. Use the packages and files "
+      "that are here, or ask the user for the missing ones."}},
     {"no packages",
      {"pip cannot install packages in the sandbox, whatever it suggests: there is no network. "
       "Install them into a template: snipara-sandbox template add NAME --requirements FILE, then "
@@ -40,8 +40,8 @@ static const struct hint_row {
       "pip cannot install packages in the sandbox, whatever it suggests: there is no network. "
       "Install them into a template: snipara-sandbox template add NAME --requirements FILE, then "
       "the option template",
-      "pip cannot install packages here, whatever it suggests: there is no network. Use what is "
-      "installed, or ask the user for a template that has the package."}},
+      "pip cannot install packages here, whatever it suggests: there is no network. Use the "
+      "installed packages, or ask the user for a template that has the package."}},
     {"read-only",
      {"Only /workspace and /tmp can be written.", "Only /workspace and /tmp can be written.",
       "Only /workspace and /tmp can be written."}},

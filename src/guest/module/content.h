@@ -10,22 +10,19 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#define SNP_CONTENT_METHODS                                                                   \
-    {"content_refuse", snp_content_refuse, METH_O,                                            \
-     "content_refuse([id, ...]): what holds one of these has no hash"},                       \
-        {"content_allow", snp_content_allow, METH_VARARGS,                                    \
-         "content_allow(class, bytes): its objects are their attributes, and these bytes; "   \
-         "without"                                                                            \
-         " bytes they are given back"},                                                       \
-        {"content", snp_content, METH_VARARGS,                                                \
-         "content(thing, first) -> (hash, or \"\" if it shares objects with calls before "    \
-         "number"                                                                             \
-         " first, or None if it is not known; numbers of these calls; what is given back; "   \
-         "classes"                                                                            \
-         " that were met; the class that is not known)"},                                     \
-    {                                                                                         \
-        "content_held", snp_content_held, METH_O,                                             \
-            "content_held([id, ...]) -> numbers of the calls of content() that have met them" \
+#define SNP_CONTENT_METHODS                                                                       \
+    {"content_refuse", snp_content_refuse, METH_O,                                                \
+     "content_refuse([id, ...]): things that contain one of these have no hash"},                 \
+        {"content_allow", snp_content_allow, METH_VARARGS,                                        \
+         "content_allow(class, bytes): hash its objects by their attributes and these bytes; "    \
+         "without bytes, return the objects"},                                                    \
+        {"content", snp_content, METH_VARARGS,                                                    \
+         "content(thing, first) -> (hash; \"\" if it shares objects with calls before number "    \
+         "first; None if unknown), numbers of these calls, returned objects, classes found, the " \
+         "unknown class"},                                                                        \
+    {                                                                                             \
+        "content_held", snp_content_held, METH_O,                                                 \
+            "content_held([id, ...]) -> numbers of the calls of content() that found them"        \
     }
 
 PyObject *snp_content_refuse(PyObject *self, PyObject *ids);

@@ -352,27 +352,23 @@ static PyObject *py_joined(PyObject *self, PyObject *texts)
 
 static PyMethodDef methods[] = {
     {"note_files", py_note_files, METH_O,
-     "note_files(b'PATH\\0'... of what was loaded): what images depend on"},
+     "note_files(b'PATH\\0'...): files of loaded modules, on which images depend"},
     {"serve", py_serve, METH_VARARGS,
      "serve(control_fd) -> guest_fd: returns only in an interpreter"},
     {"gather", py_gather, METH_NOARGS,
-     "gather(): what is loaded from now on until serve() lies in large pages"},
-    {"gathered", py_gathered, METH_NOARGS, "gathered(): or until now, where serve() is not called"},
-    {"no_hangups", py_no_hangups, METH_NOARGS,
-     "no_hangups(): outlive those that the kernel sends, from now on"},
+     "gather(): put later allocations into large pages, until serve()"},
+    {"gathered", py_gathered, METH_NOARGS, "gathered(): end gather() where serve() is not called"},
+    {"no_hangups", py_no_hangups, METH_NOARGS, "no_hangups(): ignore hangups sent by the kernel"},
     {"leave_copy", py_leave_copy, METH_VARARGS,
-     "leave_copy(socket_fd, stream_fd, closed in it) -> -1, and the new stream in each "
-     "interpreter "
-     "that comes of "
-     "it"},
+     "leave_copy(socket_fd, stream_fd, closed in it) -> -1; the new stream in each interpreter "
+     "woken from the copy"},
     {"freeze", py_freeze, METH_VARARGS,
-     "freeze(fd) -> (0, \"\", ...), or (-1, why, ...), or in who has thawed it (1, \"\", "
+     "freeze(fd) -> (0, \"\", ...), or (-1, why, ...); in the thawed interpreter (1, \"\", "
      "stream_fd, id)"},
-    {"thaw", py_thaw, METH_VARARGS, "thaw(fd, stream_fd, id) -> why not"},
+    {"thaw", py_thaw, METH_VARARGS, "thaw(fd, stream_fd, id) -> the reason for a failure"},
     {"warm", py_warm, METH_NOARGS,
-     "warm(): copy the pages that a cell will write, now that leave_copy() left one"},
-    {"receive", py_receive, METH_VARARGS,
-     "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"},
+     "warm(): copy the pages that a cell will write; after leave_copy()"},
+    {"receive", py_receive, METH_VARARGS, "receive(fd, n) -> (bytes, passed descriptor or -1)"},
     {"digest", py_digest, METH_O,
      "digest([buffer, ...]) -> the key of their bytes, one after the other"},
     {"joined", py_joined, METH_O, "joined(texts) -> one text, without a second copy"},

@@ -631,8 +631,8 @@ static int cell_run(struct snp_tier_cell *c, const struct snp_cell_request *rq, 
     /* If pid 1 could not be asked to start a command, the cell is already answered and freed. */
     if (s->cell == c && c->phase == SNP_CELL_RUNNING) {
         /*
-         * The loop's time is that of its last wake-up, in whole milliseconds: update it, so that no
-         * cell gets less than its limit.
+         * The loop's time was read at its last wake-up, in whole milliseconds: update it, so that
+         * no cell gets less than its limit.
          */
         uv_update_time(s->supervisor->loop);
         (void)uv_timer_start(c->timer, on_timer, rq->wall_ms + 1, 0);

@@ -78,7 +78,7 @@ void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes);
 void snp_cell_on_disk(struct snp_sandbox *s, enum snp_limit limit);
 void snp_cell_on_denial(struct snp_sandbox *s, const struct snp_denial *denial);
 
-/* The sandbox has ended: send a result with what is known. Frees the cell. */
+/* The sandbox has ended: send a result with the known facts. Frees the cell. */
 void snp_cell_sandbox_ended(struct snp_tier_cell *c);
 
 #endif
