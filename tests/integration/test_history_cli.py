@@ -614,7 +614,7 @@ def test_doctor_warns_of_what_the_journal_lost() -> None:
     gc: Json = {"at": NOW, "kind": "gc", "session": None, "text": "results were removed"}
     found = row(gc, damaged)
     assert (found["status"], found["detail"]) == ("warning", damaged["text"])
-    assert "are lost" in found["cost"] and "set aside" in found["fix"] and found["events"] == [gc, damaged]
+    assert "are lost" in found["cost"] and "the renamed file" in found["fix"] and found["events"] == [gc, damaged]
     lost: Json = {"at": NOW, "kind": "journal_lost", "session": None, "text": "journal.db is new"}
     found = row(gc, lost)
     assert (found["status"], found["detail"]) == ("warning", lost["text"]) and "remove the file" in found["fix"]

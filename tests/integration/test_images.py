@@ -228,7 +228,7 @@ NOT = {
     "shared memory": ("import mmap; m = mmap.mmap(-1, 4096)", "memory is shared"),
     "a mapped file": ("import mmap; open('f', 'wb').write(bytes(9999)); "
                       "f = open('f', 'rb'); m = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ); f.close()",
-                      "is mapped"),
+                      "the mapped file"),
     "many mappings": ("import mmap\nkept = []\nfor n in range(9000):\n"
                       "    m = mmap.mmap(-1, 8192, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, "
                       "mmap.PROT_READ if n % 2 else mmap.PROT_READ | mmap.PROT_WRITE)\n    kept.append(m)", "mappings"),

@@ -138,8 +138,8 @@ def test_hints_are_ones_that_a_model_can_follow(runs: Runs) -> None:
     result = runs.run(*[turn(call("execute_code", code=line)) for line in lines], turn(text="done"),
                       options=["--cell-timeout", str(PATIENCE / 12)])
     shown = runs.results(result)
-    words = ["List /workspace", "Use the installed packages", "no network here", "Use less at a time", "Do less in one call",
-             "Only /workspace and /tmp", None]
+    words = ["List /workspace", "Use the installed packages", "no network here", "Use less at a time",
+             "Do less in one call", "Only /workspace and /tmp", None]
     for line, each, word in zip(lines, shown, words):
         text = json.dumps({name: value for name,
                            value in each.items() if name not in ("output", "stderr", "traceback")})

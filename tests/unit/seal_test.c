@@ -447,7 +447,7 @@ TEST(the_store_remembers_where_its_key_is_and_fails_closed_without)
         {0, 0600, 1, SNP_E_INVALID, "head -c 32"},
         {33, 0600, 1, SNP_E_INVALID, "has 33 bytes"},
         {SNP_SEAL_KEY, 0640, 1, SNP_E_DENIED, "chmod 600"},
-        {SNP_SEAL_KEY, 0600, 1, SNP_E_DENIED, "use that key"},
+        {SNP_SEAL_KEY, 0600, 1, SNP_E_DENIED, "use the right key"},
     };
     struct rig rig;
     struct cell cell = {1, 0};

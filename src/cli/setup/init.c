@@ -25,7 +25,7 @@ enum {
 };
 
 static const char head[] =
-    "# Configuration of snipara-sandbox. Command-line options override environment variables\n"
+    "# snipara-sandbox configuration. Command-line options override environment variables\n"
     "# (SNIPARA_SANDBOX_MODEL), which override this file. `snipara-sandbox config show` prints\n"
     "# every value and its source.\n"
     "\n"
