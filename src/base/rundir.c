@@ -294,7 +294,7 @@ static int key_make(const char *dir, const char *path, struct snp_err *err)
 
     /* So few bytes are read completely or not at all. */
     if (snp_random_id(suffix) < 0 || getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key)) {
-        return snp_fail(err, SNP_E_SYS, "the kernel gave no random numbers");
+        return snp_fail(err, SNP_E_SYS, "the kernel returned no random numbers");
     }
     temp = snp_format("%s.%s", path, suffix);
     fd = temp == NULL ? -1 : open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -62,7 +62,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     if (status < 0) {
         /* It closed with unread data. */
         async->calls.is_unread = true;
-        r = snp_fail(&err, SNP_E_PEER, "the daemon went away");
+        r = snp_fail(&err, SNP_E_PEER, "the daemon disconnected");
     }
     if (r == 0 && (events & UV_WRITABLE) != 0) {
         r = snp_calls_send(&async->calls, &err);

@@ -286,7 +286,7 @@ int snp_calls_begin(struct snp_calls *calls,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     if (calls->n_open == SNP_CALLS_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "%d requests are open already", SNP_CALLS_MAX);
+        return snp_fail(err, SNP_E_LIMIT, "%d requests are already open", SNP_CALLS_MAX);
     }
     one->id = calls->last_id + 1;
     one->call = *call;

@@ -54,7 +54,7 @@ int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err)
             return 1;
         }
         if (n < 0) {
-            return snp_fail(err, SNP_E_PEER, "the daemon went away (errno %d)", errno);
+            return snp_fail(err, SNP_E_PEER, "the daemon disconnected (errno %d)", errno);
         }
         snp_buf_consume(out, (size_t)n);
     }
@@ -78,7 +78,7 @@ int snp_socket_receive(int fd, struct snp_buf *in, bool *ret_is_unread, struct s
         char words[WORDS_MAX];
 
         *ret_is_unread |= n < 0 && errno == ECONNRESET;
-        return snp_fail(err, SNP_E_PEER, "the daemon went away%s",
+        return snp_fail(err, SNP_E_PEER, "the daemon disconnected%s",
                         snp_daemon_last_words(words, sizeof(words)));
     }
     snp_buf_commit(in, (size_t)n);

@@ -400,8 +400,9 @@ static int lock_take(struct daemon_paths *places,
             return 0;
         }
         if (snp_now_us() > deadline) {
-            return snp_fail(err, SNP_E_TIMEOUT, "another daemon holds %s but does not answer at %s",
-                            path, places->socket);
+            return snp_fail(err, SNP_E_TIMEOUT,
+                            "another daemon has locked %s but does not answer at %s", path,
+                            places->socket);
         }
         (void)poll(NULL, 0, LOCK_STEP_MS);
     }

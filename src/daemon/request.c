@@ -17,12 +17,12 @@ struct snp_request *snp_request_new(struct snp_peer *peer, uint32_t id, struct s
         if (peer->open[i] == NULL) {
             slot = i < slot ? i : slot;
         } else if (peer->open[i]->id == id) {
-            (void)snp_fail(err, SNP_E_PEER, "request %u is open already", id);
+            (void)snp_fail(err, SNP_E_PEER, "request %u is already open", id);
             return NULL;
         }
     }
     if (slot == SNP_CAP_REQUESTS) {
-        (void)snp_fail(err, SNP_E_LIMIT, "%d requests are open already", SNP_CAP_REQUESTS);
+        (void)snp_fail(err, SNP_E_LIMIT, "%d requests are already open", SNP_CAP_REQUESTS);
         return NULL;
     }
     request = calloc(1, sizeof(*request));

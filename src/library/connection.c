@@ -279,7 +279,7 @@ static void step(struct snipara *box)
     if (r < 0) {
         (void)epoll_ctl(box->epoll_fd, EPOLL_CTL_DEL, box->calls.fd, NULL);
         if (r == SNP_E_PEER && box->root != NULL) {
-            (void)snp_fail(&err, r, "the process of the run went away; what it did is on record");
+            (void)snp_fail(&err, r, "the process of the run ended; its work is recorded");
             snp_err_about(&err, box->run_id);
         }
         connection_end(box, &err);

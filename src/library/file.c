@@ -102,7 +102,7 @@ static bool get_more(struct snipara_call *call, json_t *answer, const char *raw,
 
     snp_record_read(answer, &snp_get_answer_form, &got);
     if (got.size > call->most) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "%.200s has %llu bytes, more than the %zu asked for",
+        (void)snp_fail(&err, SNP_E_LIMIT, "%.200s has %llu bytes, more than the requested %zu",
                        call->path, (unsigned long long)got.size, call->most);
         snp_err_about(&err, call->path);
         snp_err_limit(&err, "most", (int64_t)call->most);

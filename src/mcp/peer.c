@@ -314,7 +314,7 @@ int snp_mcp_ask(struct snp_mcp_call *call,
         }
     }
     json_decref(params);
-    return snp_fail(err, SNP_E_LIMIT, "%d questions to the client are open already",
+    return snp_fail(err, SNP_E_LIMIT, "%d questions to the client are already open",
                     SNP_MCP_ASKS_MAX);
 }
 

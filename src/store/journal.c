@@ -56,7 +56,7 @@ static int taken(int r, const struct snp_journal_session *row, struct snp_err *e
     if (r != SNP_E_INVALID) {
         return r;
     }
-    return snp_fail(err, SNP_E_INVALID, "session %.64s exists already",
+    return snp_fail(err, SNP_E_INVALID, "session %.64s already exists",
                     row->name == NULL ? row->id : row->name);
 }
 
@@ -374,7 +374,7 @@ int snp_journal_cell_begin(struct snp_tx *tx,
     SNP_THEN(r, snp_db_number(tx->db, 0, &last, err, "SELECT cells FROM sessions WHERE row = ?",
                               "i", session));
     if (r == 0 && row->cell <= (uint64_t)last) {
-        return snp_fail(err, SNP_E_INVALID, "cell %llu of session %.64s is in the journal already",
+        return snp_fail(err, SNP_E_INVALID, "cell %llu of session %.64s is already in the journal",
                         (unsigned long long)row->cell, row->session);
     }
     snp_journal_first_line(row->argv, code, line);

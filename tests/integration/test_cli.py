@@ -320,6 +320,6 @@ def test_parts_of_a_file_go_to_one_daemon() -> None:
     """Another one may not have the parts before."""
     with Ending({"put": {"size": 1 << 20}}) as daemon:
         done = daemon.cli("put", "-", "s:f", stdin=open("/dev/zero", "rb"))
-        assert done.returncode == 1 and "the daemon went away" in done.stderr, done
+        assert done.returncode == 1 and "the daemon disconnected" in done.stderr, done
         assert [head["offset"] for head, _ in daemon.asked] == [0]
         assert not os.path.exists(os.path.join(daemon.folder, "sandboxd.sock"))  # no other was started

@@ -1140,7 +1140,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(start: Callable[..., 
                     out.seek(1 << 18)
                     out.write(os.urandom(4096))
     error = client.fail("x", "s")
-    assert "is damaged" in error["message"] and error["message"].endswith("use its previous checkpoint"), error
+    assert "is damaged" in error["message"] and error["message"].endswith("use the previous checkpoint"), error
     assert wait_for(lambda: row(client)["checkpoint_cell"] == 1)
     assert "cell 2" in client.fail("x", "s")["message"]
     done = result(client, "x", recover="checkpoint")

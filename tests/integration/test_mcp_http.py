@@ -97,7 +97,7 @@ print(seen)
 def test_token_others_could_read_is_refused(box: lib.Sandbox) -> None:
     path = os.path.join(box.make_folder("tokens"), "token")
     box.make_file(path, "x" * 40, 0o644)
-    with pytest.raises(AssertionError, match="readable by you alone"):
+    with pytest.raises(AssertionError, match="only you can read"):
         mcp_http.Server(box, "--token-file", path)
     os.chmod(path, 0o600)
     with mcp_http.Server(box, "--token-file", path) as made:

@@ -622,7 +622,7 @@ def test_a_killed_daemon_is_told_in_the_words_of_the_commands() -> None:
     """A request that it did not read goes to the next daemon; a cell that ran is cut, and what comes next is said."""
     box = lib.Sandbox("root")
     server = mcp.Server(box)
-    cut = "the daemon went away; the next call restores the session, or names the cells that are missing"
+    cut = "the daemon disconnected; the next call restores the session, or names the cells that are missing"
 
     def daemon() -> int:
         return int(json.loads(box.cli("daemon", "status", "--json").stdout)["pid"])

@@ -588,7 +588,7 @@ def test_back_opens_a_run_as_it_was_before_a_step() -> None:
         assert [(each["step"], each["state"]) for each in listed] == [
             (1, "new"), (2, "kept"), (3, "kept"), (4, "kept")], listed
         again = runs.cli("back", ident, "3")
-        assert again.returncode == 1 and "exists already" in again.stderr and "-s" in again.stderr
+        assert again.returncode == 1 and "already exists" in again.stderr and "-s" in again.stderr
         assert json.loads(runs.cli("back", ident, "4", "-s", "later", "--json").stdout)["session"] == "later"
         assert box.exec("print(state, 'big' in globals())", session="later")["stdout"] == "['broken'] False\n"
         assert runs.cli("back", ident, "1").returncode == 0

@@ -125,7 +125,7 @@ def test_export_in_one_state_folder_and_import_in_another(box: Sandbox, fresh_sa
     limits = json.loads(other.cli("sessions", "show", "large", "--json").stdout)["limits"]
     assert (limits["memory_bytes"], limits["timeout_ms"], limits["cpus_milli"]) == (1 << 30, 60000, 1000)
     refused = other.cli("import", there, "--name", "mine", *options)
-    assert refused.returncode == 1 and "session mine exists already" in refused.stderr
+    assert refused.returncode == 1 and "session mine already exists" in refused.stderr
 
 
 def test_history_and_rerun(box: Sandbox) -> None:

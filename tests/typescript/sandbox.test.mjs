@@ -328,7 +328,7 @@ test("the daemon is killed in the middle", async () => {
   const { pid } = (await request("stats", {})).answer;
   const cut = s.run("print(1, flush=True)\nimport time\ntime.sleep(600)", { timeout: 600, onOutput: () => process.kill(pid, "SIGKILL") });
   await assert.rejects(cut, (error) => error instanceof SandboxLost && error instanceof SandboxError && error.code === "peer" &&
-    error.message === "the daemon went away; the next call restores the session, or names the cells that are missing");
+    error.message === "the daemon disconnected; the next call restores the session, or names the cells that are missing");
   assert.equal((await s.run("x", { recover: "checkpoint" })).value, "1"); // another daemon
   const next = (await request("stats", {})).answer.pid;
   assert.notEqual(next, pid);

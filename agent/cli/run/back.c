@@ -221,7 +221,7 @@ static int open_new(struct snp_cli *cli,
     }
     if (snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = name), &reply, err) ==
         0) {
-        return snp_fail(err, SNP_E_DENIED, "session %s exists already", name);
+        return snp_fail(err, SNP_E_DENIED, "session %s already exists", name);
     }
     SNP_TRY(err->code == SNP_E_NOT_FOUND ? 0 : err->code);
     snp_record_read(json_object_get(past->info.head, "exec"), &snp_exec_request_form, &request);
@@ -292,9 +292,9 @@ static int step_open(struct snp_cli *cli,
     } else {
         r = open_kept(cli, snp_json_str(step, "snapshot", ""), name, &lost, &err);
     }
-    if (r < 0 && snp_has_suffix(err.msg, "exists already")) {
+    if (r < 0 && snp_has_suffix(err.msg, "already exists")) {
         (void)snp_fail(
-            &err, r, "session %s exists already; use that one, or give another name with -s", name);
+            &err, r, "session %s already exists; use that one, or give another name with -s", name);
     }
     if (r < 0) {
         return snp_cli_fail(cli, &err);

@@ -385,7 +385,7 @@ int snp_caller_open(struct snp_caller *caller, struct snp_err *err)
 
         (void)poll(&p, 1, -1);
         if (!bytes_read(caller) || !frames_handle(caller, NULL)) {
-            return snp_fail(err, SNP_E_PEER, "the program went away");
+            return snp_fail(err, SNP_E_PEER, "the program disconnected");
         }
     }
     return caller->prompt == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;

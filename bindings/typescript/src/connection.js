@@ -59,7 +59,7 @@ export class Connection {
    * @param {() => void} onRoom called when a call or the connection has ended
    * @param {() => SandboxError} [lost] the error of open calls if the peer disconnects
    */
-  constructor(socket, onRoom, lost = () => new SandboxLost("the daemon went away")) {
+  constructor(socket, onRoom, lost = () => new SandboxLost("the daemon disconnected")) {
     this.socket = socket;
     this.lost = lost;
     this.onRoom = onRoom;

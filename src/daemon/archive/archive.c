@@ -278,7 +278,7 @@ int snp_archive_write(struct snp_tx *tx,
 static int not_ours(struct snp_err *err)
 {
     return snp_fail(err, SNP_E_INVALID,
-                    "not the file of an exported session, or cut short; export it again");
+                    "not the file of an exported session, or incomplete; export it again");
 }
 
 static int bytes_get(int fd, off_t at, void *out, size_t n, struct snp_err *err)
@@ -393,7 +393,7 @@ static int cells_skip(int fd, struct snp_archive *ret, struct snp_err *err)
         ret->n_cells++;
         if (u32_at(header) > SNP_FRAME_BODY_MAX || ret->n_cells > SNP_ARCHIVE_CELLS_MAX ||
             total > (uint64_t)2 * (SNP_ARCHIVE_CELLS_BYTES + SNP_ARCHIVE_SHOWN_BYTES)) {
-            return snp_fail(err, SNP_E_LIMIT, "the file holds more cells than may be read");
+            return snp_fail(err, SNP_E_LIMIT, "the file contains more cells than the limit");
         }
         at += (off_t)sizeof(header) + u32_at(header);
     }

@@ -184,11 +184,11 @@ void snp_run_import_begin(const struct snp_work *work)
         import->peer = work->request->peer;
         import->fd = -1;
         import->now_us = snp_wall_us();
-        r = n >= SNP_CAP_IMPORTS ? snp_fail(&err, SNP_E_LIMIT,
-                                            "%u imports are running already (the limit); try "
-                                            "again when one has ended",
-                                            n)
-                                 : import_fill(import, work->head, &err);
+        r = n >= SNP_CAP_IMPORTS
+                ? snp_fail(
+                      &err, SNP_E_LIMIT,
+                      "%u imports are already running (the limit); try again when one has ended", n)
+                : import_fill(import, work->head, &err);
     }
     if (r < 0) {
         if (import != NULL) {
@@ -302,7 +302,7 @@ static int session_enter(struct snp_import *import, struct snp_err *err)
 
     if (snp_sessions_find(import->server, import->name) != NULL) {
         return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_OTHER_NAME, NULL, 0,
-                             "session %s exists already", import->name);
+                             "session %s already exists", import->name);
     }
     SNP_TRY(snp_session_known(import->server, import->id, import->name, &session, err));
     r = snp_session_spec_read(session, import->spec, err);
@@ -418,7 +418,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
 
     if (r == 0) {
         return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_OTHER_NAME, NULL, 0,
-                             "session %s exists already", import->name);
+                             "session %s already exists", import->name);
     }
     return r == SNP_E_NOT_FOUND ? snp_journal_session_add(tx, &row, err) : r;
 }

@@ -59,7 +59,7 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     if (session->live.n_waiting == SNP_CAP_WAITING) {
         return snp_fail(
             err, SNP_E_LIMIT,
-            "%d cells wait for session %s already (the limit); try again when some have ended",
+            "%d cells already wait for session %s (the limit); try again when some have ended",
             SNP_CAP_WAITING, session->name[0] == '\0' ? session->id : session->name);
     }
     if (exec->raw_len > SNP_CAP_WAITING_BYTES - peer->waiting_bytes) {

@@ -329,17 +329,17 @@ static void accept_written(void *ctx, const struct snp_err *why)
         return;
     }
     if (why != NULL) {
-        (void)snp_fail(&err, why->code,
-                       "cannot wake the session: the journal could not record which cells were "
-                       "given up (%.300s)",
-                       why->msg);
+        (void)snp_fail(
+            &err, why->code,
+            "cannot wake the session: the journal could not record the dropped cells (%.300s)",
+            why->msg);
         wake_fail(wake, &err);
         return;
     }
     snp_durable_last_unknown(session, false);
     snp_entry_event(session->server, "accepted_loss", session,
-                    "session %s continues from cell %llu; %zu later cells were given up, as "
-                    "the caller asked",
+                    "session %s continues from cell %llu; %zu later cells were dropped at the "
+                    "request of the caller",
                     session->name, (unsigned long long)wake->place.checkpoint_cell,
                     wake->missing.n_cells + (size_t)wake->missing.n_beyond);
     wake_done(wake);
@@ -661,7 +661,7 @@ static void load_ended(void *ctx, json_t *failed, const struct snp_err *why)
         snp_rest_look(session); /* the next call uses the previous checkpoint */
         (void)snp_fail(&err, why->code,
                        "checkpoint %llu of the session is damaged (%.200s). No cell ran. "
-                       "Repeat the call to use the checkpoint before it",
+                       "Repeat the call to use the previous checkpoint",
                        (unsigned long long)wake->checkpoint, why->msg);
     } else {
         (void)snp_err_wrap(&err, "cannot restore checkpoint %llu of the session",

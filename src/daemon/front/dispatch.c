@@ -268,7 +268,7 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     } else if (answer->head == NULL) {
         snp_request_fail(request, answer->err);
     } else if (answer->raw_len > passing->raw_max) {
-        r = snp_fail(ret_bad, SNP_E_INVALID, "more bytes than asked for");
+        r = snp_fail(ret_bad, SNP_E_INVALID, "more bytes than requested");
         snp_request_refuse(request, SNP_E_PEER, "the tier sent an invalid answer: %s",
                            ret_bad->msg);
     } else if (passing->put_into != NULL) {

@@ -391,7 +391,7 @@ void snp_server_stop(struct snp_server *server, struct snp_request *request)
         server->shutdown = NULL;
     }
     snp_request_refuse(request, SNP_E_LIMIT,
-                       "sessions are being saved already; try again in a moment");
+                       "sessions are already being saved; try again in a moment");
 }
 
 void snp_server_tier_gone(struct snp_server *server)

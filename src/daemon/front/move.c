@@ -180,7 +180,7 @@ static int place_read(struct moving *moving,
     }
     SNP_TRY(snp_tiers_find(tiers, asked->tier, &place->tier, err));
     if (place->tier == moving->from) {
-        return snp_fail(err, SNP_E_INVALID, "session %s is in the %s tier already",
+        return snp_fail(err, SNP_E_INVALID, "session %s is already in the %s tier",
                         moving->session->name, place->tier->name);
     }
     SNP_TRY(project_check(moving->session, place->tier, err));

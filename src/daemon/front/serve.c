@@ -158,7 +158,7 @@ static void peer_add(struct snp_server *server, int fd)
     }
     server->n_peers++;
     if (slot == SNP_CAP_CLIENTS) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "%d clients are connected already", SNP_CAP_CLIENTS);
+        (void)snp_fail(&err, SNP_E_LIMIT, "%d clients are already connected", SNP_CAP_CLIENTS);
         snp_peer_fail(peer, 0, &err);
         snp_conn_end(&peer->conn);
         return;

@@ -516,7 +516,7 @@ static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
     SNP_TRY(row_add(tx, entry, err));
     SNP_TRY(snp_journal_session_get(tx, entry->id, &row, err));
     if (row.epoch > entry->epoch) {
-        return snp_fail(err, SNP_E_DENIED, "the session is at epoch %llu already, not %llu",
+        return snp_fail(err, SNP_E_DENIED, "the session is already at epoch %llu, not %llu",
                         (unsigned long long)row.epoch, (unsigned long long)entry->epoch);
     }
     wanted.cells = row.cells;

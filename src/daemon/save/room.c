@@ -117,8 +117,8 @@ int snp_room_find(struct snp_server *server, struct snp_err *err)
         }
     }
     (void)snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_END_SESSION, NULL, 0,
-                        "%llu sessions are awake (the limit), and none can hibernate: each "
-                        "holds something that cannot be saved",
+                        "%llu sessions are awake (the limit), and none can hibernate: each has "
+                        "state that cannot be saved",
                         (unsigned long long)living.n);
     snp_err_limit(err, "live_sessions", (int64_t)server->options.live_max);
     return err->code;

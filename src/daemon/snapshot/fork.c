@@ -250,7 +250,7 @@ static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_e
             return r;
         }
         if (r == 0 && forking->is_exact) {
-            return snp_fail(err, SNP_E_DENIED, "session %s exists already", child->name);
+            return snp_fail(err, SNP_E_DENIED, "session %s already exists", child->name);
         }
         i += r == SNP_E_NOT_FOUND ? 1 : 0;
     }

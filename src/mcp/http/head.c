@@ -261,7 +261,7 @@ unsigned snp_httpd_framing_judge(const struct snp_httpd_head *head, struct snp_e
         return refuse(400, "the head is malformed: each line is NAME: VALUE and ends with CR LF");
     }
     if (head->doubled != NULL) {
-        return refuse(400, "the header %s came twice", head->doubled);
+        return refuse(400, "the header %s was sent twice", head->doubled);
     }
     if (length.bytes != NULL && coding.bytes != NULL) {
         return refuse(400, "Content-Length and Transfer-Encoding exclude each other");
@@ -437,7 +437,7 @@ static int name_match(struct snp_httpd_text given, const json_t *name, struct sn
     }
     if (snp_httpd_name_decode(given, &meant) < 0 || meant.len != json_string_length(name) ||
         (meant.len > 0 && memcmp(snp_buf_bytes(&meant), json_string_value(name), meant.len) != 0)) {
-        return mismatch(SNP_JSONRPC_HEADER, "Header mismatch: Mcp-Name is not what params says");
+        return mismatch(SNP_JSONRPC_HEADER, "Header mismatch: Mcp-Name differs from params");
     }
     return 0;
 }
@@ -461,7 +461,7 @@ static int modern_match(const struct snp_httpd_head *head,
     }
     if (json_is_string(version) && !snp_httpd_text_is(given, json_string_value(version))) {
         return mismatch(SNP_JSONRPC_HEADER,
-                        "Header mismatch: MCP-Protocol-Version is not what params._meta says");
+                        "Header mismatch: MCP-Protocol-Version differs from params._meta");
     }
     if (message->kind != SNP_JSONRPC_IS_REQUEST ||
         !snp_streq(json_string_value(version), SNP_MCP_VERSION_MODERN)) {

@@ -61,8 +61,8 @@ static int token_check(const char *path, int fd, struct snp_err *err)
     }
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077) != 0) {
         return snp_fail(err, SNP_E_DENIED,
-                        "the token file %s must be yours, and readable by you alone: run chmod "
-                        "600 on it, or remove it to get a new token",
+                        "the token file %s must be a file that you own and that only you can read: "
+                        "run chmod 600 on it, or remove it to get a new token",
                         path);
     }
     return 0;
