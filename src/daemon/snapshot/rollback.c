@@ -151,7 +151,7 @@ static int run_journal(struct snp_tx *tx, void *arg, struct snp_err *err)
 
     SNP_TRY(snp_journal_session_get(tx, back->session_id, &row, err));
     if (row.epoch >= back->epoch) {
-        return snp_fail(err, SNP_E_DENIED, "the session is at epoch %llu already",
+        return snp_fail(err, SNP_E_DENIED, "the session is already at epoch %llu",
                         (unsigned long long)row.epoch);
     }
     row.epoch = back->epoch;
