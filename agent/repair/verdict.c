@@ -438,10 +438,9 @@ static void reports_compare(const json_t *base,
     cases_tell(was, now, run, reasons);
     outcomes_tell(was, now, run, reasons);
     if (is_test && !snp_verdict_has_failures(was)) {
-        snp_verdict_add(reasons, snp_verdict_unproven,
-                        "%s failed no test of the clean project, so the change is not what makes "
-                        "it pass",
-                        what);
+        snp_verdict_add(
+            reasons, snp_verdict_unproven,
+            "no test of %s failed in the clean project, so the change does not make it pass", what);
         snp_verdict_for_user(reasons, false);
     }
 }
@@ -470,9 +469,9 @@ void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons)
         reports_compare(base, run, what, reasons);
     }
     if (is_tap) {
-        snp_verdict_add(reasons, snp_verdict_passed,
-                        "%s prints its results itself (TAP), beside whatever its code prints",
-                        what);
+        snp_verdict_add(
+            reasons, snp_verdict_passed,
+            "%s prints its results itself (TAP), mixed with the output of the tested code", what);
     } else if (!is_known) {
         snp_verdict_add(reasons, snp_verdict_passed,
                         "%s reports no results test by test (pytest, unittest and node --test do)",

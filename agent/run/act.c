@@ -409,9 +409,10 @@ static void on_recall(void *ctx, const struct snp_err *err, const json_t *result
         return;
     }
     if (err != NULL && err->code == SNP_E_NOT_FOUND) {
-        (void)snp_fail(&gone, SNP_E_NOT_FOUND,
-                       "the session %s is gone, and with it the variables and files of this run",
-                       run->box.session);
+        (void)snp_fail(
+            &gone, SNP_E_NOT_FOUND,
+            "the session %s no longer exists; the variables and files of this run are lost",
+            run->box.session);
         err = &gone;
     }
     if (err != NULL) {

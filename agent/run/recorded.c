@@ -232,7 +232,7 @@ int snp_run_again(uv_loop_t *loop,
 
     *ret = (struct snp_run_again){0};
     if (!json_is_object(recorded)) {
-        return snp_fail(err, SNP_E_INVALID, "this record is not of a run that can be replayed");
+        return snp_fail(err, SNP_E_INVALID, "the run of this record cannot be replayed");
     }
     session = snp_run_uuid(id) < 0 ? NULL : snp_format("replay-%.13s", id);
     if (session == NULL || snp_box_init(&box, async, session, exec == NULL ? recorded : exec) < 0) {

@@ -483,9 +483,9 @@ static int rootfs_find(const struct snp_python_query *query,
         return snp_err_wrap(err, "rootfs");
     }
     if (query->name != NULL && !snp_template_is_builtin(query->name)) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "a rootfs brings its own Python: it goes with the templates base, data "
-                        "and plot only");
+        return snp_fail(
+            err, SNP_E_INVALID,
+            "a rootfs has its own Python, so it works only with the templates base, data and plot");
     }
     root = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0) {

@@ -372,7 +372,7 @@ def test_refusals_fit_a_terminal(box: lib.Sandbox, words: list[str]) -> None:
 def refusal_is_json(done: subprocess.CompletedProcess[str], status: int, verb: str) -> None:
     """One value: a result, or why there is none."""
     value = json.loads(done.stdout)
-    assert done.returncode == (2 if "unknown option" in done.stderr or "goes with" in done.stderr else status)
+    assert done.returncode == (2 if "unknown option" in done.stderr or "needs --" in done.stderr else status)
     if verb in ("run", "agent", "resume") and "success" in value:
         assert value["success"] is False and type(value["error"]) is str
     elif not {"status", "isError", "intact"} & set(value):

@@ -196,7 +196,7 @@ def test_what_cannot_move_is_named_and_stays(fresh_sandbox: Callable[..., lib.Sa
     done = move(box, "local")
     assert done.returncode == 1 and "cannot move: rest (generator)" in done.stderr and "--yes" in done.stderr, done
     assert json.loads(move(box, "local", "--json").stdout)["lost"][0]["name"] == "rest"
-    for tier, words in (("native", "is in the native tier already"), ("docker", "no container engine answers"),
+    for tier, words in (("native", "is already in the native tier"), ("docker", "no container engine answers"),
                         ("auto", "not to auto"), ("vm", "vm"), ("mars", "'mars'")):
         done = move(box, tier)
         assert done.returncode != 0 and words in done.stderr and len(done.stderr.splitlines()) <= 2, done

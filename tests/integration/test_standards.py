@@ -226,7 +226,7 @@ def test_tests_that_pass_do_not_excuse_a_broken_rule(box: Sandbox) -> None:
     assert 'the change breaks "OAuth uses PKCE" (.snipara/standards/pkce.md), require `code_challenge`: auth.py' in (
         reasons(found))
     assert "(.snipara/standards/lines.md), check `python3 tools/lines.py`" in reasons(found)
-    assert "not proven: .snipara/standards/pkce.md holds the team's rules for code" in reasons(found)
+    assert "not proven: .snipara/standards/pkce.md contains the team's rules for code" in reasons(found)
 
 
 def test_external_data_goes_through_zod(box: Sandbox) -> None:

@@ -338,7 +338,7 @@ runner.runtest = run
                         "not proven", ".npmrc:0 it is not Python"),
     "changes nothing": ("1", TEST, "failed", "changed nothing"),
     "is fixed before": (more("notes.txt", "n"), ("--test", COMMAND + " -k mul"), "not proven",
-                        "failed no test of the clean project"),
+                        "failed in the clean project"),
 }
 
 

@@ -201,7 +201,7 @@ static const struct snp_opt options[] = {
     {"dir", 'C', SNP_OPT_STRING, "DIR",
      "the project (default: the Git repository around this folder, else this folder)", 0},
     {"template", 0, SNP_OPT_STRING, "NAME",
-     "the template whose packages the files may use (default: that of exec)", SNP_KEY_TEMPLATE},
+     "the template whose packages the files may use (default: as in exec)", SNP_KEY_TEMPLATE},
     {"timeout", 't', SNP_OPT_STRING, "S", "wall clock in seconds: 0.05 to 600 (default 30)",
      SNP_KEY_OF_LIMIT(SNP_LIMIT_WALL)},
     SNP_CLI_OPT_CONFIG,

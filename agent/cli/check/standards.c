@@ -291,8 +291,8 @@ int snp_standards_patch(const struct snp_box_spec *spec,
     SNP_TRY(snp_standards_read(spec->changes->project_fd, shared, &standards, err));
     for (size_t i = 0; i < j.patch->n; i++) {
         if (snp_standard_is(j.patch->files[i].path)) {
-            snp_verdict_add(reasons, snp_verdict_unproven, "%.200s holds the team's rules for code",
-                            j.patch->files[i].path);
+            snp_verdict_add(reasons, snp_verdict_unproven,
+                            "%.200s contains the team's rules for code", j.patch->files[i].path);
         }
     }
     for (size_t i = 0; i < standards.n; i++) {

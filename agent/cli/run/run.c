@@ -521,7 +521,7 @@ static int repair_take(const struct snp_opts *opts,
                    ? r
                    : snp_fail(err, SNP_E_INVALID,
                               "--regress, --hidden-test, --sample, --scope and "
-                              "--allow-uncovered go with --test CMD");
+                              "--allow-uncovered need --test CMD");
     }
     SNP_TRY(repair_admit(opts, err));
     if (asked.hidden_files != NULL) {
@@ -573,7 +573,7 @@ static int candidates_run(struct snp_cli *cli, const struct snp_opts *opts, bool
     }
     if (!is_repair || n < 1 || n > SNP_RACE_MAX || budget.tokens < n) {
         return snp_cli_usage(cli,
-                             "--candidates is 1 to %d, goes with --test CMD, and each "
+                             "--candidates must be 1 to %d, needs --test CMD, and each candidate "
                              "needs tokens of --budget",
                              SNP_RACE_MAX);
     }

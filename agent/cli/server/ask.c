@@ -229,9 +229,7 @@ static int argument_add(json_t *arguments,
     if (property != NULL && !snp_streq(snp_json_str(property, "type", "string"), "string")) {
         made = json_loads(value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
         if (made == NULL) {
-            return snp_fail(err, SNP_E_INVALID,
-                            "--arg %.60s: the tool wants %.20s, which "
-                            "'%.60s' is not",
+            return snp_fail(err, SNP_E_INVALID, "--arg %.60s: the tool expects %.20s, not '%.60s'",
                             name, snp_json_str(property, "type", ""), value);
         }
     } else {

@@ -41,7 +41,7 @@ static const struct snp_opt call_options[] = {
     {"pins", 0, SNP_OPT_STRING, "PATH",
      "refuse a tool that differs from its fingerprint in this file", 0},
     {"arg", 'a', SNP_OPT_LIST, "NAME=VALUE",
-     "one argument (repeatable): a text, or JSON where the tool wants another type", 0},
+     "one argument (repeatable): a text, or JSON if the tool expects another type", 0},
 };
 
 static const struct snp_opt_arg server_args[] = {

@@ -184,7 +184,7 @@ static int server_take(const struct snp_opts *opts,
 
     given->options.url = snp_opts_str(opts, "url");
     if (before > n_own) {
-        return snp_fail(err, SNP_E_INVALID, "'%.60s': the server's command comes after --",
+        return snp_fail(err, SNP_E_INVALID, "'%.60s': write the command of the server after --",
                         snp_opts_arg(opts, n_own));
     }
     if (has_command == (given->options.url != NULL)) {

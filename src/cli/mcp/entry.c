@@ -139,7 +139,7 @@ int snp_mcp_entry_make(struct snp_cli *cli,
         .has_token = !snp_opts_flag(opts, "no-token", false),
     };
     if (where == NULL && (snp_opts_given(opts, "no-token") || snp_opts_given(opts, "token-file"))) {
-        return snp_fail(err, SNP_E_INVALID, "--%s goes with --http",
+        return snp_fail(err, SNP_E_INVALID, "--%s needs --http",
                         snp_opts_given(opts, "no-token") ? "no-token" : "token-file");
     }
     if (where != NULL) {

@@ -205,7 +205,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(of_http); i++) {
         if (snp_opts_given(opts, of_http[i])) {
-            return snp_cli_usage(cli, "--%s goes with --http", of_http[i]);
+            return snp_cli_usage(cli, "--%s needs --http", of_http[i]);
         }
     }
     r = snp_mcp_serve(cli, opts, stdio_run, NULL, &err);

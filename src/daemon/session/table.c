@@ -71,7 +71,7 @@ static int session_add(struct snp_server *server,
     struct snp_session *session;
 
     if (table->n_free == 0 && table->n_slots == SNP_CAP_SESSIONS) {
-        return snp_fail(err, SNP_E_LIMIT, "%d sessions exist already (the limit); end one of them",
+        return snp_fail(err, SNP_E_LIMIT, "%d sessions already exist (the limit); end one of them",
                         SNP_CAP_SESSIONS);
     }
     session = calloc(1, sizeof(*session));

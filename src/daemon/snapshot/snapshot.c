@@ -227,7 +227,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     }
     if (names.n >= SNP_CAP_SNAPSHOTS) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "the session has %d snapshots already (the limit); remove one first",
+                        "the session already has %d snapshots (the limit); remove one first",
                         SNP_CAP_SNAPSHOTS);
     }
     (void)snprintf(name, sizeof(name), "s%llu", (unsigned long long)names.highest + 1);
