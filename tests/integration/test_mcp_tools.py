@@ -800,7 +800,8 @@ def test_the_index_answers(indexed: mcp.Server) -> None:
 def test_the_index_says_what_is_wrong(indexed: mcp.Server) -> None:
     asked: list[tuple[str, dict[str, Any], str]] = [
             ("snipara_search", {"pattern": "("}, "missing closing parenthesis"),
-            ("snipara_read", {"file": "none.py"}, "none.py"), ("snipara_read", {"file": ".env"}, ".env"), ("snipara_read", {"file": "../../../etc/passwd"}, "passwd"),
+            ("snipara_read", {"file": "none.py"}, "none.py"),
+            ("snipara_read", {"file": ".env"}, ".env"), ("snipara_read", {"file": "../../../etc/passwd"}, "passwd"),
             ("snipara_search", {}, "'pattern' is missing"),
             ("snipara_context_query", {"query": "x", "max_tokens": 9}, "max_tokens"),
             ("snipara_context_query", {"query": "x", "search_mode": "psychic"}, "hybrid, keyword, semantic")]
