@@ -269,6 +269,16 @@ struct snipara_cell {
      * older daemon lists it).
      */
     bool internal;
+    /*
+     * Members of the request `exec` in docs/wire.md, as a JSON object: "{\"checkpoint\": \"off\"}".
+     * They replace those of this structure. NULL = none.
+     */
+    const char *request;
+    /*
+     * An event of `exec` in docs/wire.md, a JSON object, and its bytes. If set, output and display
+     * are not called; unlike them it also gets `gap`, the omitted middle of an output.
+     */
+    void (*event)(void *ctx, const char *json, const char *bytes, size_t len);
 };
 #define SNIPARA_RUN(...) \
     (&(const struct snipara_cell){.size = sizeof(struct snipara_cell), __VA_ARGS__})

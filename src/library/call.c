@@ -147,6 +147,12 @@ static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_
 
     if (call->event != NULL) {
         call->event(call, head, raw, raw_len);
+    } else if (cell->event != NULL && strcmp(event, "call") != 0) {
+        snp_autofree char *text = snp_json_text(head);
+
+        if (text != NULL) { /* else out of memory */
+            cell->event(cell->ctx, text, raw, raw_len);
+        }
     } else if (is_stderr || strcmp(event, "stdout") == 0) {
         if (cell->output != NULL) {
             cell->output(cell->ctx, is_stderr ? SNIPARA_STDERR : SNIPARA_STDOUT, raw, raw_len);

@@ -233,7 +233,7 @@ static int request_make(const struct snipara_cell *cell, struct exec_call *rq, s
     }
     rq->exec.limits = json_object_size(rq->limits) > 0 ? rq->limits : NULL;
     rq->exec.stdin = cell->input != NULL;
-    rq->exec.stream = cell->output != NULL;
+    rq->exec.stream = cell->output != NULL || cell->event != NULL;
     rq->exec.transaction = !cell->no_rollback;
     rq->exec.atomic = cell->atomic;
     rq->exec.attached = cell->attached;
@@ -244,10 +244,41 @@ static int request_make(const struct snipara_cell *cell, struct exec_call *rq, s
     return r;
 }
 
+/* Write the request, with the caller's members. */
+static int head_make(const struct snipara_cell *cell,
+                     const struct snp_exec_request *exec,
+                     json_t **ret,
+                     struct snp_err *err)
+{
+    snp_autojson json_t *head = snp_record_write(&snp_exec_request_form, exec);
+    snp_autojson json_t *own = NULL;
+
+    SNP_TRY_MEMORY(head != NULL, err);
+    if (cell->request != NULL) {
+        if (snp_json_parse(cell->request, strlen(cell->request), &own, err) < 0) {
+            return snp_err_wrap(err, "request");
+        }
+        SNP_TRY_MEMORY(json_object_update(head, own) == 0, err);
+    }
+    *ret = SNP_TAKE_PTR(head);
+    return 0;
+}
+
+/* The request without its members that an older daemon refuses; NULL = it has none of them. */
+static json_t *older_make(const json_t *head)
+{
+    snp_autojson json_t *older = json_deep_copy(head);
+    bool is_less = json_object_del(older, "internal") == 0;
+
+    is_less |= json_object_del(json_object_get(older, "defaults"), "configured") == 0;
+    return is_less ? SNP_TAKE_PTR(older) : NULL;
+}
+
 struct snipara_call *snipara_run(struct snipara *box, const struct snipara_cell *cell)
 {
     struct snipara_call *call = snp_call_new(box);
     snp_cleanup(request_done) struct exec_call rq = {0};
+    snp_autojson json_t *head = NULL;
     snp_autobuf struct snp_buf raw = {0};
     const struct snp_buf *sent = &raw;
     struct snipara_cell *own = call == NULL ? NULL : &call->cell;
@@ -268,19 +299,17 @@ struct snipara_call *snipara_run(struct snipara *box, const struct snipara_cell 
                    (own->input_len > 0 && snp_buf_add(&raw, own->input, own->input_len) < 0))) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     }
+    rq.exec.code_len = code_len;
+    r = r < 0 ? r : head_make(own, &rq.exec, &head, &err);
     if (r < 0) {
         return snp_call_fail(call, &err);
     }
-    rq.exec.code_len = code_len;
-    if (own->internal) {
-        rq.exec.internal = false;
-        call->older = snp_record_write(&snp_exec_request_form, &rq.exec);
-        rq.exec.internal = true;
+    call->older = older_make(head);
+    if (call->older != NULL) {
         call->older_raw = SNP_TAKE(raw, (struct snp_buf){0});
         sent = &call->older_raw;
     }
-    return snp_call_ask(call, snp_record_write(&snp_exec_request_form, &rq.exec),
-                        snp_buf_bytes(sent), sent->len);
+    return snp_call_ask(call, SNP_TAKE_PTR(head), snp_buf_bytes(sent), sent->len);
 }
 
 struct snipara_call *snipara_open(struct snipara *box,

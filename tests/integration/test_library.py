@@ -82,9 +82,10 @@ def test_examples(box: lib.Sandbox) -> None:
 @pytest.mark.parametrize("way, said", [
     ("errors", ["ok", "invalid|||", "invalid|||", "invalid|||", "not_found|||",
                 "not_found|nothing||list_files", "not_found|errors@nothing||list_snapshots",
-                "ok", "limit|four|most|raise_limit", "ok", "unsupported|||", "invalid|||", "no_memory|||"]),
+                "ok", "limit|four|most|raise_limit", "ok", "unsupported|||", "invalid|||", "unsupported|||",
+                "invalid|||", "no_memory|||"]),
     ("transfer", ["ok", "ok", "the same", "1 big 3145745 -1"]),
-    ("callbacks", ["1:out", "ok", "2:in", "ok", "text/html:<b>1</b>", "ok",
+    ("callbacks", ["1:out", "ok", "2:in", "ok", "text/html:<b>1</b>", "ok", "gap", "ok",
                    'asked 1: {"prompts":["what?"],"max_tokens":null,"system":null}; waiting here says 0',
                    "'forty-two'"]),
     ("forked", ["invalid|||", "ok", "the same descriptor"]),

@@ -37,7 +37,9 @@ AT(snipara_prompt, folder, 40);
 AT(snipara_prompt, record, 64);
 AT(snipara_prompt, ctx, 88);
 AT(snipara_cell, internal, 128);
-_Static_assert(sizeof(struct snipara_cell) == 136 && sizeof(struct snipara_session) == 80 &&
+AT(snipara_cell, request, 136);
+AT(snipara_cell, event, 144);
+_Static_assert(sizeof(struct snipara_cell) == 152 && sizeof(struct snipara_session) == 80 &&
                    sizeof(struct snipara_error) == 80 && sizeof(struct snipara_prompt) == 104 &&
                    sizeof(struct snipara_tool) == 40,
                "the sizes that programs were compiled with");
@@ -84,6 +86,8 @@ static void errors(const char *argument)
     end(snipara_put(box, "errors", "four", "data", 4, 0));
     end(snipara_get(box, "errors", "four", 3));
     end(snipara_get(box, "errors", "four", 4));
+    end(snipara_run(box, SNIPARA_RUN(.code = "1", .request = "{\"tier\": \"nothing\"}")));
+    end(snipara_run(box, SNIPARA_RUN(.code = "1", .request = "not JSON")));
     end(snipara_request(box, "{\"method\": \"no.such\"}", NULL, 0));
     end(snipara_request(box, "not JSON", NULL, 0));
     end(NULL);
@@ -153,6 +157,16 @@ static void on_called(
     snipara_free(snipara_answer(run, number, true, answer, strlen(answer)));
 }
 
+static void on_event(void *ctx, const char *json, const char *bytes, size_t len)
+{
+    (void)ctx;
+    (void)bytes;
+    (void)len;
+    if (strstr(json, "\"gap\"") != NULL) { /* output comes in any number of pieces */
+        (void)printf("gap\n");
+    }
+}
+
 static void callbacks(const char *argument)
 {
     struct snipara_call *call;
@@ -165,6 +179,9 @@ static void callbacks(const char *argument)
         box,
         SNIPARA_RUN(.code = "class H:\n    def _repr_html_(self): return '<b>1</b>'\ndisplay(H())",
                     .display = on_display)));
+    end(snipara_run(box,
+                    SNIPARA_RUN(.code = "print('x' * 9999)", .output = on_output, .event = on_event,
+                                .request = "{\"limits\": {\"output\": 100}}")));
     call = done(snipara_run(box, SNIPARA_RUN(.code = "llm_query('what?')", .called = on_called)));
     (void)printf("%s\n", snipara_text(call, "value", NULL));
     snipara_free(call);
