@@ -534,13 +534,15 @@ static int run_root(struct snp_cli *cli, int argc, char *const *argv)
     return run_below(cli, cli->verbs, n, argv + argc - n);
 }
 
+void snp_cli_disconnect(struct snp_cli *cli)
+{
+    snp_client_free(SNP_TAKE_PTR(cli->client));
+}
+
 int snp_cli_exit(const struct snp_cli *cli, int status)
 {
-    int signal_no = cli->signal_no != 0   ? cli->signal_no
-                    : cli->client != NULL ? snp_client_interrupted(cli->client)
-                                          : 0;
-
-    return status == SNP_EXIT_FAILED && signal_no != 0 ? SNP_EXIT_SIGNAL + signal_no : status;
+    return status == SNP_EXIT_FAILED && cli->signal_no != 0 ? SNP_EXIT_SIGNAL + cli->signal_no
+                                                            : status;
 }
 
 int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv)
@@ -569,7 +571,7 @@ int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv
     json_decref(SNP_TAKE_PTR(cli.unsaved));
     json_decref(SNP_TAKE_PTR(json_answer.error));
     status = snp_cli_exit(&cli, status);
-    snp_client_free(cli.client);
+    snp_cli_disconnect(&cli);
     snp_config_free(cli.config);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         if (errno != EPIPE) {

@@ -40,7 +40,8 @@ struct snp_cli {
     bool is_json;                        /* --json was given to it */
     bool takes_signals; /* set before the first call: SIGINT and SIGTERM interrupt the cell */
     bool any_state;     /* set before: a daemon with another state folder is meant, too */
-    int signal_no; /* signal that stopped the command, if the client did not see it; 0 = none */
+    int signal_fd;      /* borrowed; has records of signals, as a signalfd; 0 = none yet */
+    int signal_no;      /* the first signal that stopped the command; 0 = none */
     struct snp_config *config; /* owned; NULL = not loaded yet */
     struct snp_client *client; /* owned; NULL = not connected to the daemon yet */
     json_t *unsaved;           /* owned: why the session of the last call is unsaved; or NULL */
@@ -59,6 +60,9 @@ struct snp_cli {
     F(version) F(completion) F(man)
 /* clang-format on */
 SNP_VERBS(SNP_VERB_DECLARE)
+
+/* Close the connection to the daemon, if any; the next call connects again. */
+void snp_cli_disconnect(struct snp_cli *cli);
 
 /* The exit code of a command that ends with status; after a signal, 128 + its number. */
 int snp_cli_exit(const struct snp_cli *cli, int status);

@@ -32,27 +32,24 @@ enum {
 /* Before the connection exists, the default action for signals (exit) is correct. */
 static int connect_now(struct snp_cli *cli, bool has_start, struct snp_err *err)
 {
-    struct snp_client_options options = {
-        .has_start = has_start, .signal_fd = -1, .any_state = cli->any_state};
-    snp_autoclose int fd = -1;
+    struct snp_client_options options = {.has_start = has_start, .any_state = cli->any_state};
     sigset_t set;
-    int r;
 
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGTERM);
-    if (cli->takes_signals) {
-        options.signal_fd = fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (cli->takes_signals && cli->signal_fd == 0) { /* open until the process exits */
+        cli->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     }
-    if (cli->takes_signals && fd < 0) {
+    if (cli->signal_fd < 0) {
         return snp_fail_sys(err, errno, "signalfd");
     }
-    r = snp_client_connect(&options, &cli->client, err);
-    if (r == 0 && cli->takes_signals) {
+    options.signal_fd = cli->signal_fd == 0 ? -1 : cli->signal_fd;
+    SNP_TRY(snp_client_connect(&options, &cli->client, err));
+    if (cli->takes_signals) {
         (void)sigprocmask(SIG_BLOCK, &set, NULL);
-        (void)SNP_TAKE_FD(fd); /* open until the process exits */
     }
-    return r;
+    return 0;
 }
 
 int snp_remote_find(struct snp_cli *cli, struct snp_err *err)
@@ -71,6 +68,9 @@ int snp_remote_send(struct snp_cli *cli,
     if (r < 0 && snp_calls_is_older(err) &&
         json_object_del(json_object_get(call->head, "defaults"), "configured") == 0) {
         r = snp_client_call(cli->client, call, ret, err); /* it compares no settings */
+    }
+    if (cli->signal_no == 0 && cli->client != NULL) {
+        cli->signal_no = snp_client_interrupted(cli->client);
     }
     if (r == SNP_E_PEER && snp_json_str(call->head, "session", NULL) != NULL) {
         snp_calls_lost(err);

@@ -85,7 +85,7 @@ static int python_check(struct checking *c, struct snp_err *err)
     snp_autojson json_t *limits = snp_config_limits_explicit(c->config);
     snp_autojson json_t *defaults = NULL;
     struct snp_session_changes of = {.project = c->project, .project_fd = -1};
-    struct snp_box_spec spec = {.cli = c->cli, .changes = &of, .limits = limits, .patch_fd = -1};
+    struct snp_box_spec spec = {.cli = c->cli, .changes = &of, .limits = limits};
     snp_autobox struct snp_patch_session box = {0};
 
     SNP_TRY(snp_cli_tier_check(c->config, err));

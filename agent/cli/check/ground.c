@@ -74,14 +74,13 @@ int snp_ground_read(struct snp_patch_session *box, json_t *paths, json_t **ret, 
     }
     SNP_TRY(snp_box_put(box, text, strlen(text), "paths.json", err));
     SNP_TRY(snp_box_python(box, code, err));
-    SNP_TRY(snp_box_get(box, "ground.json", &answer, err));
+    answer = snp_box_get(box, "ground.json");
     snp_parse_find(&parse);
     for (int i = 0; i < ROUNDS_MAX && json_array_size(json_object_get(answer, "texts")) > 0; i++) {
         SNP_TRY(trees_put(box, &parse, json_object_get(answer, "texts"), err));
-        json_decref(answer);
-        answer = NULL;
+        json_decref(SNP_TAKE_PTR(answer));
         SNP_TRY(snp_box_python(box, "ground.go_on()", err));
-        SNP_TRY(snp_box_get(box, "ground.json", &answer, err));
+        answer = snp_box_get(box, "ground.json");
     }
     *ret = json_incref(json_object_get(answer, "files"));
     return json_is_array(*ret)

@@ -116,7 +116,6 @@ static int command_run(struct standards_check *j,
     const struct snp_box_part part = {.has_tests = false};
     snp_autobox struct snp_patch_session box = {0};
     snp_autobuf struct snp_buf out = SNP_BUF(SNP_BOX_OUTPUT_MAX);
-    snp_autojson json_t *argv = snp_need(json_pack("[s, s, s]", "/bin/sh", "-c", command));
     snp_autojson json_t *result = NULL;
     size_t left_out;
 
@@ -124,7 +123,7 @@ static int command_run(struct standards_check *j,
     if (is_patched) {
         SNP_TRY(snp_box_apply(&box, &part, err));
     }
-    SNP_TRY(snp_box_exec(&box, argv, NULL, &out, &result, err));
+    SNP_TRY(snp_box_exec(&box, command, &out, &result, err));
     *ret_is_good = snp_streq(snp_json_str(result, "status", ""), "ok") &&
                    snp_json_int(result, "exit_code", -1) == 0;
     if (is_patched && !*ret_is_good) {

@@ -12,9 +12,8 @@
 #include "cli/eval/report.h"
 #include "cli/eval/work.h"
 #include "cli/policy.h"
-#include "cli/remote.h"
+#include "cli/sandbox/sandbox.h"
 #include "main/verbs.h"
-#include "wire/session.h"
 
 enum {
     PARALLEL_MAX = 64,
@@ -148,16 +147,13 @@ static int report_keep(const struct evaluating *all, const json_t *report, struc
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_cleanup(evaluating_done) struct evaluating all = {.cli = cli, .opts = opts};
-    snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *report = NULL;
     struct snp_err err;
     int r = prepare(&all, &err);
 
     /* Start the daemon once, before the workers; each worker then opens its connection. */
-    r = r < 0 ? r : snp_remote_list(cli, &reply, &err);
-    if (cli->client != NULL) {
-        snp_client_free(SNP_TAKE_PTR(cli->client));
-    }
+    r = r < 0 ? r : snp_sandbox_end(cli, snipara_sessions(snp_sandbox()), NULL, &err);
+    snp_sandbox_close();
     r = r < 0 ? r : snp_work_do(&all.work, &all.results, &err);
     if (r == 0) {
         report = snp_eval_report(all.head, all.tasks.list, all.results, all.k);

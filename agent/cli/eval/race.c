@@ -21,9 +21,8 @@
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/remote.h"
+#include "cli/sandbox/sandbox.h"
 #include "repair/verdict.h"
-#include "wire/session.h"
 
 enum {
     OUT_MAX = 64 << 20,
@@ -222,15 +221,12 @@ static json_t *candidates_make(const struct race *race)
         const json_t *result = race->all[i].result;
         const json_t *session = json_object_get(result, "session");
         bool is_gone = (race->winner >= 0 && (ssize_t)i != race->winner) || result == NULL;
-        snp_autoreply struct snp_reply reply = {0};
         struct snp_err ignored;
 
         if (is_gone && race->all[i].id != NULL) { /* if killed, it may not have done so itself */
             snp_autofree char *name = snp_need_format("run-%.13s", race->all[i].id);
 
-            (void)!snp_remote_call(race->cli,
-                                   SNP_WRITE(snp_sessions_destroy_request, .session = name), &reply,
-                                   &ignored);
+            (void)!snp_sandbox_end(race->cli, snipara_destroy(snp_sandbox(), name), NULL, &ignored);
         }
         (void)json_array_append_new(
             list, json_pack("{s:s?, s:s, s:O?, s:O?, s:O?, s:O?, s:b}", "trajectory_id",

@@ -18,12 +18,9 @@
 #include "base/str.h"
 #include "base/text/escape.h"
 #include "cli/eval/tasks.h"
-#include "cli/remote.h"
-#include "policy/limits.h"
+#include "cli/sandbox/sandbox.h"
 #include "repair/embedded.h"
 #include "repair/verdict.h"
-#include "wire/exec.h"
-#include "wire/session.h"
 
 enum {
     OUT_MAX = 4 << 20,
@@ -33,14 +30,17 @@ enum {
 
 /* Functions ---------------------------------------------------------------------------------- */
 
-static int on_output(
-    void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
+static void on_output(void *ctx, enum snipara_stream stream, const char *bytes, size_t len)
 {
-    (void)err;
-    if (strcmp(snp_json_str(head, "event", ""), "stdout") == 0) {
-        (void)!snp_buf_add(ctx, raw, raw_len);
+    if (stream == SNIPARA_STDOUT) {
+        (void)!snp_buf_add(ctx, bytes, len);
     }
-    return 0;
+}
+
+/* The settings of a session that is saved nowhere. New reference. */
+static json_t *request_make(const struct snp_score *with)
+{
+    return snp_need(json_pack("{s:O?, s:s}", "defaults", with->defaults, "checkpoint", "off"));
 }
 
 /* The outcome after the secret; without it how the command ended. */
@@ -72,11 +72,11 @@ static int function_score(const struct snp_score *with,
 {
     snp_autobuf struct snp_buf out = SNP_BUF(OUT_MAX);
     snp_autojson json_t *asked = json_copy((json_t *)(uintptr_t)task);
-    snp_autojson json_t *limits = json_pack("{s:I}", "timeout_ms", (json_int_t)with->wall_ms);
-    snp_autojson json_t *argv = json_pack("[s, s, s, s]", "python3", "-I", "-c", snp_grade_py);
-    snp_autojson json_t *head = NULL;
+    const char *const argv[] = {"python3", "-I", "-c", snp_grade_py, NULL};
+    snp_autojson json_t *settings = request_make(with);
+    snp_autofree char *request = snp_need(snp_json_text(settings));
+    snp_autojson json_t *result = NULL;
     snp_autofree char *text = NULL;
-    snp_autoreply struct snp_reply reply = {0};
     char secret[33];
 
     if (snp_random_id(secret) < 0) {
@@ -86,13 +86,12 @@ static int function_score(const struct snp_score *with,
     (void)json_object_set_new(asked, "secret", json_string(secret));
     (void)json_object_set_new(asked, "code", json_string(code));
     text = snp_need(snp_json_text(asked));
-    head = SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .kind = "command", .stdin = true,
-                     .argv = argv, .limits = limits, .defaults = with->defaults,
-                     .durability = "process", .checkpoint = "off");
-    const struct snp_call call = {
-        .head = head, .raw = text, .raw_len = strlen(text), .event = on_output, .ctx = &out};
-    SNP_TRY(snp_remote_send(with->cli, &call, &reply, err));
-    *ret = outcome_read(&out, secret, reply.head);
+    SNP_TRY(snp_sandbox_run(with->cli,
+                            SNIPARA_RUN(.argv = argv, .input = text, .input_len = strlen(text),
+                                        .timeout_ms = (int64_t)with->wall_ms, .quick = true,
+                                        .output = on_output, .ctx = &out, .request = request),
+                            &result, err));
+    *ret = outcome_read(&out, secret, result);
     (void)json_object_set_new(
         *ret, "measures",
         json_pack("{s:O?, s:O?}", "signature_correctness", json_object_get(*ret, "signature"),
@@ -166,11 +165,9 @@ static int session_score(const struct snp_score *with,
 
 static void session_end(const struct snp_score *with, const char *session)
 {
-    snp_autoreply struct snp_reply reply = {0};
     struct snp_err ignored;
 
-    (void)!snp_remote_call(with->cli, SNP_WRITE(snp_sessions_destroy_request, .session = session),
-                           &reply, &ignored);
+    (void)!snp_sandbox_end(with->cli, snipara_destroy(snp_sandbox(), session), NULL, &ignored);
 }
 
 /* A session of the project, with the diff applied by the program patch; *ret: its status. */
@@ -181,17 +178,20 @@ static int patch_apply(const struct snp_score *with,
                        bool *ret,
                        struct snp_err *err)
 {
-    snp_autojson json_t *argv =
-        json_pack("[s, s, s, s, s]", "patch", "-p1", "--batch", "--no-backup-if-mismatch", "-f");
-    snp_autojson json_t *head = SNP_WRITE(
-        snp_exec_request, SNP_EXEC_DEFAULTS, .session = session, .kind = "command", .stdin = true,
-        .argv = argv, .defaults = with->defaults, .project = snp_json_str(task, "repo", ""),
-        .durability = "process", .checkpoint = "off");
-    const struct snp_call call = {.head = head, .raw = diff, .raw_len = strlen(diff)};
-    snp_autoreply struct snp_reply reply = {0};
+    static const char *const argv[] = {"patch", "-p1", "--batch", "--no-backup-if-mismatch",
+                                       "-f",    NULL};
+    snp_autojson json_t *settings = request_make(with);
+    snp_autofree char *request = NULL;
+    snp_autojson json_t *result = NULL;
 
-    SNP_TRY(snp_remote_send(with->cli, &call, &reply, err));
-    *ret = snp_json_int(reply.head, "exit_code", -1) == 0;
+    (void)json_object_set(settings, "project", json_object_get(task, "repo"));
+    request = snp_need(snp_json_text(settings));
+    SNP_TRY(
+        snp_sandbox_run(with->cli,
+                        SNIPARA_RUN(.session = session, .argv = argv, .input = diff,
+                                    .input_len = strlen(diff), .quick = true, .request = request),
+                        &result, err));
+    *ret = snp_json_int(result, "exit_code", -1) == 0;
     return 0;
 }
 

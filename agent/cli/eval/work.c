@@ -23,7 +23,6 @@
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/remote.h"
 
 enum {
     LINE_MAX_BYTES = 8 << 20,

@@ -16,12 +16,10 @@
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/remote.h"
 #include "cli/run/runs.h"
 #include "main/verbs.h"
 #include "policy/session_name.h"
 #include "trajectory/reader.h"
-#include "wire/session.h"
 
 enum {
     TAIL_DEFAULT = 50,
@@ -46,12 +44,13 @@ static void on_warn(void *ctx, const char *text)
 
 static json_t *brief_of(const json_t *item)
 {
-    SNP_READ(snp_session_row, row, item);
+    const char *id = snp_json_str(item, "id", "");
 
-    return snp_need(json_pack("{s:s, s:s, s:s, s:f, s:I, s:s, s:s?}", "id",
-                              row.name == NULL ? row.id : row.name, "kind", "session", "state",
-                              row.state, "used", row.used, "cells", (json_int_t)row.cells, "tier",
-                              row.tier, "project", row.project));
+    return snp_need(
+        json_pack("{s:s, s:s, s:O?, s:O?, s:O?, s:O?, s:O?}", "id", snp_json_str(item, "name", id),
+                  "kind", "session", "state", json_object_get(item, "state"), "used",
+                  json_object_get(item, "used"), "cells", json_object_get(item, "cells"), "tier",
+                  json_object_get(item, "tier"), "project", json_object_get(item, "project")));
 }
 
 static json_t *on_list(void *ctx, const char *asked)

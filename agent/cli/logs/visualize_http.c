@@ -9,7 +9,6 @@
 #include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/logs/visualize.h"
-#include "client/client.h"
 #include "mcp/http/pages.h"
 
 enum {
@@ -55,12 +54,6 @@ static void on_listening(void *ctx, const char *url)
         v->page.dir);
 }
 
-/* Between pages there is no connection: the daemon may end, and another one start. */
-static void disconnect(struct snp_cli *cli)
-{
-    snp_client_free(SNP_TAKE_PTR(cli->client));
-}
-
 static int on_make(void *ctx, const char *name, struct snp_buf *out, struct snp_err *err)
 {
     const struct snp_visualize *v = ctx;
@@ -74,7 +67,8 @@ static int on_make(void *ctx, const char *name, struct snp_buf *out, struct snp_
     page.session = session;
     page.is_served = true;
     r = r < 0 ? r : snp_page_make(&page, out, &made, err);
-    disconnect(v->cli);
+    /* Between pages there is no connection: the daemon may end, and another one start. */
+    snp_cli_disconnect(v->cli);
     return r;
 }
 
@@ -110,7 +104,7 @@ static int serve(struct snp_visualize *v, const struct snp_opts *opts, struct sn
     if (id == NULL || snp_page_policy(policy) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    disconnect(v->cli);
+    snp_cli_disconnect(v->cli);
     pages.names = (const char *const *)hosts.names;
     pages.n_names = hosts.n;
     r = snp_httpd_pages_run(&pages, err);

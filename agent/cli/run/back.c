@@ -14,15 +14,12 @@
 #include "base/cli/need.h"
 #include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/remote.h"
 #include "cli/run/front.h"
 #include "cli/run/runs.h"
+#include "cli/sandbox/sandbox.h"
 #include "cli/show/unsaved.h"
 #include "main/verbs.h"
 #include "trajectory/reader.h"
-#include "wire/exec.h"
-#include "wire/session.h"
-#include "wire/snapshot.h"
 
 enum {
     ID_SHOWN = 8,
@@ -44,9 +41,9 @@ static const struct snp_opt_arg args[] = {
 struct past {
     char *path; /* owned */
     struct snp_trajectory_info info;
-    json_t *calls;              /* owned: the last call of each id */
-    json_t *steps;              /* owned: [{"step", "name", "code", "state", "why"}] */
-    struct snp_reply snapshots; /* the remaining snapshots */
+    json_t *calls;     /* owned: the last call of each id */
+    json_t *steps;     /* owned: [{"step", "name", "code", "state", "why"}] */
+    json_t *snapshots; /* owned: the remaining snapshots */
 };
 
 static void past_done(struct past *past)
@@ -55,7 +52,7 @@ static void past_done(struct past *past)
     snp_trajectory_info_done(&past->info);
     json_decref(past->calls);
     json_decref(past->steps);
-    snp_reply_done(&past->snapshots);
+    json_decref(past->snapshots);
 }
 
 /* Steps --------------------------------------------------------------------------------------- */
@@ -111,12 +108,15 @@ static const char *session_of(const struct past *past)
 /* Find the steps that can be opened. */
 static int snapshots_find(struct snp_cli *cli, struct past *past, struct snp_err *err)
 {
+    snp_autojson json_t *answer = NULL;
     size_t i;
     json_t *row;
 
-    SNP_TRY(snp_remote_call(cli, SNP_WRITE(snp_snapshots_list_request, .run = session_of(past)),
-                            &past->snapshots, err));
-    json_array_foreach(json_object_get(past->snapshots.head, "snapshots"), i, row)
+    SNP_TRY(snp_sandbox_ask(
+        cli, json_pack("{s:s, s:s}", "method", "snapshots.list", "run", session_of(past)), &answer,
+        err));
+    past->snapshots = json_incref(json_object_get(answer, "snapshots"));
+    json_array_foreach(past->snapshots, i, row)
     {
         const char *number = strrchr(snp_json_str(row, "name", ""), ':');
         uint64_t n = 0;
@@ -203,11 +203,10 @@ static int open_new(struct snp_cli *cli,
                     const char *name,
                     struct snp_err *err)
 {
-    snp_autoreply struct snp_reply reply = {0};
     struct snp_trajectory_check check;
     unsigned char key[SNP_RUN_KEY];
-    struct snp_exec_request request;
-    snp_autojson json_t *head = NULL;
+    snp_autojson json_t *settings = NULL;
+    snp_autofree char *request = NULL;
     int r = snp_run_key(key, err);
 
     if (r < 0) {
@@ -219,19 +218,15 @@ static int open_new(struct snp_cli *cli,
         return snp_err_wrap(err,
                             "step 1 began with only the project of the record, which is not used");
     }
-    if (snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = name), &reply, err) ==
-        0) {
+    if (snp_sandbox_ask(cli, json_pack("{s:s, s:s}", "method", "sessions.show", "session", name),
+                        NULL, err) == 0) {
         return snp_fail(err, SNP_E_DENIED, "session %s already exists", name);
     }
     SNP_TRY(err->code == SNP_E_NOT_FOUND ? 0 : err->code);
-    snp_record_read(json_object_get(past->info.head, "exec"), &snp_exec_request_form, &request);
-    request.session = name;
-    request.kind = "python";
-    request.stream = false;
-    request.attached = false;
-    head = snp_need(snp_record_write(&snp_exec_request_form, &request));
-    snp_reply_done(&reply);
-    return snp_remote_call(cli, json_incref(head), &reply, err);
+    settings = snp_need(json_pack("{s:b}", "attached", false));
+    (void)json_object_update_missing(settings, json_object_get(past->info.head, "exec"));
+    request = snp_need(snp_json_text(settings));
+    return snp_sandbox_run(cli, SNIPARA_RUN(.session = name, .request = request), NULL, err);
 }
 
 static int open_kept(struct snp_cli *cli,
@@ -240,13 +235,14 @@ static int open_kept(struct snp_cli *cli,
                      json_t **ret_lost,
                      struct snp_err *err)
 {
-    snp_autoreply struct snp_reply reply = {0};
+    snp_autojson json_t *answer = NULL;
 
-    SNP_TRY(snp_remote_call(
-        cli, SNP_WRITE(snp_fork_request, .from = snapshot, .n = 1, .name = name, .exact = true),
-        &reply, err));
-    *ret_lost = json_incref(json_object_get(reply.head, "lost"));
-    (void)json_array_extend(*ret_lost, json_object_get(reply.head, "failed"));
+    SNP_TRY(snp_sandbox_ask(cli,
+                            json_pack("{s:s, s:s, s:i, s:s, s:b}", "method", "fork", "from",
+                                      snapshot, "n", 1, "name", name, "exact", true),
+                            &answer, err));
+    *ret_lost = json_incref(json_object_get(answer, "lost"));
+    (void)json_array_extend(*ret_lost, json_object_get(answer, "failed"));
     return 0;
 }
 
@@ -314,21 +310,19 @@ static int step_open(struct snp_cli *cli,
 
 static int steps_remove(struct snp_cli *cli, const struct past *past)
 {
-    const json_t *rows = json_object_get(past->snapshots.head, "snapshots");
     snp_autojson json_t *done = snp_need(json_array());
     struct snp_err err;
     size_t i;
     json_t *row;
 
-    json_array_foreach((json_t *)(uintptr_t)rows, i, row)
+    json_array_foreach(past->snapshots, i, row)
     {
-        snp_autoreply struct snp_reply reply = {0};
         const char *number = strrchr(snp_json_str(row, "name", ""), ':');
 
-        if (snp_remote_call(
-                cli,
-                SNP_WRITE(snp_snapshots_remove_request, .snapshot = snp_json_str(row, "id", "")),
-                &reply, &err) < 0) {
+        if (snp_sandbox_ask(cli,
+                            json_pack("{s:s, s:s}", "method", "snapshots.remove", "snapshot",
+                                      snp_json_str(row, "id", "")),
+                            NULL, &err) < 0) {
             return snp_cli_fail(cli, &err);
         }
         (void)json_array_append_new(done,

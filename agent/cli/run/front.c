@@ -27,22 +27,19 @@
 #include "base/text/summary.h"
 #include "base/text/text.h"
 #include "cli/policy.h"
-#include "cli/remote.h"
 #include "cli/run/caller.h"
 #include "cli/run/calls.h"
 #include "cli/run/limits.h"
 #include "cli/run/show.h"
 #include "cli/run/tools.h"
+#include "cli/sandbox/sandbox.h"
 #include "cli/session/files.h"
 #include "cli/show/remedy.h"
 #include "cli/tier.h"
 #include "cli/verify/evidence.h"
 #include "cli/verify/verify.h"
-#include "client/client.h"
 #include "repair/verdict.h"
 #include "trajectory/reader.h"
-#include "wire/exec.h"
-#include "wire/session.h"
 
 enum {
     CHANGED_SHOWN = 5,
@@ -509,7 +506,7 @@ static bool is_for_model(const json_t *verdict, bool is_told)
     return strcmp(word, snp_verdict_ready) != 0 && strcmp(word, snp_verdict_passed) != 0;
 }
 
-/* Receives signals during a verdict, as records of a signalfd, for its client. */
+/* Receives signals during a verdict, as records of a signalfd. */
 static int told_fd = -1;
 
 static void on_signal_meanwhile(int number)
@@ -521,12 +518,11 @@ static void on_signal_meanwhile(int number)
     errno = eno;
 }
 
-static int judge_connect(struct snp_front *front, struct snp_err *err)
+static int judge_open(struct snp_front *front, struct snp_err *err)
 {
-    struct snp_client_options options = {.has_start = true};
     int pair[2];
 
-    if (front->judge.client != NULL) {
+    if (front->judge.signal_fd > 0) {
         return 0;
     }
     if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0) {
@@ -534,9 +530,11 @@ static int judge_connect(struct snp_front *front, struct snp_err *err)
     }
     front->judge = *front->cli;
     front->judge.client = NULL;
-    front->judge_fd = options.signal_fd = pair[0];
+    front->judge.unsaved = NULL;
+    front->judge.signal_no = 0;
+    front->judge.signal_fd = pair[0];
     told_fd = pair[1]; /* as long as the process */
-    return snp_client_connect(&options, &front->judge.client, err);
+    return 0;
 }
 
 /* The request of a record of `repair`. */
@@ -591,7 +589,7 @@ static int verify(struct snp_front *front,
     struct sigaction before[SNP_ARRAY_LEN(numbers)];
     int r;
 
-    SNP_TRY(judge_connect(front, err));
+    SNP_TRY(judge_open(front, err));
     asked->cli = &front->judge;
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
         (void)sigaction(numbers[i], &action, &before[i]);
@@ -600,8 +598,8 @@ static int verify(struct snp_front *front,
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
         (void)sigaction(numbers[i], &before[i], NULL);
     }
-    if (snp_client_interrupted(front->judge.client) != 0) {
-        front->cli->signal_no = snp_client_interrupted(front->judge.client);
+    if (snp_sandbox_interrupted(&front->judge) != 0) {
+        front->cli->signal_no = front->judge.signal_no;
         stop(front);
     }
     return r;
@@ -674,9 +672,9 @@ void snp_front_done(struct snp_front *front)
     tools_close(front);
     snp_async_free(front->async);
     snp_models_free(front->models);
-    snp_client_free(front->judge.client);
-    if (front->judge_fd > 0) {
-        snp_closep(&front->judge_fd);
+    snp_cli_disconnect(&front->judge);
+    if (front->judge.signal_fd > 0) {
+        snp_closep(&front->judge.signal_fd);
     }
     if (front->has_loop) {
         for (size_t i = 0; i < SNP_ARRAY_LEN(front->signals); i++) {
@@ -873,7 +871,6 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
     const json_t *files = json_object_get(result, "files");
     snp_autojson json_t *paths = json_copy(json_object_get(files, "created"));
     snp_autojson json_t *session = json_incref(json_object_get(result, "session"));
-    snp_autoreply struct snp_reply reply = {0};
     struct snp_remote_file from = {.cli = front->cli,
                                    .session = json_string_value(session),
                                    .path = "/workspace",
@@ -906,9 +903,7 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
         }
     }
     if (snp_json_bool(result, "success", false) && moved.skipped == 0 &&
-        snp_remote_call(front->cli,
-                        SNP_WRITE(snp_sessions_destroy_request, .session = from.session), &reply,
-                        err) == 0) {
+        snp_sandbox_end(front->cli, snipara_destroy(snp_sandbox(), from.session), NULL, err) == 0) {
         (void)json_object_set_new(result, "session", json_null());
     }
     return 0;
@@ -1109,11 +1104,10 @@ int snp_front_exec_of(const struct snp_config *config,
      * reports those (--recover).
      */
     SNP_TRY(snp_cli_session_defaults(config, NULL, true, &defaults, err));
-    *ret =
-        SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
-                  .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
-                  .transaction = snp_config_bool(config, SNP_KEY_TRANSACTION),
-                  .durability = snp_config_str(config, SNP_KEY_DURABILITY), .checkpoint = "after");
+    *ret = json_pack("{s:O, s:s*, s:b, s:b, s:s*, s:s}", "defaults", defaults, "project", project,
+                     "require_exact", snp_config_bool(config, SNP_KEY_REQUIRE_EXACT), "transaction",
+                     snp_config_bool(config, SNP_KEY_TRANSACTION), "durability",
+                     snp_config_str(config, SNP_KEY_DURABILITY), "checkpoint", "after");
     return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8") : 0;
 }
 

@@ -11,13 +11,12 @@
 #include "base/cli/need.h"
 #include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/remote.h"
 #include "cli/run/notes.h"
 #include "cli/run/show.h"
+#include "cli/sandbox/sandbox.h"
 #include "cli/show/result.h"
 #include "cli/tier.h"
 #include "run/code_prompt.h"
-#include "wire/exec.h"
 
 /* Code as prompts ----------------------------------------------------------------------------- */
 
@@ -80,21 +79,17 @@ static int exec_make(struct snp_front *front,
                      json_t **ret,
                      struct snp_err *err)
 {
-    snp_autojson json_t *policy = NULL;
-    snp_autojson json_t *limits =
-        snp_need(json_pack("{s:I}", "timeout_ms", (json_int_t)spec->budget.wall_ms));
-    struct snp_exec_request request;
-    int r = snp_front_exec(front, &policy, err);
+    snp_autojson json_t *cell =
+        snp_need(json_pack("{s:s, s:s, s:I}", "method", "exec", "kind", "python", "code_len",
+                           (json_int_t)strlen(spec->prompt)));
 
-    if (r < 0) {
-        return r;
+    SNP_TRY(snp_front_exec(front, ret, err));
+    (void)json_object_update(*ret, cell);
+    (void)json_object_del(*ret, "checkpoint");
+    if ((uint64_t)spec->budget.wall_ms < spec->cell_ms) {
+        (void)json_object_set_new(
+            *ret, "limits", json_pack("{s:I}", "timeout_ms", (json_int_t)spec->budget.wall_ms));
     }
-    snp_record_read(policy, &snp_exec_request_form, &request);
-    request.kind = "python";
-    request.code_len = strlen(spec->prompt);
-    request.limits = (uint64_t)spec->budget.wall_ms < spec->cell_ms ? limits : NULL;
-    request.checkpoint = NULL;
-    *ret = snp_need(snp_record_write(&snp_exec_request_form, &request));
     return 0;
 }
 
@@ -124,41 +119,64 @@ static int refuse(const struct snp_front *front, struct snp_err *err)
     return snp_front_fail(front, err);
 }
 
+struct seeing {
+    struct snp_view view;
+    int r; /* < 0: an event could not be shown */
+    struct snp_err err;
+};
+
+static void seeing_done(struct seeing *all)
+{
+    snp_view_done(&all->view);
+}
+
+static void on_event(void *ctx, const char *json, const char *bytes, size_t len)
+{
+    struct seeing *all = ctx;
+    snp_autojson json_t *head = NULL;
+
+    SNP_THEN(all->r, snp_json_parse(json, strlen(json), &head, &all->err));
+    SNP_THEN(all->r, snp_view_event(&all->view, head, bytes, len, &all->err));
+}
+
 /* False: the prompt is not Python. */
 static bool code_run(struct snp_front *front, const struct snp_run_spec *given, int *ret_exit)
 {
-    const char *code = given->prompt;
     struct snp_run_spec spec = *given;
-    snp_autoreply struct snp_reply reply = {0};
-    snp_autojson json_t *head = NULL;
+    snp_autojson json_t *exec = NULL;
+    snp_autojson json_t *result = NULL;
+    snp_autofree char *request = NULL;
     struct snp_run_plain *plain = NULL;
-    snp_cleanup(snp_view_done) struct snp_view view;
+    snp_cleanup(seeing_done) struct seeing seen = {.r = 0};
     struct snp_err err;
-    struct snp_call call = {
-        .raw = code, .raw_len = strlen(code), .event = snp_view_event, .ctx = &view};
     bool is_code = true;
+    int r;
 
-    snp_view_init(&view, false, NULL);
-    if (exec_make(front, given, &head, &err) < 0) {
+    snp_view_init(&seen.view, false, NULL);
+    if (exec_make(front, given, &exec, &err) < 0) {
         *ret_exit = refuse(front, &err);
         return true;
     }
-    spec.exec = head;
-    call.head = head;
+    spec.exec = exec;
+    request = snp_need(snp_json_text(exec));
     front->cli->takes_signals = true;
     if (snp_run_notes_logs(front, &err) < 0 || snp_run_key(front->key, &err) < 0 ||
         snp_run_plain_new(&spec, front->key, &plain, &err) < 0) {
         *ret_exit = snp_front_fail(front, &err);
         return true;
     }
-    if (snp_remote_send(front->cli, &call, &reply, &err) < 0) {
+    r = snp_sandbox_run(
+        front->cli,
+        SNIPARA_RUN(.code = given->prompt, .event = on_event, .ctx = &seen, .request = request),
+        &result, &err);
+    if (r < 0 || seen.r < 0) {
         snp_run_plain_forget(plain);
-        *ret_exit = refuse(front, &err);
-    } else if (is_no_python(&view, reply.head)) {
+        *ret_exit = refuse(front, r < 0 ? &err : &seen.err);
+    } else if (is_no_python(&seen.view, result)) {
         snp_run_plain_forget(plain);
         is_code = false;
     } else {
-        *ret_exit = end(front, plain, &view, reply.head);
+        *ret_exit = end(front, plain, &seen.view, result);
         snp_cli_tier_notice(front->cli, front->config, snp_cli_tier(front->config));
     }
     snp_run_plain_free(plain);

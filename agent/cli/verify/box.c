@@ -3,19 +3,12 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <sys/mman.h>
 
 #include "base/cli/need.h"
-#include "base/fd.h"
 #include "base/str.h"
-#include "cli/remote.h"
-#include "cli/session/files.h"
+#include "cli/sandbox/sandbox.h"
 #include "repair/embedded.h"
-#include "wire/exec.h"
-#include "wire/session.h"
 
 enum {
     OUTPUT_MAX = SNP_BOX_OUTPUT_MAX,
@@ -26,12 +19,10 @@ enum {
 void snp_box_close(struct snp_patch_session *box)
 {
     struct snp_err ignored;
-    snp_autoreply struct snp_reply reply = {0};
 
     if (box->is_open) {
-        (void)!snp_remote_call(box->spec->cli,
-                               SNP_WRITE(snp_sessions_destroy_request, .session = box->name),
-                               &reply, &ignored);
+        (void)!snp_sandbox_end(box->spec->cli, snipara_destroy(snp_sandbox(), box->name), NULL,
+                               &ignored);
     }
 }
 
@@ -40,69 +31,75 @@ struct output_sink {
     struct snp_buf *out; /* the end of both streams */
 };
 
-static int on_output(
-    void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
+static void on_output(void *ctx, enum snipara_stream stream, const char *bytes, size_t len)
 {
     const struct output_sink *taking = ctx;
     struct snp_buf *out = taking->out;
     struct snp_patch_session *box = taking->box;
-    const char *event = snp_json_str(head, "event", "");
 
-    (void)err;
-    if (box->printed != NULL && strcmp(event, "stdout") == 0) {
-        box->is_cut |= snp_buf_add(box->printed, raw, raw_len) < 0;
+    if (box->printed != NULL && stream == SNIPARA_STDOUT) {
+        box->is_cut |= snp_buf_add(box->printed, bytes, len) < 0;
     }
-    if (strcmp(event, "stdout") == 0 || strcmp(event, "stderr") == 0) {
-        if (out->len + raw_len > OUTPUT_MAX) {
-            snp_buf_clear(out);
-        }
-        (void)!snp_buf_add(out, raw, raw_len);
+    if (out->len + len > OUTPUT_MAX) {
+        snp_buf_clear(out);
     }
+    (void)!snp_buf_add(out, bytes, len);
+}
+
+/* The settings of a box; NULL = a text is not UTF-8. The caller frees. */
+static char *request_make(const struct snp_box_spec *spec)
+{
+    const struct snp_session_changes *changes = spec->changes;
+    snp_autojson json_t *request =
+        json_pack("{s:O?, s:O?, s:s?, s:s?, s:s?, s:s?, s:s, s:b}", "limits", spec->limits,
+                  "defaults", spec->defaults, "tier", changes->tier, "template", changes->template,
+                  "project", changes->project, "rootfs", changes->rootfs, "checkpoint", "off",
+                  "temporary", true); /* destroyed with this process at the latest */
+
+    return request == NULL ? NULL : snp_need(snp_json_text(request));
+}
+
+/* Run a cell: a shell line, or Python. */
+static int run(struct snp_patch_session *box,
+               const char *code,
+               bool is_shell,
+               struct snp_buf *out,
+               json_t **ret,
+               struct snp_err *err)
+{
+    struct snp_cli *cli = box->spec->cli;
+    snp_autofree char *request = request_make(box->spec);
+    struct output_sink taking = {.box = box, .out = out};
+    snp_autojson json_t *result = NULL;
+    int r = 0;
+
+    if (request == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8");
+    }
+    if (snp_sandbox_interrupted(cli) == 0) {
+        r = snp_sandbox_run(cli,
+                            SNIPARA_RUN(.session = box->name, .code = code, .shell = is_shell,
+                                        .quick = true, .output = on_output, .ctx = &taking,
+                                        .request = request),
+                            &result, err);
+    }
+    if (snp_sandbox_interrupted(cli) != 0) {
+        return snp_fail(err, SNP_E_DENIED, "interrupted; there is no verdict");
+    }
+    SNP_TRY(r);
+    *ret = SNP_TAKE_PTR(result);
     return 0;
 }
 
-/* Before a cell or during it. */
-static bool is_interrupted(const struct snp_patch_session *box)
-{
-    const struct snp_client *client = box->spec->cli->client;
-
-    return client != NULL && snp_client_interrupted(client) != 0;
-}
-
 int snp_box_exec(struct snp_patch_session *box,
-                 json_t *argv,
-                 const char *code,
+                 const char *line,
                  struct snp_buf *out,
                  json_t **ret,
                  struct snp_err *err)
 {
-    const struct snp_session_changes *changes = box->spec->changes;
-    size_t n = code == NULL ? 0 : strlen(code);
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
-                  .kind = argv == NULL ? "python" : "command", .code_len = n, .argv = argv,
-                  .limits = box->spec->limits, .defaults = box->spec->defaults,
-                  .tier = changes->tier, .template = changes->template, .project = changes->project,
-                  .rootfs = changes->rootfs, .durability = "process", .checkpoint = "off",
-                  .temporary = true); /* destroyed with this process at the latest */
-    snp_autoreply struct snp_reply reply = {0};
-    struct output_sink taking = {.box = box, .out = out};
-    const struct snp_call call = {
-        .head = head, .raw = code, .raw_len = n, .event = on_output, .ctx = &taking};
-    int r = 0;
-
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8");
-    }
-    if (!is_interrupted(box)) {
-        r = snp_remote_send(box->spec->cli, &call, &reply, err);
-    }
-    if (is_interrupted(box)) {
-        return snp_fail(err, SNP_E_DENIED, "interrupted; there is no verdict");
-    }
-    SNP_TRY(r);
-    *ret = json_incref(reply.head);
-    return 0;
+    return snp_utf8_valid(line, strlen(line))
+               ? run(box, line, true, out, ret, err)
+               : snp_fail(err, SNP_E_INVALID, "a command is not UTF-8");
 }
 
 int snp_box_python(struct snp_patch_session *box, const char *code, struct snp_err *err)
@@ -112,7 +109,7 @@ int snp_box_python(struct snp_patch_session *box, const char *code, struct snp_e
     const char *status;
     const char *message;
 
-    SNP_TRY(snp_box_exec(box, NULL, code, &out, &result, err));
+    SNP_TRY(run(box, code, false, &out, &result, err));
     status = snp_json_str(result, "status", "?");
     message = snp_json_str(json_object_get(result, "error"), "message", "");
     if (strcmp(status, "timeout") == 0) {
@@ -126,15 +123,10 @@ int snp_box_python(struct snp_patch_session *box, const char *code, struct snp_e
                           message[0] == '\0' ? status : message);
 }
 
-static int put(const struct snp_patch_session *box, int fd, const char *name, struct snp_err *err)
+/* The path of a file in the folder. The caller frees. */
+static char *path_of(const struct snp_patch_session *box, const char *name)
 {
-    snp_autofree char *path = snp_need_format("/tmp/%.*s/%s", NONCE, box->nonce, name);
-    const struct snp_remote_file to = {
-        .cli = box->spec->cli, .session = box->name, .path = path, .mode = 0644};
-    uint64_t size;
-
-    return lseek(fd, 0, SEEK_SET) < 0 ? snp_fail_sys(err, errno, "read the patch")
-                                      : snp_file_put(&to, fd, &size, err);
+    return snp_need_format("/tmp/%.*s/%s", NONCE, box->nonce, name);
 }
 
 int snp_box_put(const struct snp_patch_session *box,
@@ -143,41 +135,29 @@ int snp_box_put(const struct snp_patch_session *box,
                 const char *name,
                 struct snp_err *err)
 {
-    snp_autoclose int fd = memfd_create("snipara-verify", MFD_CLOEXEC);
+    snp_autofree char *path = path_of(box, name);
 
-    if (fd < 0 || snp_write_all(fd, text, n) < 0) {
-        return snp_fail_sys(err, errno, "keep a file in memory");
-    }
-    return put(box, fd, name, err);
+    return snp_sandbox_end(box->spec->cli, snipara_put(snp_sandbox(), box->name, path, text, n, 0),
+                           NULL, err);
 }
 
-int snp_box_get(const struct snp_patch_session *box,
-                const char *name,
-                json_t **ret,
-                struct snp_err *err)
+json_t *snp_box_get(const struct snp_patch_session *box, const char *name)
 {
-    snp_autofree char *path = snp_need_format("/tmp/%.*s/%s", NONCE, box->nonce, name);
-    struct snp_remote_file from = {.cli = box->spec->cli, .session = box->name, .path = path};
-    snp_autoclose int fd = memfd_create("snipara-verify", MFD_CLOEXEC);
-    snp_autofree char *text = NULL;
-    struct snp_moved moved = {0};
-    struct snp_err why;
-    ssize_t n;
+    snp_autofree char *path = path_of(box, name);
+    snp_autocall struct snipara_call *call =
+        snipara_get(snp_sandbox(), box->name, path, REPORT_MAX);
+    struct snp_err ignored;
+    json_t *found = NULL;
+    const char *text;
+    size_t n = 0;
 
-    *ret = NULL;
-    if (fd < 0) {
-        return snp_fail_sys(err, errno, "keep a file in memory");
+    if (snp_sandbox_wait(box->spec->cli, call, &ignored) == 0) {
+        text = snipara_data(call, &n);
+        if (n > 0 && snp_json_parse(text, n, &found, &ignored) < 0) {
+            return NULL;
+        }
     }
-    if (snp_file_get(&from, fd, &moved, &why) < 0 || moved.bytes > REPORT_MAX ||
-        lseek(fd, 0, SEEK_SET) < 0) {
-        return 0;
-    }
-    text = snp_need(malloc((size_t)moved.bytes + 1));
-    n = snp_read_all(fd, text, (size_t)moved.bytes);
-    if (n > 0 && snp_json_parse(text, (size_t)n, ret, &why) < 0) {
-        *ret = NULL;
-    }
-    return 0;
+    return found;
 }
 
 int snp_box_apply(struct snp_patch_session *box,
@@ -227,5 +207,5 @@ int snp_box_open(const struct snp_box_spec *spec,
     SNP_TRY(snp_box_put(ret, snp_report_py, snp_report_py_len, plugin, err));
     reporter = snp_need_format("snp_%s.mjs", ret->nonce);
     SNP_TRY(snp_box_put(ret, snp_report_mjs, snp_report_mjs_len, reporter, err));
-    return put(ret, spec->patch_fd, "patch.json", err);
+    return snp_box_put(ret, spec->patch, strlen(spec->patch), "patch.json", err);
 }

@@ -18,8 +18,8 @@ struct snp_box_spec {
     struct snp_cli *cli;
     const struct snp_session_changes *changes;
     json_t *limits;
-    json_t *defaults; /* for settings missing in the changes and the limits; NULL = none */
-    int patch_fd;     /* the patch with its contents, as JSON */
+    json_t *defaults;  /* for settings missing in the changes and the limits; NULL = none */
+    const char *patch; /* with its contents, as JSON; NULL = boxes are not opened */
 };
 
 struct snp_patch_session {
@@ -57,10 +57,9 @@ int snp_box_apply(struct snp_patch_session *box,
                   const struct snp_box_part *part,
                   struct snp_err *err) SNP_NODISCARD;
 
-/* Run one cell. argv NULL: Python code. *ret: its result, the caller's. */
+/* Run a shell line. *ret: its result, the caller's. */
 int snp_box_exec(struct snp_patch_session *box,
-                 json_t *argv,
-                 const char *code,
+                 const char *line,
                  struct snp_buf *out,
                  json_t **ret,
                  struct snp_err *err) SNP_NODISCARD;
@@ -77,10 +76,7 @@ int snp_box_put(const struct snp_patch_session *box,
                 const char *name,
                 struct snp_err *err) SNP_NODISCARD;
 
-/* Read a JSON object that trusted code left there; *ret NULL: missing, or not an object. */
-int snp_box_get(const struct snp_patch_session *box,
-                const char *name,
-                json_t **ret,
-                struct snp_err *err) SNP_NODISCARD;
+/* Read a JSON object that trusted code left there. New reference; NULL: missing, or no object. */
+json_t *snp_box_get(const struct snp_patch_session *box, const char *name);
 
 #endif

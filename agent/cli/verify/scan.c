@@ -50,7 +50,7 @@ int snp_scan_read(const struct snp_box_spec *spec,
 
     SNP_TRY(snp_box_open(spec, &box, err));
     SNP_TRY(risk_call(&box, "look", err));
-    SNP_TRY(snp_box_get(&box, "look.json", look, err));
+    *look = snp_box_get(&box, "look.json");
     if (*look == NULL) {
         return snp_fail(err, SNP_E_PEER, "the session that reads the patch gave no valid answer");
     }
@@ -94,7 +94,7 @@ int snp_scan_lint(const struct snp_box_spec *spec,
 
     SNP_TRY(snp_box_open(spec, &box, err));
     SNP_TRY(risk_call(&box, "check", err));
-    SNP_TRY(snp_box_get(&box, "checks.json", checks, err));
+    *checks = snp_box_get(&box, "checks.json");
     json_object_foreach(*checks, tool, counts)
     {
         int64_t before = snp_json_int(counts, "before", -1);
@@ -226,21 +226,17 @@ static int side_run(const struct snp_box_spec *spec,
     snp_autobox struct snp_patch_session box = {0};
     snp_autobuf struct snp_buf out = SNP_BUF(SNP_BOX_OUTPUT_MAX);
     snp_autofree char *line = snp_need_format("export PYTHONDONTWRITEBYTECODE=1\n%s", command);
-    snp_autojson json_t *argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
     snp_autojson json_t *result = NULL;
     char hash[SNP_PATCH_HASH_LEN + 1] = "";
     size_t left_out;
 
     snp_buf_init(&side->printed, PRINTED_MAX);
-    if (argv == NULL) {
-        return snp_fail(err, SNP_E_INVALID, "a sample command is not UTF-8");
-    }
     SNP_TRY(snp_box_open(spec, &box, err));
     if (part != NULL) {
         SNP_TRY(snp_box_apply(&box, part, err));
     }
     box.printed = &side->printed;
-    SNP_TRY(snp_box_exec(&box, argv, NULL, &out, &result, err));
+    SNP_TRY(snp_box_exec(&box, line, &out, &result, err));
     side->is_cut = box.is_cut;
     (void)!snp_patch_hash(bytes_of(side), side->printed.len, hash);
     left_out = out.len > KEPT ? out.len - KEPT : 0;
@@ -266,7 +262,8 @@ static int changes_find(const struct snp_box_spec *spec,
     SNP_TRY(snp_box_open(spec, &box, err));
     SNP_TRY(snp_box_put(&box, text, strlen(text), "sample.json", err));
     SNP_TRY(risk_call(&box, "sample_compare", err));
-    return snp_box_get(&box, "changes.json", ret, err);
+    *ret = snp_box_get(&box, "changes.json");
+    return 0;
 }
 
 static void reasons_add(const struct scan_sample *of,

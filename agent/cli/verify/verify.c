@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/mman.h>
 
 #include "base/buf.h"
 #include "base/cli/need.h"
@@ -50,7 +49,8 @@ static const char *const kinds[] = {"test", "regress", "hidden"};
 struct verifying {
     const struct snp_verify *asked;
     struct snp_session_changes changes;
-    struct snp_box_spec spec; /* owned: limits and patch_fd */
+    struct snp_box_spec spec; /* owned: limits */
+    char *patch;              /* owned: of the spec */
     json_t *runs;             /* owned: first on the clean project, then on the patched one */
     json_t *base;             /* owned: those on the clean project */
     json_t *reasons;          /* owned */
@@ -70,7 +70,7 @@ struct verifying {
 static void verifying_done(struct verifying *v)
 {
     snp_changes_done(&v->changes);
-    snp_closep(&v->spec.patch_fd);
+    free(v->patch);
     json_decref(v->spec.limits);
     json_decref(v->runs);
     json_decref(v->base);
@@ -88,15 +88,11 @@ static void verifying_done(struct verifying *v)
 
 /* Reading ------------------------------------------------------------------------------------ */
 
-static int patch_keep(struct verifying *v, struct snp_err *err)
+static void patch_keep(struct verifying *v)
 {
     snp_autojson json_t *json = snp_need(snp_patch_to_json(&v->changes.patch, true));
-    snp_autofree char *text = snp_need(snp_json_text(json));
 
-    v->spec.patch_fd = memfd_create("snipara-patch", MFD_CLOEXEC);
-    return v->spec.patch_fd < 0 || snp_write_all(v->spec.patch_fd, text, strlen(text)) < 0
-               ? snp_fail_sys(err, errno, "keep the patch in memory")
-               : 0;
+    v->spec.patch = v->patch = snp_need(snp_json_text(json));
 }
 
 static void progress(const struct verifying *v, const char *text)
@@ -202,7 +198,6 @@ static int tests_alter(struct snp_patch_session *box,
                        json_t **ret,
                        struct snp_err *err)
 {
-    snp_autojson json_t *answer = NULL;
     snp_autojson json_t *how = snp_need(json_pack("{s:s, s:s, s:s, s:O}", "form", job->form->name,
                                                   "runner", snp_verdict_runner(job->command),
                                                   "command", job->command, "tests", job->passed));
@@ -214,12 +209,10 @@ static int tests_alter(struct snp_patch_session *box,
     SNP_TRY(snp_box_put(box, snp_alter_py, snp_alter_py_len, "alter.py", err));
     SNP_TRY(snp_box_put(box, snp_alter_js, snp_alter_js_len, "alter.js", err));
     SNP_TRY(snp_box_python(box, code, err));
-    SNP_TRY(snp_box_get(box, "altered.json", &answer, err));
-    if (!json_is_array(json_object_get(answer, "tests"))) {
-        return snp_fail(err, SNP_E_PEER, "the session that alters tests gave no valid answer");
-    }
-    *ret = json_incref(answer);
-    return 0;
+    *ret = snp_box_get(box, "altered.json");
+    return json_is_array(json_object_get(*ret, "tests"))
+               ? 0
+               : snp_fail(err, SNP_E_PEER, "the session that alters tests gave no valid answer");
 }
 
 /* Restore the project's names of renamed tests in a report. */
@@ -269,7 +262,7 @@ static int cover_end(struct snp_patch_session *box, json_t **ret, struct snp_err
     snp_autofree char *code = snp_need_format("%s\nuncovered('/tmp/%s')", snp_cover_py, box->nonce);
 
     SNP_TRY(snp_box_python(box, code, err));
-    SNP_TRY(snp_box_get(box, "uncovered.json", ret, err));
+    *ret = snp_box_get(box, "uncovered.json");
     return *ret != NULL ? 0
                         : snp_fail(err, SNP_E_PEER,
                                    "the session that records executed lines gave no valid answer");
@@ -330,7 +323,6 @@ static int job_run(const struct verifying *v,
     snp_autobuf struct snp_buf out = SNP_BUF(SNP_BOX_OUTPUT_MAX);
     const char *runner = snp_verdict_runner(job->command);
     snp_autofree char *line = NULL;
-    snp_autojson json_t *argv = NULL;
     snp_autojson json_t *result = NULL;
     snp_autojson json_t *altered = NULL;
     snp_autojson json_t *uncovered = NULL;
@@ -343,17 +335,13 @@ static int job_run(const struct verifying *v,
         return 0;
     }
     line = line_make(&box, snp_json_str(altered, "command", job->command), runner, job);
-    argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
-    if (argv == NULL) {
-        return snp_fail(err, SNP_E_INVALID, "a test command is not UTF-8");
-    }
-    SNP_TRY(snp_box_exec(&box, argv, NULL, &out, &result, err));
+    SNP_TRY(snp_box_exec(&box, line, &out, &result, err));
     if (job->cover != NULL) {
         SNP_TRY(cover_end(&box, &uncovered, err));
     }
-    SNP_TRY(snp_box_get(&box, "report.json", &report, err));
+    report = snp_box_get(&box, "report.json");
     if (report == NULL && !job->has_patch) {
-        SNP_TRY(snp_box_get(&box, "begun.json", &report, err));
+        report = snp_box_get(&box, "begun.json");
     }
     if (report == NULL && strcmp(runner, "other") == 0 &&
         (report = snp_tap_read(snp_buf_bytes(&out), out.len)) != NULL) {
@@ -723,7 +711,7 @@ static int proofs_run(struct verifying *v, struct snp_err *err)
 
 static int verify(struct verifying *v, struct snp_err *err)
 {
-    SNP_TRY(patch_keep(v, err));
+    patch_keep(v);
     SNP_TRY(snp_scan_read(&v->spec, &v->look, v->reasons, err));
     SNP_TRY(ground(v, err));
     SNP_TRY(snp_standards_patch(&v->spec, &v->standards, v->reasons, err));
@@ -784,11 +772,10 @@ int snp_verify_begin(const struct snp_verify *asked, const json_t *exec, struct 
         .changes = &v.changes,
         .limits = snp_need(json_pack("{s:I}", "timeout_ms", (json_int_t)asked->wall_ms)),
         .defaults = json_object_get(exec, "defaults"),
-        .patch_fd = -1,
     };
     tests.n_commands[SNP_VERIFY_REGRESS] = 0;
     tests.n_commands[SNP_VERIFY_HIDDEN] = 0;
-    SNP_TRY(patch_keep(&v, err));
+    patch_keep(&v);
     SNP_TRY(commands_run(&v, false, err));
     for (size_t n = 0; n < json_array_size(v.base); n++) {
         const json_t *run = json_array_get(v.base, n);
@@ -809,7 +796,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
     snp_cleanup(verifying_done) struct verifying v = {
         .asked = asked,
         .changes = {.project_fd = -1},
-        .spec = {.cli = asked->cli, .patch_fd = -1},
+        .spec = {.cli = asked->cli},
         .runs = snp_need(json_array()),
         .base = snp_need(json_array()),
         .reasons = snp_need(json_array()),

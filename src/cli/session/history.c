@@ -588,7 +588,7 @@ static int rerun_all(
             }
             break;
         }
-        if (snp_client_interrupted(rerun->cli->client) != 0) {
+        if (rerun->cli->signal_no != 0) {
             break;
         }
     }
