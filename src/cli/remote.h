@@ -100,14 +100,4 @@ int snp_remote_refs_check(const struct snp_opts *opts, struct snp_err *err) SNP_
 /* The same for one text. */
 int snp_remote_ref_check(const char *text, struct snp_err *err) SNP_NODISCARD;
 
-/*
- * Read a file, a FIFO to its end, or standard input for "-", of at most max bytes. The caller
- * frees; *ret_text is NUL-terminated. SNP_E_LIMIT names the limit.
- */
-int snp_read_input(const char *path,
-                   size_t max,
-                   char **ret_text,
-                   size_t *ret_len,
-                   struct snp_err *err) SNP_NODISCARD;
-
 #endif

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/input.h"
 #include "base/cli/need.h"
 #include "base/str.h"
 #include "cli/context/context.h"
-#include "cli/remote.h"
 
 enum {
     INPUT_MAX = 1 << 20,

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/input.h"
 #include "base/cli/need.h"
 #include "base/str.h"
-#include "cli/remote.h"
 
 enum {
     FILE_MAX_BYTES = 256 << 20,

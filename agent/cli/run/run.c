@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/input.h"
 #include "base/cli/need.h"
 #include "base/str.h"
 #include "cli/eval/race.h"
 #include "cli/policy.h"
-#include "cli/remote.h"
 #include "cli/run/front.h"
 #include "cli/run/limits.h"
 #include "cli/run/no_model.h"

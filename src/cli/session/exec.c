@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/cli/input.h"
 #include "base/cli/need.h"
 #include "base/project/project.h"
 #include "base/rundir.h"
