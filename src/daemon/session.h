@@ -116,25 +116,25 @@ struct snp_session_durable {
  */
 struct snp_session_unsaved {
     enum snp_checkpoint_when when;
-    bool is_dirty;           /* it has state that is in no checkpoint */
-    bool is_unsynced;        /* its latest cell had durability `process`; applies to files, too */
-    bool is_short;           /* no memory was left for a copy to save during a cell */
-    uint64_t dirty_us;       /* monotonic: dirty since */
-    uint64_t due_us;         /* monotonic: when to save it; 0 = not scheduled */
-    uint64_t unsavable_us;   /* no automatic hibernation before: something cannot be saved */
-    uint64_t changes;        /* number of changes so far */
-    uint64_t begun_changes;  /* of these: before its running cell */
-    uint64_t saved_changes;  /* of these: in the latest checkpoint */
-    uint64_t end_changes;    /* of these: when it was saved for the daemon's end */
-    unsigned end_tries;      /* attempts to save that state */
-    uint64_t end_retry_us;   /* monotonic: earliest retry while it waits for disk space */
-    struct snp_err failed;   /* why the latest save failed; unsaved.c sets it */
-    uint64_t retry_ms;       /* the latest delay before a retry */
-    bool is_tiers;           /* that save failed in the tier, not in the journal */
-    unsigned n_putting;      /* pending file transfers into it: no state is saved then */
-    bool has_begun_putting;  /* a file transfer was pending when its running cell began */
-    struct snp_save *save;   /* owned by checkpoint.c; NULL = no save is pending */
-    struct snp_proof *proof; /* owned by prove.c; NULL = no trial is pending */
+    bool is_dirty;          /* it has state that is in no checkpoint */
+    bool is_unsynced;       /* its latest cell had durability `process`; applies to files, too */
+    bool is_short;          /* no memory was left for a copy to save during a cell */
+    uint64_t dirty_us;      /* monotonic: dirty since */
+    uint64_t due_us;        /* monotonic: when to save it; 0 = not scheduled */
+    uint64_t unsavable_us;  /* no automatic hibernation before: something cannot be saved */
+    uint64_t changes;       /* number of changes so far */
+    uint64_t begun_changes; /* of these: before its running cell */
+    uint64_t saved_changes; /* of these: in the latest checkpoint */
+    uint64_t end_changes;   /* of these: when it was saved for the daemon's end */
+    unsigned end_tries;     /* attempts to save that state */
+    uint64_t end_retry_us;  /* monotonic: earliest retry while it waits for disk space */
+    struct snp_err failed;  /* why the latest save failed; unsaved.c sets it */
+    uint64_t retry_ms;      /* the latest delay before a retry */
+    bool is_tiers;          /* that save failed in the tier, not in the journal */
+    unsigned n_putting;     /* pending file transfers into it: no state is saved then */
+    bool has_begun_putting; /* a file transfer was pending when its running cell began */
+    struct snp_save *save;  /* owned by checkpoint.c; NULL = no save is pending */
+    bool is_proving;        /* a trial is pending */
     struct snp_hibernation *hibernation; /* owned by hibernate.c; NULL = none is pending */
     unsigned n_departing; /* hibernations and moves that have their turn; other requests wait */
 };

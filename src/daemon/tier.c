@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/rundir.h"
 #include "base/str.h"
+#include "daemon/co.h"
 #include "daemon/server.h"
 #include "wire/frame.h"
 #include "wire/result.h"
@@ -550,6 +551,26 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
         (void)uv_timer_start(&tier->timer, on_check, CHECK_MS, CHECK_MS);
     }
     return 0;
+}
+
+int snp_tier_answered(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    (void)ret_bad;
+    snp_await_end(ctx, answer->head, answer->err);
+    return 0;
+}
+
+int snp_tier_await(struct snp_tier *tier,
+                   struct snp_tier_call *call,
+                   json_t **ret_answer,
+                   struct snp_err *err)
+{
+    struct snp_await wait = {0};
+
+    call->done = snp_tier_answered;
+    call->ctx = &wait;
+    SNP_TRY(snp_tier_ask(tier, call, err));
+    return snp_await(&wait, ret_answer, err);
 }
 
 void snp_tier_forget(struct snp_server *server, const char *session)

@@ -78,6 +78,17 @@ int snp_tier_ask(struct snp_tier *tier,
                  struct snp_err *err) SNP_NODISCARD;
 
 /*
+ * In a coroutine: send a call without done() and wait for its end. ret_answer: NULL = dropped; else
+ * owned by the caller.
+ */
+int snp_tier_await(struct snp_tier *tier,
+                   struct snp_tier_call *call,
+                   json_t **ret_answer,
+                   struct snp_err *err) SNP_NODISCARD;
+/* done() of a call whose ctx is a struct snp_await. */
+snp_tier_told snp_tier_answered;
+
+/*
  * Remove the full outputs of an ended session in every running tier, since a session may have been
  * in several. Later calls find none.
  */

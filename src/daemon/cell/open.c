@@ -15,8 +15,9 @@
 #include "daemon/session/table.h"
 
 /* The executor of an unnamed session is ready or failed; on failure the session is removed. */
-static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
+static void opened(void *ctx, json_t *manifest, const struct snp_err *why)
 {
+    struct snp_session *session = ctx;
     struct snp_err err = {.code = SNP_OK};
 
     if (session->state != SNP_SESSION_OPENING) {

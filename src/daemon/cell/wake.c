@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "daemon/cell/cell.h"
 #include "daemon/cell/replay.h"
+#include "daemon/co.h"
 #include "daemon/save/at_rest.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/close.h"
@@ -62,8 +63,9 @@ struct snp_wake {
     enum snp_recover decision;
     enum snp_load_effort effort;
     bool has_tried_image;
-    bool is_image;       /* restored from an image */
-    char no_image[200];  /* why not; "" = not tried */
+    bool is_image;                     /* restored from an image */
+    char no_image[200];                /* why not; "" = not tried */
+    const struct snp_executor *origin; /* to clone; borrowed until that has begun */
     bool is_again;       /* a complete load was tried a second time, if it made sense */
     uint64_t checkpoint; /* being loaded */
     json_t *failed;      /* owned: losses of the restore; or NULL */
@@ -634,16 +636,20 @@ static void load_less(struct snp_wake *wake)
     }
 }
 
-static void load_ended(void *ctx, json_t *failed, const struct snp_err *why)
+static void load(void *arg)
 {
-    struct snp_wake *wake = ctx;
+    struct snp_wake *wake = arg;
     struct snp_session *session = wake->session;
+    snp_autojson json_t *failed = NULL;
     struct snp_err err;
+    bool is_sent = false;
+    int r =
+        snp_load(session->live.executor, wake->checkpoint, wake->effort, &is_sent, &failed, &err);
 
     if (!step_end(wake)) {
         return;
     }
-    if (failed != NULL) {
+    if (r == 0) {
         if (wake->effort == SNP_LOAD_ALL) {
             snp_prove_note(session, wake->checkpoint, failed);
         }
@@ -651,18 +657,18 @@ static void load_ended(void *ctx, json_t *failed, const struct snp_err *why)
         wake_filled(wake);
         return;
     }
-    err = wake->err = *why;
+    wake->err = err;
     /* The sandbox refused it and the tier is there, so a smaller load may succeed. */
-    if (err.code != SNP_E_NOT_FOUND && err.code != SNP_E_PEER && wake->effort + 1 < SNP_LOAD_N) {
+    if (is_sent && r != SNP_E_NOT_FOUND && r != SNP_E_PEER && wake->effort + 1 < SNP_LOAD_N) {
         load_less(wake);
         return;
     }
-    if (why->code == SNP_E_NOT_FOUND) {
+    if (r == SNP_E_NOT_FOUND) {
         snp_rest_look(session); /* the next call uses the previous checkpoint */
-        (void)snp_fail(&err, why->code,
+        (void)snp_fail(&err, r,
                        "checkpoint %llu of the session is damaged (%.200s). No cell ran. "
                        "Repeat the call to use the previous checkpoint",
-                       (unsigned long long)wake->checkpoint, why->msg);
+                       (unsigned long long)wake->checkpoint, wake->err.msg);
     } else {
         (void)snp_err_wrap(&err, "cannot restore checkpoint %llu of the session",
                            (unsigned long long)wake->checkpoint);
@@ -670,10 +676,22 @@ static void load_ended(void *ctx, json_t *failed, const struct snp_err *why)
     wake_fail(wake, &err);
 }
 
+/* Start a coroutine as a pending step. */
+static int step_start(struct snp_wake *wake, void (*run)(void *arg), struct snp_err *err)
+{
+    int r;
+
+    wake->pending++;
+    r = snp_co_start(run, wake, err);
+    if (r < 0) {
+        wake->pending--; /* else the wake may be gone */
+    }
+    return r;
+}
+
 static int load_start(struct snp_wake *wake, struct snp_err *err)
 {
     struct snp_session *session = wake->session;
-    int r;
 
     json_decref(wake->failed);
     wake->failed = session->durable.checkpoint_lost == NULL
@@ -683,10 +701,7 @@ static int load_start(struct snp_wake *wake, struct snp_err *err)
     if (wake->no_image[0] != '\0') {
         snp_no_image_drop(wake->failed); /* reported as `no_image` of the answer */
     }
-    r = snp_load_start(session->live.executor, wake->checkpoint, wake->effort, load_ended, wake,
-                       err);
-    wake->pending += r == 0 ? 1 : 0;
-    return r;
+    return step_start(wake, load, err);
 }
 
 static void load_begin(struct snp_wake *wake)
@@ -736,21 +751,27 @@ static void go_on_without(struct snp_wake *wake, const struct snp_err *why)
     }
 }
 
-static void clone_ended(void *ctx, json_t *failed, const struct snp_err *why)
+/* A fork of a live session continues from that session's current state, where possible. */
+static void load_clone(void *arg)
 {
-    struct snp_wake *wake = ctx;
+    struct snp_wake *wake = arg;
     struct snp_session *session = wake->session;
+    const struct snp_load_origin origin = {.executor = wake->origin,
+                                           .epoch = session->live.fork_of.epoch,
+                                           .cell = session->live.fork_of.cell};
+    struct snp_err err;
+    int r = snp_load_clone(session->live.executor, &origin, &err);
 
     if (!step_end(wake)) {
         return;
     }
-    if (failed != NULL) {
-        session->live.fork_of.is_image = true;
+    session->live.fork_of.is_image = r == 0;
+    if (r == 0) {
         wake_filled(wake);
-        return;
+    } else {
+        clone_refused(wake, &err);
+        go_on_without(wake, &err);
     }
-    clone_refused(wake, why);
-    go_on_without(wake, why);
 }
 
 /* Folders outside a workspace, to which no variable name applies, are in no image. */
@@ -769,16 +790,21 @@ static json_t *folders_lost(const json_t *lost)
     return folders;
 }
 
-static void image_ended(void *ctx, json_t *failed, const struct snp_err *why)
+static void load_image(void *arg)
 {
-    struct snp_wake *wake = ctx;
+    struct snp_wake *wake = arg;
     struct snp_session *session = wake->session;
+    snp_autojson json_t *failed = NULL;
     const char *reason;
+    bool is_sent = false;
+    struct snp_err err;
+    int r =
+        snp_load(session->live.executor, wake->checkpoint, SNP_LOAD_IMAGE, &is_sent, &failed, &err);
 
     if (!step_end(wake)) {
         return;
     }
-    if (failed != NULL) {
+    if (r == 0) {
         wake->is_image = session->live.fork_of.is_image = true;
         json_decref(wake->failed);
         wake->failed = folders_lost(session->durable.checkpoint_lost);
@@ -787,12 +813,12 @@ static void image_ended(void *ctx, json_t *failed, const struct snp_err *why)
     }
     reason = snp_no_image_reason(session->durable.checkpoint_lost);
     (void)snprintf(wake->no_image, sizeof(wake->no_image), "%.190s",
-                   reason != NULL ? reason : why->msg);
+                   reason != NULL ? reason : err.msg);
     if (session->live.fork_of.why[0] == '\0') {
         memcpy(session->live.fork_of.why, wake->no_image, sizeof(wake->no_image));
     }
     snp_log(SNP_LOG_INFO, "wake", "session=%s no_image=\"%s\"", session->id, wake->no_image);
-    go_on_without(wake, why);
+    go_on_without(wake, &err);
 }
 
 /* An image, if one could be made, holds what variables cannot. */
@@ -808,15 +834,9 @@ static bool image_start(struct snp_wake *wake)
         return false;
     }
     wake->has_tried_image = true;
-    if (snp_load_start(session->live.executor, wake->checkpoint, SNP_LOAD_IMAGE, image_ended, wake,
-                       &err) < 0) {
-        return false;
-    }
-    wake->pending++;
-    return true;
+    return step_start(wake, load_image, &err) == 0;
 }
 
-/* A fork of a live session continues from that session's current state, where possible. */
 static bool clone_start(struct snp_wake *wake)
 {
     struct snp_session *session = wake->session;
@@ -824,19 +844,15 @@ static bool clone_start(struct snp_wake *wake)
         session->live.fork_of.session[0] == '\0'
             ? NULL
             : snp_sessions_find(session->server, session->live.fork_of.session);
-    struct snp_load_origin origin = {.epoch = session->live.fork_of.epoch,
-                                     .cell = session->live.fork_of.cell};
     struct snp_err err;
 
     session->live.fork_of.session[0] = '\0'; /* one attempt only */
-    origin.executor = from == NULL ? NULL : from->live.executor;
-    if (origin.executor == NULL) {
+    wake->origin = from == NULL ? NULL : from->live.executor;
+    if (wake->origin == NULL) {
         return false;
     }
     wake->has_tried_image = true; /* the same reason applies to an image on disk */
-    wake->pending++;
-    if (snp_load_clone(session->live.executor, &origin, clone_ended, wake, &err) < 0) {
-        wake->pending--;
+    if (step_start(wake, load_clone, &err) < 0) {
         clone_refused(wake, &err);
         return false;
     }
@@ -845,8 +861,9 @@ static bool clone_start(struct snp_wake *wake)
 
 /* Opening ------------------------------------------------------------------------------------- */
 
-static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
+static void opened(void *ctx, json_t *manifest, const struct snp_err *why)
 {
+    struct snp_session *session = ctx;
     struct snp_wake *wake = session->live.wake;
     struct snp_err err = {.code = SNP_OK};
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "daemon/co.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/close.h"
 #include "daemon/save/prove.h"
@@ -231,14 +232,14 @@ static int check_losses(struct snp_departure *departure,
                : 0;
 }
 
-static void tried(void *ctx, const struct snp_err *err)
+static void try_elsewhere(void *arg)
 {
-    struct snp_hibernation *h = ctx;
+    struct snp_hibernation *h = arg;
     struct snp_err why;
 
-    if (err != NULL) {
+    if (snp_prove(h->session, h->departure->trial, &why) < 0) {
         h->departure->has_losses = h->departure->stays;
-        end(h, err);
+        end(h, &why);
     } else if (!is_as_tried(h)) {
         disturbed(h);
     } else if (check_losses(h->departure, h->session, &why) < 0) {
@@ -273,6 +274,14 @@ static void proven(void *ctx, const struct snp_err *err)
     }
 }
 
+static void try_here(void *arg)
+{
+    struct snp_hibernation *h = arg;
+    struct snp_err err;
+
+    proven(h, snp_prove(h->session, NULL, &err) < 0 ? &err : NULL);
+}
+
 /*
  * Close nothing before its checkpoint was restored on trial. When the daemon ends, a session that
  * is small enough to fit in any case is not tried.
@@ -282,9 +291,11 @@ static void prove(struct snp_hibernation *h)
     struct snp_session *session = h->session;
     bool is_small = session->durable.checkpoint_bytes <
                     session->policy.limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_UNPACKED;
+    struct snp_err err;
+    int r = 0;
 
     if (h->departure != NULL) {
-        snp_prove_elsewhere(session, h->departure->trial, tried, h);
+        r = snp_co_start(try_elsewhere, h, &err);
     } else if (session->durable.checkpoint == 0 || session->live.executor == NULL ||
                (session->server->is_ending &&
                 (is_small || session->server->n_proving >= SNP_CAP_PROVING))) {
@@ -292,7 +303,10 @@ static void prove(struct snp_hibernation *h)
     } else if (snp_prove_is_done(session)) {
         proven(h, NULL);
     } else {
-        snp_prove(session, proven, h);
+        r = snp_co_start(try_here, h, &err);
+    }
+    if (r < 0) {
+        stay(h, &err);
     }
 }
 

@@ -21,19 +21,17 @@ enum snp_load_effort {
 };
 
 /*
- * The end, called exactly once. failed: borrowed, [{name, reason}] of what could not be restored;
- * NULL = the executor cannot be used, see err: SNP_E_NOT_FOUND when the checkpoint is damaged.
- * SNP_E_UNSUPPORTED, of an image: the executor is unchanged, and err says why.
+ * In a coroutine. *ret_is_sent: set to true once the tier has the request. *ret_failed: owned,
+ * [{name, reason}] of what could not be restored. After a failure the executor cannot be used, if
+ * the request was sent; SNP_E_NOT_FOUND: the checkpoint is damaged. SNP_E_UNSUPPORTED, of an image:
+ * the executor is unchanged, and err says why.
  */
-typedef void snp_load_done(void *ctx, json_t *failed, const struct snp_err *err);
-
-/* done is not called if this fails. */
-int snp_load_start(struct snp_executor *executor,
-                   uint64_t checkpoint,
-                   enum snp_load_effort effort,
-                   snp_load_done *done,
-                   void *ctx,
-                   struct snp_err *err) SNP_NODISCARD;
+int snp_load(struct snp_executor *executor,
+             uint64_t checkpoint,
+             enum snp_load_effort effort,
+             bool *ret_is_sent,
+             json_t **ret_failed,
+             struct snp_err *err) SNP_NODISCARD;
 
 /* The session to clone, with the epoch and cell of its state. */
 struct snp_load_origin {
@@ -43,13 +41,11 @@ struct snp_load_origin {
 };
 
 /*
- * Clone the origin, of the same tier, in its current state. The end as above; SNP_E_UNSUPPORTED:
- * the executor is unchanged, so a checkpoint can be loaded instead, and err says why.
+ * In a coroutine: clone the origin, of the same tier, in its current state. SNP_E_UNSUPPORTED: the
+ * executor is unchanged, so a checkpoint can be loaded instead, and err says why.
  */
 int snp_load_clone(struct snp_executor *executor,
                    const struct snp_load_origin *origin,
-                   snp_load_done *done,
-                   void *ctx,
                    struct snp_err *err) SNP_NODISCARD;
 
 #endif

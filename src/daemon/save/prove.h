@@ -13,12 +13,6 @@
 struct snp_place;
 struct snp_session;
 
-/* err: NULL = it can be restored; session->durable.unrestorable lists the exceptions. */
-typedef void snp_prove_done(void *ctx, const struct snp_err *err);
-
-/* The session has an executor and a checkpoint, and is not being proven. done always follows. */
-void snp_prove(struct snp_session *session, snp_prove_done *done, void *ctx);
-
 /* A trial in another place. The session is unaffected. */
 struct snp_trial {
     struct snp_place *place; /* borrowed; it gets the manifest */
@@ -27,13 +21,13 @@ struct snp_trial {
 };
 
 /*
- * The same in another place; the session may be asleep or have no checkpoint. trial: the caller's,
- * until done.
+ * In a coroutine. The session is not being proven, and the caller has a reference. trial: NULL =
+ * where it is: it has an executor and a checkpoint, and session->durable.unrestorable will list the
+ * exceptions; else it may be asleep or have no checkpoint.
  */
-void snp_prove_elsewhere(struct snp_session *session,
-                         struct snp_trial *trial,
-                         snp_prove_done *done,
-                         void *ctx);
+int snp_prove(struct snp_session *session,
+              struct snp_trial *trial,
+              struct snp_err *err) SNP_NODISCARD;
 
 /* The latest checkpoint was restored once, in such a sandbox or on waking. */
 bool snp_prove_is_done(const struct snp_session *session);

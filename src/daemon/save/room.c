@@ -16,7 +16,7 @@ static bool is_candidate(const struct snp_session *session)
 {
     return session->state == SNP_SESSION_IDLE && session->name[0] != '\0' &&
            session->live.wake == NULL && session->unsaved.save == NULL &&
-           session->unsaved.proof == NULL && session->unsaved.unsavable_us <= snp_now_us() &&
+           !session->unsaved.is_proving && session->unsaved.unsavable_us <= snp_now_us() &&
            session->live.n_waiting == 0 && session->durable.is_recorded;
 }
 

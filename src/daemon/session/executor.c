@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "daemon/co.h"
 #include "daemon/server.h"
 #include "daemon/session/result.h"
 #include "daemon/session/spec.h"
@@ -25,7 +26,6 @@
 struct step {
     struct snp_executor *executor; /* one reference */
     const struct snp_found_tier *found;
-    snp_executor_opened *opened;
     snp_executor_closed *closed;
     void *ctx;
     bool is_last; /* no retry if the tier dies */
@@ -33,7 +33,6 @@ struct step {
 
 static int open_ask(struct snp_executor *executor,
                     const struct snp_place *place,
-                    snp_executor_opened *opened,
                     bool is_last,
                     struct snp_err *err);
 
@@ -106,9 +105,7 @@ static void forget(struct snp_executor *executor)
  * The strongest tier cannot run here. Ask the next one if it supports the request, a weak one only
  * if allowed; its manifest then has the reason. 0 when asked; else err has the remedies.
  */
-static int open_weaker(struct snp_executor *executor,
-                       snp_executor_opened *opened,
-                       struct snp_err *err)
+static int open_weaker(struct snp_executor *executor, struct snp_err *err)
 {
     struct snp_session *session = executor->session;
     struct snp_found_tier *next;
@@ -131,13 +128,11 @@ static int open_weaker(struct snp_executor *executor,
         snp_tier_get(session->server, session->policy.tier, &executor->tier, err) < 0) {
         return err->code;
     }
-    return open_ask(executor, NULL, opened, false, err);
+    return open_ask(executor, NULL, false, err);
 }
 
 /* The tier died. No cell has run in a sandbox that was never open, so another tier may open one. */
-static int open_again(struct snp_executor *executor,
-                      snp_executor_opened *opened,
-                      struct snp_err *err)
+static int open_again(struct snp_executor *executor, struct snp_err *err)
 {
     struct snp_session *session = executor->session;
 
@@ -145,7 +140,7 @@ static int open_again(struct snp_executor *executor,
         return err->code;
     }
     SNP_TRY(snp_tier_get(session->server, session->policy.tier, &executor->tier, err));
-    return open_ask(executor, NULL, opened, true, err);
+    return open_ask(executor, NULL, true, err);
 }
 
 static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
@@ -153,7 +148,6 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     struct step *step = ctx;
     struct snp_executor *executor = step->executor;
     const struct snp_found_tier *found = step->found;
-    snp_executor_opened *opened = step->opened;
     const bool may_ask_again = answer->has_died && !step->is_last;
     struct snp_err err = {.code = SNP_OK};
     int r = 0;
@@ -180,14 +174,14 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     }
     if (err.code == SNP_OK) {
         executor->state = SNP_EXECUTOR_OPEN;
-        opened(executor->session, json_object_get(answer->head, "manifest"), NULL);
-    } else if (r < 0 || (may_ask_again ? open_again(executor, opened, &err)
-                                       : open_weaker(executor, opened, &err)) < 0) {
+        executor->opened(executor->ctx, json_object_get(answer->head, "manifest"), NULL);
+    } else if (r < 0 ||
+               (may_ask_again ? open_again(executor, &err) : open_weaker(executor, &err)) < 0) {
         struct snp_session *session = executor->session;
 
         snp_session_ref(session);
         forget(executor);
-        opened(session, NULL, &err);
+        executor->opened(executor->ctx, NULL, &err);
         snp_session_unref(session);
     }
     snp_executor_unref(executor);
@@ -196,7 +190,6 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
 
 static int open_ask(struct snp_executor *executor,
                     const struct snp_place *place,
-                    snp_executor_opened *opened,
                     bool is_last,
                     struct snp_err *err)
 {
@@ -235,7 +228,6 @@ static int open_ask(struct snp_executor *executor,
     }
     step->executor = executor;
     step->found = at->tier;
-    step->opened = opened;
     step->is_last = is_last;
     r = snp_tier_ask(executor->tier, &call, err);
     if (r < 0) {
@@ -259,11 +251,10 @@ static int id_choose(struct snp_executor *executor, bool is_elsewhere, struct sn
     return 0;
 }
 
-int snp_executor_open_beside(struct snp_session *session,
-                             const struct snp_place *place,
-                             snp_executor_opened *opened,
-                             struct snp_executor **ret,
-                             struct snp_err *err)
+static int open_start(struct snp_session *session,
+                      const struct snp_place *place,
+                      struct snp_executor **ret,
+                      struct snp_err *err)
 {
     struct snp_server *server = session->server;
     struct snp_executor **chain;
@@ -284,7 +275,7 @@ int snp_executor_open_beside(struct snp_session *session,
     executor->session = session;
     executor->tier = tier;
     r = id_choose(executor, place != NULL, err);
-    SNP_THEN(r, open_ask(executor, place, opened, place != NULL, err));
+    SNP_THEN(r, open_ask(executor, place, place != NULL, err));
     if (r < 0) {
         free(executor);
         return r;
@@ -300,7 +291,24 @@ int snp_executor_open_beside(struct snp_session *session,
 int snp_executor_open(struct snp_session *session, snp_executor_opened *opened, struct snp_err *err)
 {
     SNP_ASSERT(session->live.executor == NULL);
-    return snp_executor_open_beside(session, NULL, opened, &session->live.executor, err);
+    SNP_TRY(open_start(session, NULL, &session->live.executor, err));
+    session->live.executor->opened = opened;
+    session->live.executor->ctx = session;
+    return 0;
+}
+
+int snp_executor_open_beside(struct snp_session *session,
+                             const struct snp_place *place,
+                             struct snp_executor **ret,
+                             json_t **ret_manifest,
+                             struct snp_err *err)
+{
+    struct snp_await wait = {0};
+
+    SNP_TRY(open_start(session, place, ret, err));
+    (*ret)->opened = snp_await_end;
+    (*ret)->ctx = &wait;
+    return snp_await(&wait, ret_manifest, err);
 }
 
 /* Closing -------------------------------------------------------------------------------- */
@@ -373,6 +381,18 @@ void snp_executor_close(struct snp_executor *executor, snp_executor_closed *clos
         closed(ctx, &err);
     }
     snp_executor_unref(executor);
+}
+
+void snp_executor_end(struct snp_executor *executor)
+{
+    struct snp_await wait = {0};
+    struct snp_err ignored; /* logged */
+
+    if (executor != NULL) {
+        snp_executor_close(executor, snp_await_ended, &wait);
+        (void)snp_await(&wait, NULL, &ignored);
+        snp_executor_unref(executor);
+    }
 }
 
 /* Unexpected ends ------------------------------------------------------------------------------ */

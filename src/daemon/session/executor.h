@@ -23,6 +23,12 @@ struct snp_server;
 struct snp_session;
 struct snp_tier;
 
+/*
+ * The end of an opening, called exactly once. manifest: borrowed; NULL = it failed, see err, and
+ * the executor is gone. Not called after snp_executor_close.
+ */
+typedef void snp_executor_opened(void *ctx, json_t *manifest, const struct snp_err *err);
+
 enum snp_executor_state {
     SNP_EXECUTOR_OPENING = 0,
     SNP_EXECUTOR_OPEN,
@@ -39,35 +45,34 @@ struct snp_executor {
     struct snp_session *session;  /* one reference until it is gone, then NULL */
     struct snp_tier *tier;        /* borrowed; NULL once it is gone */
     struct snp_executor *same_id; /* next of the table's chain; borrowed */
+    snp_executor_opened *opened;
+    void *ctx; /* of opened() */
 };
 
-/*
- * The end of an opening, called exactly once. manifest: borrowed; NULL = it failed, see err, and
- * the executor is gone. Not called after snp_executor_close.
- */
-typedef void snp_executor_opened(struct snp_session *session,
-                                 json_t *manifest,
-                                 const struct snp_err *err);
 /* The end of a closing, called exactly once. err: NULL = it is gone. */
 typedef void snp_executor_closed(void *ctx, const struct snp_err *err);
 
 /*
  * Open a new executor in session->policy.tier, by the session's policy. It becomes
- * session->live.executor, which must be NULL. After a failure nothing has changed.
+ * session->live.executor, which must be NULL. After a failure nothing has changed. opened() gets
+ * the session.
  */
 int snp_executor_open(struct snp_session *session,
                       snp_executor_opened *opened,
                       struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Open another one beside the present one, which stays. place: borrowed until it returns; NULL =
- * the session's place. *ret: one reference.
+ * In a coroutine: open another one beside the present one, which stays. place: NULL = the session's
+ * place. *ret: set, also on failure, until snp_executor_end().
  */
 int snp_executor_open_beside(struct snp_session *session,
                              const struct snp_place *place,
-                             snp_executor_opened *opened,
                              struct snp_executor **ret,
+                             json_t **ret_manifest,
                              struct snp_err *err) SNP_NODISCARD;
+/* In a coroutine: close it and drop the reference. NULL is allowed. */
+void snp_executor_end(struct snp_executor *executor);
+SNP_DEFINE_CLEANUP(struct snp_executor *, snp_executor_end)
 
 /* Ask the tier to end it. closed: NULL = none. For one that is gone it is called at once. */
 void snp_executor_close(struct snp_executor *executor, snp_executor_closed *closed, void *ctx);
