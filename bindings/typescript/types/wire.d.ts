@@ -1136,7 +1136,7 @@ export interface RawResult {
   cell: number;
   /** attested; epoch of the sandbox that ran it: 1, increased each time the session is woken, rolled back or cleared */
   epoch?: number;
-  /** `ok`, `error` (exception, or exit code other than 0), `timeout`, `oom`, `killed`, `limit` or `interrupted`; attested, except `ok` and `error` of Python code, which are claimed. Cells without a result can also have, in `history` and `show`: `running`; `refused`: could not run, and had no effect; `unknown`: the daemon or the machine ended while it ran */
+  /** attested, but `ok` and `error` of Python code are claimed; `ok`, `error` (exception, or exit code other than 0), `timeout`, `oom`, `killed`, `limit` or `interrupted`. Cells without a result can also have, in `history` and `show`: `running`; `refused`: could not run, and had no effect; `unknown`: the daemon or the machine ended while it ran */
   status: "ok" | "error" | "timeout" | "oom" | "killed" | "limit" | "interrupted";
   /** attested; `kept`: not undone. `rolled_back`: the cell was killed (or failed, with `atomic`); variables and files are as before the cell, within the limits of `transaction`, and earlier processes of the session have ended. `lost`: the interpreter was killed; variables are reset, files stay (if `transaction.workspace` is `copied`, they are as before the cell). `restored_from_checkpoint`: the cell was killed, and the session is back at its latest checkpoint */
   state: "kept" | "rolled_back" | "restored_from_checkpoint" | "lost";
