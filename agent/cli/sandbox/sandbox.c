@@ -114,7 +114,7 @@ int snp_sandbox_end(struct snp_cli *cli,
                     json_t **ret,
                     struct snp_err *err)
 {
-    snp_autocall struct snipara_call *owned = call;
+    snp_autocall struct snipara_call *owned SNP_UNUSED = call;
     snp_autojson json_t *answer = NULL;
     const char *text;
 
