@@ -561,15 +561,16 @@ int snp_tier_answered(void *ctx, const struct snp_tier_answer *answer, struct sn
 }
 
 int snp_tier_await(struct snp_tier *tier,
-                   struct snp_tier_call *call,
+                   const struct snp_tier_call *asked,
                    json_t **ret_answer,
                    struct snp_err *err)
 {
     struct snp_await wait = {0};
+    struct snp_tier_call call = *asked;
 
-    call->done = snp_tier_answered;
-    call->ctx = &wait;
-    SNP_TRY(snp_tier_ask(tier, call, err));
+    call.done = snp_tier_answered;
+    call.ctx = &wait;
+    SNP_TRY(snp_tier_ask(tier, &call, err));
     return snp_await(&wait, ret_answer, err);
 }
 

@@ -82,7 +82,7 @@ int snp_tier_ask(struct snp_tier *tier,
  * owned by the caller.
  */
 int snp_tier_await(struct snp_tier *tier,
-                   struct snp_tier_call *call,
+                   const struct snp_tier_call *asked,
                    json_t **ret_answer,
                    struct snp_err *err) SNP_NODISCARD;
 /* done() of a call whose ctx is a struct snp_await. */
