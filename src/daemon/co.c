@@ -16,11 +16,17 @@
 #        define HAS_ASAN 1
 #    endif
 #endif
-#if defined(HAS_ASAN) || defined(__SANITIZE_ADDRESS__)
-#    include <sanitizer/common_interface_defs.h>
+#ifdef __SANITIZE_ADDRESS__
+#    define HAS_ASAN 1
+#endif
+#ifdef HAS_ASAN
+#    include <dlfcn.h>
+#    include <sanitizer/asan_interface.h>
 #    define SWITCH_BEGIN __sanitizer_start_switch_fiber
 #    define SWITCH_END   __sanitizer_finish_switch_fiber
+#    define FORGET       ASAN_UNPOISON_MEMORY_REGION
 #else
+#    define FORGET(stack, size)              ((void)0)
 #    define SWITCH_BEGIN(fake, bottom, size) ((void)0)
 #    define SWITCH_END(fake, bottom, size)   ((void)0)
 #endif
@@ -55,6 +61,21 @@ enum {
     STACK = SNP_CO_STACK - (int)((sizeof(struct snp_co) + 63) & ~63UL),
     MAP = GUARD + SNP_CO_STACK,
 };
+
+/* The sanitizer's own swapcontext writes a warning, which it takes for a report. */
+static int context_swap(ucontext_t *from, const ucontext_t *to)
+{
+#ifdef HAS_ASAN
+    static int (*libc_swap)(ucontext_t * from, const ucontext_t *to);
+
+    if (libc_swap == NULL) {
+        *(void **)&libc_swap = dlsym(dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD), "swapcontext");
+    }
+    return libc_swap(from, to);
+#else
+    return swapcontext(from, to);
+#endif
+}
 
 static struct snp_co *current;
 static struct snp_co *spares;
@@ -116,7 +137,7 @@ static void resume(struct snp_co *co)
     co->next = current;
     current = co;
     SWITCH_BEGIN(&fake, map_of(co) + GUARD, STACK);
-    (void)swapcontext(&co->caller, &co->self);
+    (void)context_swap(&co->caller, &co->self);
     SWITCH_END(fake, NULL, NULL);
     current = co->next;
     if (co->is_over) {
@@ -131,6 +152,7 @@ int snp_co_start(void (*run)(void *arg), void *arg, struct snp_err *err)
     SNP_TRY_MEMORY(co, err);
     *co = (struct snp_co){.run = run, .arg = arg};
     (void)getcontext(&co->self);
+    FORGET(map_of(co) + GUARD, STACK); /* frames that setcontext() left */
     co->self.uc_stack = (stack_t){.ss_sp = map_of(co) + GUARD, .ss_size = STACK};
     makecontext(&co->self, enter, 0);
     resume(co);
@@ -164,7 +186,7 @@ int snp_await(struct snp_await *wait, json_t **ret, struct snp_err *err)
         wait->co = co;
         co->wait = wait;
         SWITCH_BEGIN(&co->fake, co->caller_bottom, co->caller_size);
-        (void)swapcontext(&co->self, &co->caller);
+        (void)context_swap(&co->self, &co->caller);
         SWITCH_END(co->fake, &co->caller_bottom, &co->caller_size);
         co->wait = NULL;
     }
