@@ -91,7 +91,8 @@ int snp_idmap_open_locks(int *ret_fd, struct snp_err *err)
         }
         eno = fd < 0 ? errno : EPERM;
     }
-    return snp_fail_sys(err, eno, "lock user ids in %s or %s", paths[0], paths[1]);
+    return snp_fail_sys(err, eno, "lock user ids in %s or %s, one of which root must be able to write",
+                        paths[0], paths[1]);
 }
 
 bool snp_idmap_lock(int locks_fd, unsigned slot, bool on)

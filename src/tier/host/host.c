@@ -25,12 +25,22 @@ enum {
     INIT_SIZE_MAX = 8 << 20
 };
 
+/* Open when first needed: a disk that was full for a moment must not refuse later sandboxes. */
+static int open_locks(struct snp_host *host, struct snp_err *err)
+{
+    return !host->is_root || host->locks_fd >= 0 ? 0 : snp_idmap_open_locks(&host->locks_fd, err);
+}
+
 int snp_host_take_slot(struct snp_supervisor *supervisor)
 {
     struct snp_host *host = snp_host_of(supervisor);
+    struct snp_err err;
 
     if (!host->is_root) {
         return -1;
+    }
+    if (open_locks(host, &err) < 0) {
+        return -2;
     }
     for (unsigned i = 0; i < SNP_IDMAP_SLOTS; i++) {
         /* range 0 is for templates */
@@ -194,5 +204,5 @@ int snp_host_check(const struct snp_sandbox *s, struct snp_err *err)
         return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_ALLOW_DEGRADED, NULL, 0,
                              "this kernel has no Landlock, the second fence around files");
     }
-    return 0;
+    return open_locks(snp_host_of(s->supervisor), err);
 }

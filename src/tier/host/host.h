@@ -105,7 +105,7 @@ int snp_host_start(struct snp_supervisor *supervisor, struct snp_err *err) SNP_N
 void snp_host_degraded(const struct snp_supervisor *supervisor, json_t *list);
 int snp_host_check(const struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
 
-/* Reserve an id range; -1 when not root (none is needed) or -2 when all are taken. */
+/* Reserve an id range; -1 when not root (none is needed) or -2 when none can be taken. */
 int snp_host_take_slot(struct snp_supervisor *supervisor);
 void snp_host_free_slot(struct snp_supervisor *supervisor, int slot);
 

@@ -121,9 +121,6 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
                        "the local tier keeps the code from your files by Landlock, which this "
                        "kernel does not offer; use one from 5.13 on with landlock in lsm=");
     }
-    if (host->is_root && snp_idmap_open_locks(&host->locks_fd, err) < 0) {
-        return err->code;
-    }
     if (pipe2(life, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }

@@ -76,12 +76,6 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
         return r;
     }
     snp_probe_namespaces(supervisor, become_zero(supervisor));
-    if (host->is_root && supervisor->can_run && snp_idmap_open_locks(&host->locks_fd, err) < 0) {
-        supervisor->can_run = false; /* ids of another supervisor are outside our map */
-        (void)snprintf(supervisor->why, sizeof(supervisor->why),
-                       "%.200s; make one of them writable for root, or run as an ordinary user",
-                       err->msg);
-    }
     /* Slave mounts: our mounts do not appear on the host; the host's mounts appear here. */
     if (supervisor->can_run && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
         return snp_fail_sys(err, errno, "make the mounts private");
