@@ -91,7 +91,8 @@ int snp_idmap_open_locks(int *ret_fd, struct snp_err *err)
         }
         eno = fd < 0 ? errno : EPERM;
     }
-    return snp_fail_sys(err, eno, "lock user ids in %s or %s, one of which root must be able to write",
+    return snp_fail_sys(err, eno,
+                        "lock user ids in %s or %s, one of which root must be able to write",
                         paths[0], paths[1]);
 }
 
