@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "base/err.h"
 #include "base/json.h"
 
 struct snp_executor;
@@ -28,6 +29,13 @@ struct snp_work {
     struct snp_executor *executor; /* with NEEDS_LIVE */
     struct snp_tier *tier;         /* with NEEDS_TIER or NEEDS_LIVE */
 };
+
+/*
+ * Run a handler as a coroutine. It answers the request, or fails, and the failure is the answer.
+ * `work` is borrowed until its first wait.
+ */
+typedef int snp_work_fn(const struct snp_work *work, struct snp_err *err);
+void snp_work_start(const struct snp_work *work, snp_work_fn *run);
 
 /* Handlers in separate files. */
 void snp_run_checkpoint(const struct snp_work *work);

@@ -52,7 +52,7 @@ static void tell(struct snp_exec *exec, json_t *checkpoint)
     struct snp_request *request = snp_exec_take_request(exec);
 
     if (exec->ended != NULL) {
-        exec->ended(exec->ctx, exec->record, &exec->err);
+        exec->ended(exec->ctx, exec->record, exec->record == NULL ? &exec->err : NULL);
     } else if (exec->record == NULL) {
         snp_request_fail(request, &exec->err);
     } else {
@@ -103,7 +103,7 @@ static void finish(struct snp_exec *exec)
     snp_exec_free(exec);
 }
 
-static void checkpointed(void *ctx, const json_t *report, const struct snp_err *err)
+static void checkpointed(void *ctx, json_t *report, const struct snp_err *err)
 {
     struct snp_exec *exec = ctx;
     snp_autojson json_t *told = SNP_WRITE(snp_result_saved, .made = (json_t *)(uintptr_t)report,

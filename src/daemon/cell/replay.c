@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compare a replay by result and output. Output is compared per stream, because frame boundaries
- * are arbitrary. Tracebacks contain the cell's number and are not compared, nor is anything that
+ * Replays are compared by result and output, the latter per stream, because frame boundaries are
+ * arbitrary. Tracebacks contain the cell's number and are not compared, nor is anything that
  * the journal no longer has.
  */
 #include "daemon/cell/replay.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/json.h"
 #include "daemon/caps.h"
+#include "daemon/session.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/spec.h"
+#include "daemon/session/table.h"
 #include "store/journal.h"
 #include "wire/frame.h"
 
@@ -137,32 +142,109 @@ static void name_add(char out[SNP_REPLAY_TEXT], bool is_equal, const char *name)
     }
 }
 
-int snp_replay_compare(struct snp_tx *tx,
-                       const char *session,
-                       uint64_t cell,
-                       uint64_t replay,
-                       char out[SNP_REPLAY_TEXT],
-                       struct snp_err *err)
+/* Both ended with the same status. */
+static int compare(struct snp_tx *tx, struct snp_cell_replay *replay, struct snp_err *err)
 {
     static const char *const members[] = {"value", "result", "exit_code"};
     static const char *const streams[STREAMS] = {"stdout", "stderr", "displays"};
     struct outcome was = {0};
     struct outcome is = {0};
-    int r = outcome_read(tx, session, cell, &was, err);
+    int r = outcome_read(tx, replay->session, replay->last, &was, err);
 
-    SNP_THEN(r, outcome_read(tx, session, replay, &is, err));
-    out[0] = '\0';
+    SNP_THEN(r, outcome_read(tx, replay->session, replay->last_replay, &is, err));
     if (r == 0 && was.result != NULL && is.result != NULL) {
         for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
-            name_add(out, is_same(was.result, is.result, members[i]), members[i]);
+            name_add(replay->differs, is_same(was.result, is.result, members[i]), members[i]);
         }
-        name_add(out, is_same_error(was.result, is.result), "error");
-        name_add(out, is_same(was.result, is.result, "files"), "files");
+        name_add(replay->differs, is_same_error(was.result, is.result), "error");
+        name_add(replay->differs, is_same(was.result, is.result, "files"), "files");
     }
     for (size_t i = 0; r == 0 && i < STREAMS; i++) {
-        name_add(out, is_same_output(&was, &is, i), streams[i]);
+        name_add(replay->differs, is_same_output(&was, &is, i), streams[i]);
     }
     outcome_done(&was);
     outcome_done(&is);
     return r;
+}
+
+/* Reading ------------------------------------------------------------------------------------- */
+
+int snp_replay_read(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    struct snp_cell_replay *replay = arg;
+    struct snp_journal_cell row;
+    int r;
+
+    snp_replay_done(replay);
+    replay->differs[0] = '\0';
+    SNP_TRY(replay->last == 0 ? 0 : compare(tx, replay, err));
+    if (replay->cell == 0) {
+        return 0;
+    }
+    SNP_TRY(snp_journal_cell_get(tx, replay->session, replay->cell, &row, err));
+    replay->argv = row.argv == NULL ? NULL : strdup(row.argv);
+    replay->spec = row.spec == NULL ? NULL : strdup(row.spec);
+    (void)snprintf(replay->kind, sizeof(replay->kind), "%s", row.kind);
+    snp_buf_init(&replay->code, SNP_FRAME_BODY_MAX);
+    r = snp_journal_cell_part(tx, replay->session, replay->cell, SNP_PART_CODE, &replay->code, err);
+    if (r == SNP_E_NOT_FOUND && strcmp(replay->kind, "command") == 0) {
+        r = 0; /* it has none */
+    }
+    replay->code_len = replay->code.len;
+    if (r == 0 && row.stdin_bytes > 0) {
+        r = snp_journal_cell_part(tx, replay->session, replay->cell, SNP_PART_STDIN, &replay->code,
+                                  err);
+    }
+    return r;
+}
+
+void snp_replay_done(struct snp_cell_replay *replay)
+{
+    free(SNP_TAKE_PTR(replay->argv));
+    free(SNP_TAKE_PTR(replay->spec));
+    snp_buf_done(&replay->code);
+}
+
+int snp_replay_exec(const struct snp_cell_replay *replay,
+                    struct snp_session *session,
+                    struct snp_exec **ret,
+                    struct snp_err *err)
+{
+    snp_autojson json_t *argv =
+        replay->argv == NULL ? NULL : json_loads(replay->argv, JSON_REJECT_DUPLICATES, NULL);
+    snp_autojson json_t *was = replay->spec == NULL ? NULL : json_loads(replay->spec, 0, NULL);
+    snp_autojson json_t *head =
+        SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .kind = replay->kind,
+                  .code_len = replay->code_len, .stdin = snp_json_bool(was, "stdin", false),
+                  .internal = snp_json_bool(was, "internal", false), .argv = argv);
+    struct snp_exec *exec = calloc(1, sizeof(*exec));
+    const char *bytes = snp_buf_bytes(&replay->code);
+    int r;
+
+    if (exec == NULL || head == NULL) {
+        free(exec);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = snp_exec_spec_read(head, replay->code.len, &exec->spec, err);
+    if (r == 0) {
+        exec->raw = malloc(replay->code.len + 1);
+        r = exec->raw == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    }
+    if (r < 0) {
+        snp_exec_spec_done(&exec->spec);
+        free(exec);
+        return r;
+    }
+    SNP_ASSERT(exec->raw != NULL);
+    if (bytes != NULL) {
+        memcpy(exec->raw, bytes, replay->code.len);
+    }
+    exec->raw_len = replay->code.len;
+    exec->wall_ms = (uint64_t)snp_json_int(was, "wall_ms",
+                                           (int64_t)session->policy.limits.value[SNP_LIMIT_WALL]);
+    exec->replay_of = replay->cell;
+    snp_session_ref(session);
+    exec->session = session;
+    *ret = exec;
+    return 0;
 }

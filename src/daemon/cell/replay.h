@@ -2,27 +2,44 @@
 #ifndef SNP_DAEMON_CELL_REPLAY_H
 #define SNP_DAEMON_CELL_REPLAY_H
 
-/* Compare a replayed cell with its first run in the journal. */
+/* Read missing cells from the journal to run them again, and compare both runs. */
 
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
+struct snp_exec;
+struct snp_session;
 struct snp_tx;
 
 enum {
     SNP_REPLAY_TEXT = 96, /* bytes of names, with the NUL */
 };
 
-/*
- * On the store's thread. out: the differences, as in "value, output"; "" = no difference in what
- * the journal has of both runs. Both ended with the same status.
- */
-int snp_replay_compare(struct snp_tx *tx,
-                       const char *session,
-                       uint64_t cell,
-                       uint64_t replay,
-                       char out[SNP_REPLAY_TEXT],
-                       struct snp_err *err) SNP_NODISCARD;
+/* Zeroed at first. The job owns it while it is pending. */
+struct snp_cell_replay {
+    const char *session;           /* its id; borrowed */
+    uint64_t last;                 /* the cell that was replayed before; 0 = none */
+    uint64_t last_replay;          /* the number of that replay */
+    char differs[SNP_REPLAY_TEXT]; /* how it differed, as in "value, output"; "" = did not */
+    uint64_t cell;                 /* to be replayed next; 0 = none */
+    struct snp_buf code;           /* owned: its code, then standard input */
+    size_t code_len;
+    char kind[16];
+    char *argv; /* owned: JSON; or NULL */
+    char *spec; /* owned: JSON; or NULL */
+};
+
+/* On the store's thread: compare the last cell by all that the journal has, and read the next. */
+int snp_replay_read(struct snp_tx *tx, void *replay, struct snp_err *err) SNP_NODISCARD;
+
+/* The request of the cell that was read, as it was then. *ret: owned by the caller. */
+int snp_replay_exec(const struct snp_cell_replay *replay,
+                    struct snp_session *session,
+                    struct snp_exec **ret,
+                    struct snp_err *err) SNP_NODISCARD;
+
+void snp_replay_done(struct snp_cell_replay *replay);
 
 #endif

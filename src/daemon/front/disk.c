@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "daemon/co.h"
 #include "daemon/request.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/hibernate.h"
@@ -12,13 +13,14 @@
 #include "daemon/server.h"
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
+#include "daemon/store_wait.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
 #include "wire/session.h"
 
 /* checkpoint ------------------------------------------------------------------------------- */
 
-static void made(void *ctx, const json_t *report, const struct snp_err *err)
+static void made(void *ctx, json_t *report, const struct snp_err *err)
 {
     struct snp_request *request = ctx;
 
@@ -36,95 +38,50 @@ void snp_run_checkpoint(const struct snp_work *work)
 
 /* hibernate -------------------------------------------------------------------------------- */
 
-struct asked {
-    struct snp_request *request;
-    struct snp_session *session; /* one reference */
-    struct snp_turn turn;
-    struct snp_missing_place place;
-};
-
-static void asked_end(struct asked *asked, const struct snp_err *err)
-{
-    if (err != NULL) {
-        snp_request_fail(asked->request, err);
-    } else {
-        snp_autojson json_t *lost =
-            snp_lost_list(asked->session, asked->session->durable.unrestorable);
-
-        snp_request_answer(asked->request,
-                           SNP_WRITE(snp_hibernate_answer, .hibernated = true,
-                                     .cell = asked->session->durable.checkpoint_cell, .lost = lost,
-                                     .image = asked->session->durable.has_image));
-    }
-    snp_session_unref(asked->session);
-    free(asked);
-}
-
-static void hibernated(void *ctx, const struct snp_err *err)
-{
-    asked_end(ctx, err);
-}
-
 static int run_asleep(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    const struct asked *asked = arg;
-
-    return snp_missing_check(tx, &asked->place, err);
-}
-
-static void asleep_checked(void *arg, const struct snp_err *err)
-{
-    asked_end(arg, err->code == SNP_OK ? NULL : err);
+    return snp_missing_check(tx, arg, err);
 }
 
 /*
- * The session is asleep already; report missing parts, so that the caller does not assume a
- * complete save.
+ * A session that is asleep already may lack something: the caller must not take it for a complete
+ * save.
  */
-static void asleep_check(struct asked *asked)
+static int hibernate(struct snp_session *session, struct snp_err *err)
 {
-    snp_missing_place(asked->session, &asked->place);
-    SNP_STORE_DO(asked->session->server->store, .run = run_asleep, .done = asleep_checked,
-                 .arg = asked);
+    struct snp_missing_place place;
+    struct snp_await wait = {0};
+
+    if (session->live.executor == NULL) {
+        snp_missing_place(session, &place);
+        return snp_store_await(session->server->store, run_asleep, &place, err);
+    }
+    snp_hibernate(session, false, snp_await_ended, &wait);
+    return snp_await(&wait, NULL, err);
 }
 
-static void hibernate_turn(struct snp_turn *turn,
-                           struct snp_session *session,
-                           const struct snp_err *err)
+static int run_hibernate(const struct snp_work *work, struct snp_err *err)
 {
-    struct asked *asked = snp_container_of(turn, struct asked, turn);
+    struct snp_request *request = work->request;
+    snp_cleanup(snp_session_unrefp) struct snp_session *session = work->session;
+    snp_autojson json_t *lost = NULL;
 
-    if (err != NULL) {
-        asked_end(asked, err);
-    } else if (session->live.executor == NULL) {
-        asleep_check(asked);
-    } else {
-        snp_hibernate(session, false, hibernated, asked);
+    snp_session_ref(session);
+    if (session->name[0] == '\0') {
+        return snp_fail(err, SNP_E_INVALID, "an unnamed session ends with its call");
     }
+    SNP_TRY(snp_hibernate_must_wait(session) ? snp_turn_await(session, NULL, err) : 0);
+    SNP_TRY(hibernate(session, err));
+    lost = snp_lost_list(session, session->durable.unrestorable);
+    snp_request_answer(request, SNP_WRITE(snp_hibernate_answer, .hibernated = true,
+                                          .cell = session->durable.checkpoint_cell, .lost = lost,
+                                          .image = session->durable.has_image));
+    return 0;
 }
 
 void snp_run_hibernate(const struct snp_work *work)
 {
-    struct snp_session *session = work->session;
-    struct asked *asked;
-
-    if (session->name[0] == '\0') {
-        snp_request_refuse(work->request, SNP_E_INVALID, "an unnamed session ends with its call");
-        return;
-    }
-    asked = snp_request_state(work->request, sizeof(*asked));
-    if (asked == NULL) {
-        return;
-    }
-    snp_session_ref(session);
-    asked->request = work->request;
-    asked->session = session;
-    asked->turn.run = hibernate_turn;
-    if (snp_hibernate_must_wait(session)) {
-        snp_turn_ask(session, &asked->turn);
-    } else {
-        hibernate_turn(&asked->turn, session, NULL);
-    }
+    snp_work_start(work, run_hibernate);
 }
 
 /* gc --------------------------------------------------------------------------------------- */

@@ -156,7 +156,7 @@ static void put_answer(const struct put_kept *kept, const struct snp_err *err)
     snp_request_answer(kept->request, kept->answer);
 }
 
-static void put_saved(void *ctx, const json_t *report, const struct snp_err *err)
+static void put_saved(void *ctx, json_t *report, const struct snp_err *err)
 {
     struct put_kept *kept = ctx;
 

@@ -50,7 +50,7 @@ static void one_settled(struct snp_session *session)
     }
 }
 
-static void saved(void *ctx, const json_t *report, const struct snp_err *err)
+static void saved(void *ctx, json_t *report, const struct snp_err *err)
 {
     (void)report;
     (void)err; /* the failed save noted it */

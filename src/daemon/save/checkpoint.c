@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "daemon/co.h"
 #include "daemon/save/at_rest.h"
 #include "daemon/save/journal_entry.h"
 #include "daemon/save/unsaved.h"
@@ -534,6 +535,14 @@ static void save_start(struct snp_session *session,
 void snp_checkpoint_make(struct snp_session *session, snp_checkpoint_made *made, void *ctx)
 {
     save_start(session, NULL, false, made, ctx);
+}
+
+int snp_checkpoint_await(struct snp_session *session, json_t **ret_report, struct snp_err *err)
+{
+    struct snp_await made = {0};
+
+    snp_checkpoint_make(session, snp_await_end, &made);
+    return snp_await(&made, ret_report, err);
 }
 
 void snp_checkpoint_make_aside(struct snp_session *session, snp_checkpoint_made *made, void *ctx)

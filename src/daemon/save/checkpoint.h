@@ -16,7 +16,7 @@ struct snp_server;
 struct snp_session;
 
 /* report: borrowed, as `checkpoint` answers it; NULL = it failed, see err. */
-typedef void snp_checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err);
+typedef void snp_checkpoint_made(void *ctx, json_t *report, const struct snp_err *err);
 
 /*
  * Save the state after the last ended cell. The session has an executor; an IDLE one is SAVING
@@ -24,6 +24,11 @@ typedef void snp_checkpoint_made(void *ctx, const json_t *report, const struct s
  * this returns.
  */
 void snp_checkpoint_make(struct snp_session *session, snp_checkpoint_made *made, void *ctx);
+
+/* In a coroutine: the same. ret_report: owned by the caller; NULL = not wanted. */
+int snp_checkpoint_await(struct snp_session *session,
+                         json_t **ret_report,
+                         struct snp_err *err) SNP_NODISCARD;
 
 /*
  * The same, but the session is free as soon as the tier has a copy: cells and files continue while

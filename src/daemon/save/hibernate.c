@@ -312,7 +312,7 @@ static void prove(struct snp_hibernation *h)
 
 /* Saving -------------------------------------------------------------------------------------- */
 
-static void saved(void *ctx, const json_t *report, const struct snp_err *err)
+static void saved(void *ctx, json_t *report, const struct snp_err *err)
 {
     struct snp_hibernation *h = ctx;
     struct snp_session *session = h->session;

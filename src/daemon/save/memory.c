@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "daemon/co.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
@@ -127,6 +128,32 @@ bool snp_memory_wait_any(struct snp_session *session, struct snp_spill_waiter *w
     const struct snp_memory_copy *b = leaving_find(session);
 
     return b != NULL && snp_memory_wait(session->server, b->snapshot, false, waiter);
+}
+
+struct spill_wait {
+    struct snp_spill_waiter waiter;
+    struct snp_await wait;
+};
+
+static void on_spill(struct snp_spill_waiter *waiter)
+{
+    snp_await_ended(&snp_container_of(waiter, struct spill_wait, waiter)->wait, NULL);
+}
+
+bool snp_memory_await(struct snp_server *server, const char *snapshot, bool again)
+{
+    struct spill_wait spill = {.waiter = {.run = on_spill}};
+    struct snp_err ignored;
+
+    return snp_memory_wait(server, snapshot, again, &spill.waiter) &&
+           snp_await(&spill.wait, NULL, &ignored) == 0;
+}
+
+bool snp_memory_await_any(struct snp_session *session)
+{
+    const struct snp_memory_copy *b = leaving_find(session);
+
+    return b != NULL && snp_memory_await(session->server, b->snapshot, false);
 }
 
 void snp_memory_retry(struct snp_session *session)
@@ -530,7 +557,7 @@ struct spill {
     struct snp_memory_copy *copy; /* in use */
 };
 
-static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
+static void spilled(void *ctx, json_t *report, const struct snp_err *err)
 {
     struct spill *spill = ctx;
     struct snp_session *session = spill->session;

@@ -104,6 +104,10 @@ bool snp_memory_wait(struct snp_server *server,
  */
 bool snp_memory_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter);
 
+/* In a coroutine: the same, and wait for it. */
+bool snp_memory_await(struct snp_server *server, const char *snapshot, bool again);
+bool snp_memory_await_any(struct snp_session *session);
+
 /* Copies remain to be written to disk. */
 bool snp_memory_is_leaving(const struct snp_session *session);
 

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "daemon/co.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
@@ -152,4 +153,23 @@ void snp_session_when_live(struct snp_session *session, struct snp_waiter *waite
     waiter->next = NULL;
     *at = waiter;
     snp_session_go_on(session);
+}
+
+struct live_wait {
+    struct snp_waiter waiter;
+    struct snp_await wait;
+};
+
+static void live(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *err)
+{
+    (void)session;
+    snp_await_ended(&snp_container_of(waiter, struct live_wait, waiter)->wait, err);
+}
+
+int snp_session_await_live(struct snp_session *session, struct snp_err *err)
+{
+    struct live_wait awaited = {.waiter = {.run = live}};
+
+    snp_session_when_live(session, &awaited.waiter);
+    return snp_await(&awaited.wait, NULL, err);
 }

@@ -20,7 +20,7 @@ struct snp_request;
 struct snp_session;
 
 /* The end of a cell without a client. result: its JSON, borrowed; NULL = see err. */
-typedef void snp_exec_ended(void *ctx, const json_t *result, const struct snp_err *err);
+typedef void snp_exec_ended(void *ctx, json_t *result, const struct snp_err *err);
 
 /*
  * One cell. It is in session->live.waiting or is session->live.running, holds one reference to its
@@ -61,6 +61,9 @@ struct snp_exec {
 
 /* Call the waiter as soon as the session has an executor, which may be at once. */
 void snp_session_when_live(struct snp_session *session, struct snp_waiter *waiter);
+
+/* In a coroutine: wait until the session has an executor. */
+int snp_session_await_live(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 
 /* Fail the first cell in the queue, and those waiting for an executor without a cell. */
 void snp_exec_fail_first(struct snp_session *session, const struct snp_err *err);

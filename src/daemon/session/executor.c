@@ -297,6 +297,15 @@ int snp_executor_open(struct snp_session *session, snp_executor_opened *opened, 
     return 0;
 }
 
+int snp_executor_open_await(struct snp_session *session, json_t **ret_manifest, struct snp_err *err)
+{
+    struct snp_await wait = {0};
+
+    SNP_TRY(snp_executor_open(session, snp_await_end, err));
+    session->live.executor->ctx = &wait;
+    return snp_await(&wait, ret_manifest, err);
+}
+
 int snp_executor_open_beside(struct snp_session *session,
                              const struct snp_place *place,
                              struct snp_executor **ret,
@@ -324,6 +333,8 @@ static int close_done(void *ctx, const struct snp_tier_answer *answer, struct sn
     if (answer->head == NULL && answer->err->code != SNP_E_NOT_FOUND &&
         answer->err->code != SNP_E_PEER) {
         err = answer->err;
+        snp_log(SNP_LOG_ERROR, "executor-close", "executor=%s error=\"%s\"", executor->id,
+                err->msg);
     }
     if (executor->state != SNP_EXECUTOR_GONE) {
         forget(executor);
@@ -349,8 +360,18 @@ static int close_ask(struct step *step, struct snp_err *err)
     return snp_tier_ask(step->executor->tier, &call, err);
 }
 
+/* Its opening was not answered yet. */
+static void opening_end(const struct snp_executor *executor)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_PEER, "the sandbox was closed before it was open");
+    executor->opened(executor->ctx, NULL, &err);
+}
+
 void snp_executor_close(struct snp_executor *executor, snp_executor_closed *closed, void *ctx)
 {
+    const bool is_opening = executor->state == SNP_EXECUTOR_OPENING;
     struct step *step = calloc(1, sizeof(*step));
     struct snp_err err;
     int r = 0;
@@ -372,18 +393,24 @@ void snp_executor_close(struct snp_executor *executor, snp_executor_closed *clos
     }
     if (r == 0) {
         executor->state = SNP_EXECUTOR_CLOSING;
+        if (is_opening) {
+            opening_end(executor);
+        }
         return;
     }
     snp_log(SNP_LOG_ERROR, "executor-close", "executor=%s error=\"%s\"", executor->id, err.msg);
     free(step);
     forget(executor);
+    if (is_opening) {
+        opening_end(executor);
+    }
     if (closed != NULL) {
         closed(ctx, &err);
     }
     snp_executor_unref(executor);
 }
 
-void snp_executor_end(struct snp_executor *executor)
+void snp_executor_close_await(struct snp_executor *executor)
 {
     struct snp_await wait = {0};
     struct snp_err ignored; /* logged */
@@ -391,8 +418,13 @@ void snp_executor_end(struct snp_executor *executor)
     if (executor != NULL) {
         snp_executor_close(executor, snp_await_ended, &wait);
         (void)snp_await(&wait, NULL, &ignored);
-        snp_executor_unref(executor);
     }
+}
+
+void snp_executor_end(struct snp_executor *executor)
+{
+    snp_executor_close_await(executor);
+    snp_executor_unref(executor);
 }
 
 /* Unexpected ends ------------------------------------------------------------------------------ */

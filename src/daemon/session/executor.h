@@ -25,7 +25,7 @@ struct snp_tier;
 
 /*
  * The end of an opening, called exactly once. manifest: borrowed; NULL = it failed, see err, and
- * the executor is gone. Not called after snp_executor_close.
+ * the executor is gone, or is being closed.
  */
 typedef void snp_executor_opened(void *ctx, json_t *manifest, const struct snp_err *err);
 
@@ -61,6 +61,11 @@ int snp_executor_open(struct snp_session *session,
                       snp_executor_opened *opened,
                       struct snp_err *err) SNP_NODISCARD;
 
+/* In a coroutine: the same. ret_manifest: owned by the caller. */
+int snp_executor_open_await(struct snp_session *session,
+                            json_t **ret_manifest,
+                            struct snp_err *err) SNP_NODISCARD;
+
 /*
  * In a coroutine: open another one beside the present one, which stays. place: NULL = the session's
  * place. *ret: set, also on failure, until snp_executor_end().
@@ -70,7 +75,8 @@ int snp_executor_open_beside(struct snp_session *session,
                              struct snp_executor **ret,
                              json_t **ret_manifest,
                              struct snp_err *err) SNP_NODISCARD;
-/* In a coroutine: close it and drop the reference. NULL is allowed. */
+/* In a coroutine: close it, and drop the reference. NULL is allowed; failures are logged. */
+void snp_executor_close_await(struct snp_executor *executor);
 void snp_executor_end(struct snp_executor *executor);
 SNP_DEFINE_CLEANUP(struct snp_executor *, snp_executor_end)
 

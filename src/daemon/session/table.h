@@ -20,6 +20,7 @@ int snp_session_new(struct snp_server *server,
 void snp_session_ref(struct snp_session *session);
 /* NULL is allowed. */
 void snp_session_unref(struct snp_session *session);
+SNP_DEFINE_CLEANUP(struct snp_session *, snp_session_unref)
 
 /* Remove a session from the table; the table's reference is dropped. */
 void snp_session_remove(struct snp_session *session);

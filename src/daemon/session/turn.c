@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "daemon/co.h"
 #include "daemon/server.h"
 #include "daemon/session/life.h"
 
@@ -62,4 +63,25 @@ void snp_turn_ask(struct snp_session *session, struct snp_turn *turn)
     turn->next = *at;
     *at = turn;
     snp_session_go_on(session);
+}
+
+struct turn_wait {
+    struct snp_turn turn;
+    struct snp_await wait;
+};
+
+static void on_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *err)
+{
+    (void)session;
+    snp_await_ended(&snp_container_of(turn, struct turn_wait, turn)->wait, err);
+}
+
+int snp_turn_await(struct snp_session *session,
+                   bool (*fn)(const struct snp_session *session),
+                   struct snp_err *err)
+{
+    struct turn_wait awaited = {.turn = {.run = on_turn, .is_time = fn}};
+
+    snp_turn_ask(session, &awaited.turn);
+    return snp_await(&awaited.wait, NULL, err);
 }

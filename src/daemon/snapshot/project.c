@@ -62,7 +62,7 @@ static void row_written(void *arg, const struct snp_err *err)
 }
 
 /* Later saves are also later in the store's queue: the row is in time to keep this checkpoint. */
-static void saved(void *ctx, const json_t *report, const struct snp_err *err)
+static void saved(void *ctx, json_t *report, const struct snp_err *err)
 {
     struct beginning *beginning = ctx;
 
