@@ -33,6 +33,7 @@
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 #include "daemon/snapshot/source.h"
+#include "daemon/store_wait.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
@@ -44,7 +45,6 @@ struct snp_import {
     struct snp_import *next;
     struct snp_server *server;   /* borrowed */
     const struct snp_peer *peer; /* NULL once disconnected, or after import.end */
-    struct snp_request *request; /* of import.end; owned */
     char token[SNP_SESSION_ID_LEN + 1];
     int fd; /* owned: of the bytes received */
     uint64_t size;
@@ -59,9 +59,8 @@ struct snp_import {
     uint64_t now_us;
     uint64_t checkpoint;
     json_t *lost;                /* owned: losses that the file reports */
+    struct snp_await bundle;     /* until it is read */
     struct snp_session *session; /* one reference, or NULL */
-    struct snp_waiter waiter;
-    struct snp_err err;
 };
 
 /* Its life ------------------------------------------------------------------------------------- */
@@ -80,6 +79,9 @@ static void import_leave(struct snp_import *import)
 
 static void import_free(struct snp_import *import)
 {
+    if (import == NULL) {
+        return;
+    }
     import_leave(import);
     snp_session_unref(import->session);
     snp_closep(&import->fd);
@@ -91,6 +93,8 @@ static void import_free(struct snp_import *import)
     free(import->spec);
     free(import);
 }
+
+SNP_DEFINE_CLEANUP(struct snp_import *, import_free)
 
 void snp_import_peer_gone(struct snp_server *server, const struct snp_peer *peer)
 {
@@ -191,9 +195,7 @@ void snp_run_import_begin(const struct snp_work *work)
                 : import_fill(import, work->head, &err);
     }
     if (r < 0) {
-        if (import != NULL) {
-            import_free(import);
-        }
+        import_free(import);
         snp_request_fail(work->request, &err);
         return;
     }
@@ -249,51 +251,21 @@ static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r == SNP_E_NOT_FOUND ? 0 : r;
 }
 
-static void removed(void *arg, const struct snp_err *err)
+/* Remove the whole import. */
+static void import_undo(const struct snp_import *import)
 {
-    struct snp_import *import = arg;
+    struct snp_err err;
 
-    if (err->code != SNP_OK) {
-        snp_log(SNP_LOG_ERROR, "import", "error=\"%s\"", err->msg);
-    }
-    snp_request_fail(import->request, &import->err);
-    import_free(import);
-}
-
-/* Remove the whole import, then report the error to the client. */
-static void import_fail(struct snp_import *import, const struct snp_err *why)
-{
-    import->err = *why;
     if (import->session != NULL) {
         snp_session_end(import->session, NULL);
     }
-    if (import->has_row) {
-        SNP_STORE_DO(import->server->store, .run = run_remove, .done = removed, .arg = import,
-                     .durability = SNP_DURABILITY_SYNCED);
-    } else {
-        snp_request_fail(import->request, &import->err);
-        import_free(import);
+    if (import->has_row && snp_store_await_synced(import->server->store, run_remove,
+                                                  (void *)(uintptr_t)import, &err) < 0) {
+        snp_log(SNP_LOG_ERROR, "import", "error=\"%s\"", err.msg);
     }
 }
 
-/* The end: it wakes ---------------------------------------------------------------------------- */
-
-static void woken(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *why)
-{
-    struct snp_import *import = snp_container_of(waiter, struct snp_import, waiter);
-    snp_autojson json_t *failed = NULL;
-
-    if (why != NULL) {
-        import_fail(import, why);
-        return;
-    }
-    failed = snp_source_failed(session, import->lost);
-    snp_request_answer(import->request,
-                       SNP_WRITE(snp_import_end_answer, .session = import->id, .name = import->name,
-                                 .cell = import->archive.cell, .notes = import->notes,
-                                 .lost = import->lost, .failed = failed));
-    import_free(import);
-}
+/* Steps ---------------------------------------------------------------------------------------- */
 
 static int session_enter(struct snp_import *import, struct snp_err *err)
 {
@@ -320,21 +292,6 @@ static int session_enter(struct snp_import *import, struct snp_err *err)
     return 0;
 }
 
-static void named(void *arg, const struct snp_err *err)
-{
-    struct snp_import *import = arg;
-    struct snp_err why;
-
-    if (err->code != SNP_OK) {
-        import_fail(import, err);
-    } else if (session_enter(import, &why) < 0) {
-        import_fail(import, &why);
-    } else {
-        import->waiter.run = woken;
-        snp_session_when_live(import->session, &import->waiter);
-    }
-}
-
 /* Write cells and name: from now on it is a session. */
 static int run_name(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
@@ -353,29 +310,19 @@ static int run_name(struct snp_tx *tx, void *arg, struct snp_err *err)
     return snp_journal_session_put(tx, &row, err);
 }
 
-/* The bundle ----------------------------------------------------------------------------------- */
-
 static void bundle_read(void *arg,
                         const struct snp_checkpoint_report *report,
                         const struct snp_err *err)
 {
     struct snp_import *import = arg;
-    struct snp_err why;
 
-    if (err->code != SNP_OK) {
-        why = *err;
-        (void)snp_err_wrap(&why, "the file");
-        import_fail(import, &why);
-        return;
-    }
-    import->checkpoint = report->checkpoint;
-    SNP_STORE_DO(import->server->store, .run = run_name, .done = named, .arg = import,
-                 .durability = SNP_DURABILITY_SYNCED);
+    import->checkpoint = err->code == SNP_OK ? report->checkpoint : 0;
+    snp_await_ended(&import->bundle, err);
 }
 
-static void row_added(void *arg, const struct snp_err *err)
+/* The store reads the bundle, and checks it. */
+static int bundle_save(struct snp_import *import, struct snp_err *err)
 {
-    struct snp_import *import = arg;
     const struct snp_checkpoint_save spec = {
         .session = import->id,
         .cell = import->archive.cell,
@@ -384,22 +331,13 @@ static void row_added(void *arg, const struct snp_err *err)
         .done = bundle_read,
         .arg = import,
     };
-    struct snp_err why;
-    int fd;
+    snp_autoclose int fd = fcntl(import->fd, F_DUPFD_CLOEXEC, 3);
 
-    if (err->code != SNP_OK) {
-        import_fail(import, err);
-        return;
-    }
-    import->has_row = true;
-    fd = fcntl(import->fd, F_DUPFD_CLOEXEC, 3);
     if (fd < 0 || lseek(fd, import->archive.bundle_at, SEEK_SET) < 0) {
-        (void)snp_fail_sys(&why, errno, "the temporary file");
-        snp_closep(&fd);
-        import_fail(import, &why);
-    } else if (snp_checkpoint_save(import->server->store, fd, &spec, &why) < 0) {
-        import_fail(import, &why);
+        return snp_fail_sys(err, errno, "the temporary file");
     }
+    SNP_TRY(snp_checkpoint_save(import->server->store, SNP_TAKE_FD(fd), &spec, err));
+    return snp_await(&import->bundle, NULL, err) < 0 ? snp_err_wrap(err, "the file") : 0;
 }
 
 static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
@@ -455,23 +393,45 @@ static int file_read(struct snp_import *import, struct snp_err *err)
     return snp_archive_spec(&import->archive, &import->policy, import->notes, &import->spec, err);
 }
 
-void snp_run_import_end(const struct snp_work *work)
+static int import_make(struct snp_import *import, struct snp_err *err)
 {
-    struct snp_import *import = import_find(work);
-    struct snp_err err;
+    struct snp_store *store = import->server->store;
+
+    SNP_TRY(file_read(import, err));
+    SNP_TRY(snp_store_await(store, run_row, import, err));
+    import->has_row = true;
+    SNP_TRY(bundle_save(import, err));
+    SNP_TRY(snp_store_await_synced(store, run_name, import, err));
+    SNP_TRY(session_enter(import, err));
+    return snp_session_await_live(import->session, err);
+}
+
+static int run_end(const struct snp_work *work, struct snp_err *err)
+{
+    struct snp_request *request = work->request;
+    snp_cleanup(import_freep) struct snp_import *import = import_find(work);
+    snp_autojson json_t *failed = NULL;
 
     if (import == NULL) {
-        snp_request_refuse(work->request, SNP_E_NOT_FOUND,
-                           "this import has ended or never began; import the file again");
-        return;
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "this import has ended or never began; import the file again");
     }
     import->peer = NULL; /* from here on it ends without its client */
-    import->request = work->request;
-    if (file_read(import, &err) < 0) {
-        import_fail(import, &err);
-    } else {
-        SNP_STORE_DO(import->server->store, .run = run_row, .done = row_added, .arg = import);
+    if (import_make(import, err) < 0) {
+        import_undo(import);
+        return err->code;
     }
+    failed = snp_source_failed(import->session, import->lost);
+    snp_request_answer(request,
+                       SNP_WRITE(snp_import_end_answer, .session = import->id, .name = import->name,
+                                 .cell = import->archive.cell, .notes = import->notes,
+                                 .lost = import->lost, .failed = failed));
+    return 0;
+}
+
+void snp_run_import_end(const struct snp_work *work)
+{
+    snp_work_start(work, run_end);
 }
 
 /* At the start --------------------------------------------------------------------------------- */

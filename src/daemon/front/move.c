@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "daemon/co.h"
 #include "daemon/request.h"
 #include "daemon/save/hibernate.h"
 #include "daemon/save/journal_entry.h"
@@ -19,11 +20,11 @@
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
+#include "daemon/store_wait.h"
 #include "daemon/work.h"
 #include "wire/session.h"
 
 struct moving {
-    struct snp_request *request; /* owned */
     struct snp_session *session; /* one reference */
     struct snp_found_tier *from;
     struct snp_found_tier *to;
@@ -31,81 +32,25 @@ struct moving {
     struct snp_trial trial;
     struct snp_departure departure;
     struct snp_missing_place lacks;
-    struct snp_turn turn;
 };
 
-static void moving_free(struct moving *moving)
+static void moving_done(struct moving *moving)
 {
     free(moving->place.instead_of);
     free(moving->place.rootfs);
     json_decref(moving->place.manifest);
     json_decref(moving->trial.failed);
     snp_session_unref(moving->session);
-    free(moving);
 }
 
-static void moving_fail(struct moving *moving, const struct snp_err *why)
-{
-    struct snp_err err = *why;
-
-    (void)snp_err_wrap(&err, "cannot move session %s to %s", moving->session->name,
-                       moving->to->name);
-    snp_request_fail(moving->request, &err);
-    moving_free(moving);
-}
-
-static void moving_answer(struct moving *moving, bool is_moved)
+static void answer(struct snp_request *request, const struct moving *moving, bool is_moved)
 {
     snp_autojson json_t *lost = snp_lost_list(moving->session, moving->trial.failed);
 
-    snp_request_answer(moving->request,
+    snp_request_answer(request,
                        SNP_WRITE(snp_sessions_move_answer, .moved = is_moved,
                                  .from = moving->from->name, .to = moving->to->name,
                                  .cell = moving->session->durable.checkpoint_cell, .lost = lost));
-    moving_free(moving);
-}
-
-static void written(void *ctx, const struct snp_err *why)
-{
-    struct moving *moving = ctx;
-    struct snp_session *session = moving->session;
-    struct snp_err err;
-
-    if (why == NULL) {
-        snp_log(SNP_LOG_INFO, "move", "session=%s from=%s to=%s", session->id, moving->from->name,
-                moving->to->name);
-        moving_answer(moving, true);
-        return;
-    }
-    /*
-     * If a call has woken it there already, its journal entry has recorded the move, or its failure
-     * stops the wake.
-     */
-    if (snp_session_is_asleep(session) && session->live.wake == NULL) {
-        snp_session_policy_swap(session, &moving->place);
-    }
-    (void)snp_fail(&err, why->code, "the journal cannot be written (%.300s)", why->msg);
-    moving_fail(moving, &err);
-}
-
-/* It can wake there, and is asleep. */
-static void departed(void *ctx, const struct snp_err *why)
-{
-    struct moving *moving = ctx;
-    struct snp_session *session = moving->session;
-    struct snp_err err;
-
-    if (why != NULL && moving->departure.has_losses) {
-        moving_answer(moving, false);
-    } else if (why != NULL) {
-        moving_fail(moving, why);
-    } else {
-        snp_session_policy_swap(session, &moving->place);
-        snp_prove_note(session, moving->trial.checkpoint, moving->trial.failed);
-        if (snp_entry_session(session, written, moving, &err) < 0) {
-            written(moving, &err);
-        }
-    }
 }
 
 static int run_lacks(struct snp_tx *tx, void *arg, struct snp_err *err)
@@ -113,26 +58,6 @@ static int run_lacks(struct snp_tx *tx, void *arg, struct snp_err *err)
     const struct moving *moving = arg;
 
     return snp_missing_check(tx, &moving->lacks, err);
-}
-
-static void lacks_checked(void *arg, const struct snp_err *why)
-{
-    struct moving *moving = arg;
-    struct snp_session *session = moving->session;
-    struct snp_err err = *why;
-
-    if (err.code == SNP_OK && !snp_session_is_asleep(session)) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session was destroyed");
-    }
-    snp_session_ref(session);
-    if (err.code != SNP_OK) {
-        moving_fail(moving, &err);
-    } else {
-        snp_hibernate_for(session, &moving->departure, departed, moving);
-    }
-    session->unsaved.n_departing--;
-    snp_session_go_on(session);
-    snp_session_unref(session);
 }
 
 /*
@@ -196,71 +121,104 @@ static int place_read(struct moving *moving,
     return 0;
 }
 
-static void move(struct moving *moving)
+/* Hibernate the session after a trial there. */
+static int depart(struct moving *moving, struct snp_err *err)
 {
     struct snp_session *session = moving->session;
+    struct snp_await departed = {0};
+    int r = 0;
 
-    if (session->live.executor != NULL) {
-        snp_hibernate_for(session, &moving->departure, departed, moving);
-    } else {
+    if (session->live.executor == NULL) {
         session->unsaved.n_departing++; /* no cell wakes it before the trial */
         snp_missing_place(session, &moving->lacks);
-        SNP_STORE_DO(session->server->store, .run = run_lacks, .done = lacks_checked,
-                     .arg = moving);
+        r = snp_store_await(session->server->store, run_lacks, moving, err);
+        if (r == 0 && !snp_session_is_asleep(session)) {
+            r = snp_fail(err, SNP_E_NOT_FOUND, "the session was destroyed");
+        }
+        session->unsaved.n_departing--; /* of the hibernation, from now on */
     }
+    if (r == 0) {
+        snp_hibernate_for(session, &moving->departure, snp_await_ended, &departed);
+    }
+    snp_session_go_on(session);
+    return r < 0 ? r : snp_await(&departed, NULL, err);
 }
 
-static void move_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *why)
+/* It can wake there, and is asleep: write that down. */
+static int move_record(struct moving *moving, struct snp_err *err)
 {
-    struct moving *moving = snp_container_of(turn, struct moving, turn);
-    struct snp_err err;
+    struct snp_session *session = moving->session;
+    struct snp_await written = {0};
+    int r;
 
-    if (why != NULL) {
-        moving_fail(moving, why);
-    } else if (session->policy.tier != moving->from) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "another request moved the session first");
-        moving_fail(moving, &err);
-    } else if (session_check(session, &err) < 0) {
-        moving_fail(moving, &err);
-    } else {
-        move(moving);
+    snp_session_policy_swap(session, &moving->place);
+    snp_prove_note(session, moving->trial.checkpoint, moving->trial.failed);
+    r = snp_entry_session(session, snp_await_ended, &written, err);
+    SNP_THEN(r, snp_await(&written, NULL, err));
+    if (r == 0) {
+        snp_log(SNP_LOG_INFO, "move", "session=%s from=%s to=%s", session->id, moving->from->name,
+                moving->to->name);
+        return 0;
     }
+    /*
+     * If a call has woken it there already, its journal entry has recorded the move, or its failure
+     * stops the wake.
+     */
+    if (snp_session_is_asleep(session) && session->live.wake == NULL) {
+        snp_session_policy_swap(session, &moving->place);
+    }
+    return snp_err_wrap(err, "the journal cannot be written");
 }
 
 /* Behind a pending hibernation the move would share its outcome, without a trial. */
-static bool move_is_time(const struct snp_session *session)
+static bool is_time(const struct snp_session *session)
 {
     return session->unsaved.hibernation == NULL && session->unsaved.n_departing == 0 &&
            snp_session_is_at_rest(session);
 }
 
-void snp_run_move(const struct snp_work *work)
+static int turn_await(const struct moving *moving, struct snp_err *err)
 {
-    struct snp_session *session = work->session;
-    struct moving *moving = snp_request_state(work->request, sizeof(*moving));
+    struct snp_session *session = moving->session;
+
+    if (!snp_hibernate_must_wait(session) && session->unsaved.n_departing == 0 &&
+        session->unsaved.hibernation == NULL) {
+        return 0;
+    }
+    SNP_TRY(snp_turn_await(session, is_time, err));
+    return session->policy.tier != moving->from
+               ? snp_fail(err, SNP_E_LIMIT, "another request moved the session first")
+               : session_check(session, err);
+}
+
+static int run(const struct snp_work *work, struct snp_err *err)
+{
+    struct snp_request *request = work->request;
+    snp_cleanup(moving_done) struct moving moving = {.session = work->session,
+                                                     .from = work->session->policy.tier};
     struct snp_sessions_move_request asked;
-    struct snp_err err;
     int r;
 
-    if (moving == NULL) {
-        return;
-    }
+    snp_session_ref(moving.session);
     snp_record_read(work->head, &snp_sessions_move_request_form, &asked);
-    snp_session_ref(session);
-    moving->request = work->request;
-    moving->session = session;
-    moving->from = session->policy.tier;
-    r = session_check(session, &err);
-    SNP_THEN(r, place_read(moving, &asked, &err));
-    if (r < 0) {
-        snp_request_fail(work->request, &err);
-        moving_free(moving);
-    } else if (snp_hibernate_must_wait(session) || session->unsaved.n_departing > 0 ||
-               session->unsaved.hibernation != NULL) {
-        moving->turn.is_time = move_is_time;
-        moving->turn.run = move_turn;
-        snp_turn_ask(session, &moving->turn);
-    } else {
-        move(moving);
+    SNP_TRY(session_check(moving.session, err));
+    SNP_TRY(place_read(&moving, &asked, err));
+    r = turn_await(&moving, err);
+    SNP_THEN(r, depart(&moving, err));
+    if (r < 0 && moving.departure.has_losses) {
+        answer(request, &moving, false);
+        return 0;
     }
+    SNP_THEN(r, move_record(&moving, err));
+    if (r < 0) {
+        return snp_err_wrap(err, "cannot move session %s to %s", moving.session->name,
+                            moving.to->name);
+    }
+    answer(request, &moving, true);
+    return 0;
+}
+
+void snp_run_move(const struct snp_work *work)
+{
+    snp_work_start(work, run);
 }

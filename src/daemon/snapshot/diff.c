@@ -12,6 +12,7 @@
 #include "daemon/server.h"
 #include "daemon/snapshot/compare.h"
 #include "daemon/snapshot/source.h"
+#include "daemon/store_wait.h"
 #include "daemon/work.h"
 #include "store/blob.h"
 #include "wire/file.h"
@@ -19,16 +20,10 @@
 #include "wire/snapshot.h"
 
 struct comparing {
-    struct snp_request *request; /* owned */
-    struct snp_server *server;   /* borrowed */
-    char refs[2][SNP_SOURCE_REF_MAX + 1];
     uint64_t checkpoints[2];
     json_t *lost[2];               /* owned */
-    int at;                        /* the one being found: 1, then 0; -1 = both are found */
     struct snp_diff_answer answer; /* variables and files are owned; made by the store's thread */
 };
-
-static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *err);
 
 static void answer_clear(struct snp_diff_answer *answer)
 {
@@ -36,12 +31,11 @@ static void answer_clear(struct snp_diff_answer *answer)
     json_decref(SNP_TAKE_PTR(answer->files));
 }
 
-static void comparing_free(struct comparing *comparing)
+static void comparing_done(struct comparing *comparing)
 {
     json_decref(comparing->lost[0]);
     json_decref(comparing->lost[1]);
     answer_clear(&comparing->answer);
-    free(comparing);
 }
 
 static int run_compare(struct snp_tx *tx, void *arg, struct snp_err *err)
@@ -53,73 +47,43 @@ static int run_compare(struct snp_tx *tx, void *arg, struct snp_err *err)
                        err);
 }
 
-static void compared(void *arg, const struct snp_err *compare_err)
+static int run_diff(const struct snp_work *work, struct snp_err *err)
 {
-    struct comparing *comparing = arg;
-    const struct snp_err err = *compare_err;
+    struct snp_request *request = work->request;
+    snp_cleanup(comparing_done) struct comparing comparing = {0};
+    char refs[2][SNP_SOURCE_REF_MAX + 1];
+    struct snp_diff_request asked;
 
-    if (err.code != SNP_OK) {
-        snp_request_fail(comparing->request, &err);
-    } else {
-        comparing->answer.lost_a = comparing->lost[0];
-        comparing->answer.lost_b = comparing->lost[1];
-        snp_request_answer(comparing->request,
-                           snp_record_write(&snp_diff_answer_form, &comparing->answer));
-    }
-    comparing_free(comparing);
-}
+    snp_record_read(work->head, &snp_diff_request_form, &asked);
+    (void)snprintf(refs[0], sizeof(refs[0]), "%s", asked.a == NULL ? "" : asked.a);
+    (void)snprintf(refs[1], sizeof(refs[1]), "%s", asked.b);
+    for (int i = 1; i >= 0; i--) {
+        struct snp_source source;
 
-static void next_find(struct comparing *comparing)
-{
-    if (comparing->at == 0 && comparing->refs[0][0] == '\0') { /* empty: checkpoint 0 */
-        comparing->lost[0] = json_array();
-        comparing->at = -1;
+        if (i == 0 && refs[i][0] == '\0') { /* empty: checkpoint 0 */
+            comparing.lost[i] = json_array();
+            continue;
+        }
+        SNP_TRY(snp_source_find(request->server, refs[i], &source, err));
+        comparing.checkpoints[i] = source.checkpoint;
+        comparing.lost[i] = json_incref(source.lost);
+        snp_source_done(&source);
     }
-    if (comparing->at >= 0) {
-        snp_source_find(comparing->server, comparing->refs[comparing->at], source_found, comparing);
-    } else {
-        SNP_STORE_DO(comparing->server->store, .run = run_compare, .done = compared,
-                     .arg = comparing);
-    }
-}
-
-static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *err)
-{
-    struct comparing *comparing = ctx;
-
-    if (err != NULL) {
-        snp_request_fail(comparing->request, err);
-        comparing_free(comparing);
-        return;
-    }
-    comparing->checkpoints[comparing->at] = source->checkpoint;
-    comparing->lost[comparing->at] = json_incref(source->lost);
-    comparing->at--;
-    next_find(comparing);
+    SNP_TRY(snp_store_await(request->server->store, run_compare, &comparing, err));
+    comparing.answer.lost_a = comparing.lost[0];
+    comparing.answer.lost_b = comparing.lost[1];
+    snp_request_answer(request, snp_record_write(&snp_diff_answer_form, &comparing.answer));
+    return 0;
 }
 
 void snp_run_diff(const struct snp_work *work)
 {
-    struct comparing *comparing = snp_request_state(work->request, sizeof(*comparing));
-    struct snp_diff_request asked;
-
-    if (comparing == NULL) {
-        return;
-    }
-    snp_record_read(work->head, &snp_diff_request_form, &asked);
-    comparing->request = work->request;
-    comparing->server = work->request->server;
-    (void)snprintf(comparing->refs[0], sizeof(comparing->refs[0]), "%s",
-                   asked.a == NULL ? "" : asked.a);
-    (void)snprintf(comparing->refs[1], sizeof(comparing->refs[1]), "%s", asked.b);
-    comparing->at = 1;
-    next_find(comparing);
+    snp_work_start(work, run_diff);
 }
 
 /* blob ----------------------------------------------------------------------------------------- */
 
 struct blob_read {
-    struct snp_request *request; /* owned */
     char hash[SNP_STORE_HASH_LEN + 1];
     uint64_t offset;
     uint64_t length;
@@ -127,6 +91,11 @@ struct blob_read {
     struct snp_buf bytes; /* owned */
     uint64_t size;
 };
+
+static void blob_read_done(struct blob_read *reading)
+{
+    snp_buf_done(&reading->bytes);
+}
 
 static int run_read(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
@@ -141,44 +110,32 @@ static int run_read(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-static void was_read(void *arg, const struct snp_err *err)
+static int run_blob(const struct snp_work *work, struct snp_err *err)
 {
-    struct blob_read *reading = arg;
+    struct snp_request *request = work->request;
+    snp_cleanup(blob_read_done) struct blob_read reading = {0};
+    struct snp_blob_request asked;
     char head[128];
     int n;
-
-    if (err->code != SNP_OK) {
-        snp_request_fail(reading->request, err);
-    } else {
-        n = snprintf(head, sizeof(head), "{\"size\":%llu,\"eof\":%s}",
-                     (unsigned long long)reading->size,
-                     reading->offset + reading->bytes.len >= reading->size ? "true" : "false");
-        snp_request_pass(reading->request, head, (size_t)n, snp_buf_bytes(&reading->bytes),
-                         reading->bytes.len);
-    }
-    snp_buf_done(&reading->bytes);
-    free(reading);
-}
-
-void snp_run_blob(const struct snp_work *work)
-{
-    struct snp_blob_request asked;
-    struct blob_read *reading;
 
     snp_record_read(work->head, &snp_blob_request_form, &asked);
     if (strlen(asked.hash) != SNP_STORE_HASH_LEN ||
         strspn(asked.hash, "0123456789abcdef") != SNP_STORE_HASH_LEN) {
-        snp_request_refuse(work->request, SNP_E_INVALID,
-                           "blob: 'hash' must be %d lower-case hex digits", SNP_STORE_HASH_LEN);
-        return;
+        return snp_fail(err, SNP_E_INVALID, "blob: 'hash' must be %d lower-case hex digits",
+                        SNP_STORE_HASH_LEN);
     }
-    reading = snp_request_state(work->request, sizeof(*reading));
-    if (reading == NULL) {
-        return;
-    }
-    *reading = (struct blob_read){
-        .request = work->request, .offset = asked.offset, .length = asked.length};
-    memcpy(reading->hash, asked.hash, SNP_STORE_HASH_LEN + 1);
-    snp_buf_init(&reading->bytes, SNP_FILE_CHUNK_MAX);
-    SNP_STORE_DO(work->request->server->store, .run = run_read, .done = was_read, .arg = reading);
+    reading.offset = asked.offset;
+    reading.length = asked.length;
+    memcpy(reading.hash, asked.hash, SNP_STORE_HASH_LEN + 1);
+    snp_buf_init(&reading.bytes, SNP_FILE_CHUNK_MAX);
+    SNP_TRY(snp_store_await(request->server->store, run_read, &reading, err));
+    n = snprintf(head, sizeof(head), "{\"size\":%llu,\"eof\":%s}", (unsigned long long)reading.size,
+                 reading.offset + reading.bytes.len >= reading.size ? "true" : "false");
+    snp_request_pass(request, head, (size_t)n, snp_buf_bytes(&reading.bytes), reading.bytes.len);
+    return 0;
+}
+
+void snp_run_blob(const struct snp_work *work)
+{
+    snp_work_start(work, run_blob);
 }

@@ -26,6 +26,7 @@
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 #include "daemon/snapshot/source.h"
+#include "daemon/store_wait.h"
 #include "daemon/work.h"
 #include "store/journal.h"
 #include "wire/snapshot.h"
@@ -33,6 +34,7 @@
 /* One of the new sessions. */
 struct forked_session {
     struct snp_waiter waiter;
+    struct snp_await woken;
     struct forking *forking;     /* borrowed */
     struct snp_session *session; /* one reference; NULL = not in the table */
     char id[SNP_SESSION_ID_LEN + 1];
@@ -41,34 +43,33 @@ struct forked_session {
 };
 
 struct forking {
-    struct snp_request *request; /* owned */
-    struct snp_server *server;   /* borrowed */
+    struct snp_server *server; /* borrowed */
     struct forked_session children[SNP_CAP_FORKS];
     unsigned n;
-    unsigned pending; /* forks that are still waking */
-    uint64_t begun_us;
     uint64_t now_us;
     char prefix[SNP_SESSION_NAME_MAX + 1];
     bool is_exact;                    /* prefix is the full name of a single fork */
     char owner[SNP_PROCESS_MARK_MAX]; /* they end with this process; "" = they stay */
-    struct snp_source source;         /* owned: texts copied */
+    struct snp_source source;         /* owned */
     json_t *failed;     /* owned: losses of the first fork that was not made by image */
     bool is_image;      /* all were made by image */
     char no_image[200]; /* why one was not; "" = not tried */
-    struct snp_err err; /* why the fork failed */
 };
-
-/* The end -------------------------------------------------------------------------------------- */
 
 static void forking_free(struct forking *forking)
 {
-    for (unsigned i = 0; i < forking->n; i++) {
+    for (unsigned i = 0; forking != NULL && i < forking->n; i++) {
         snp_session_unref(forking->children[i].session);
     }
-    snp_source_done(&forking->source);
-    json_decref(forking->failed);
-    free(forking);
+    if (forking != NULL) {
+        snp_source_done(&forking->source);
+        json_decref(forking->failed);
+        free(forking);
+    }
 }
+SNP_DEFINE_CLEANUP(struct forking *, forking_free)
+
+/* The end -------------------------------------------------------------------------------------- */
 
 static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
@@ -82,30 +83,22 @@ static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-static void rows_removed(void *arg, const struct snp_err *err)
-{
-    struct forking *forking = arg;
-
-    if (err->code != SNP_OK) {
-        snp_log(SNP_LOG_ERROR, "fork", "error=\"%s\"", err->msg);
-    }
-    snp_request_fail(forking->request, &forking->err);
-    forking_free(forking);
-}
-
 /* Remove all forks: those in the table end with their rows, the other rows are removed here. */
 static void forking_undo(struct forking *forking)
 {
+    struct snp_err err;
+
     for (unsigned i = 0; i < forking->n; i++) {
         if (forking->children[i].session != NULL) {
             snp_session_end(forking->children[i].session, NULL);
         }
     }
-    SNP_STORE_DO(forking->server->store, .run = run_remove, .done = rows_removed, .arg = forking,
-                 .durability = SNP_DURABILITY_SYNCED);
+    if (snp_store_await_synced(forking->server->store, run_remove, forking, &err) < 0) {
+        snp_log(SNP_LOG_ERROR, "fork", "error=\"%s\"", err.msg);
+    }
 }
 
-static void forking_answer(struct forking *forking)
+static void answer(struct snp_request *request, const struct forking *forking, uint64_t begun_us)
 {
     json_t *sessions = json_array();
     snp_autojson json_t *failed = NULL;
@@ -125,18 +118,17 @@ static void forking_answer(struct forking *forking)
     failed = forking->failed == NULL ? json_array() : json_incref(forking->failed);
     lost = forking->is_image ? json_array() : json_incref(forking->source.lost);
     snp_request_answer(
-        forking->request,
-        SNP_WRITE(snp_fork_answer, .sessions = sessions,
-                  .how = forking->is_image ? "image" : "checkpoint",
-                  .no_image = forking->no_image[0] == '\0' ? NULL : forking->no_image,
-                  .parent = forking->source.head[0] == '\0' ? NULL : forking->source.head,
-                  .lost = lost, .failed = failed, .us = snp_now_us() - forking->begun_us));
+        request, SNP_WRITE(snp_fork_answer, .sessions = sessions,
+                           .how = forking->is_image ? "image" : "checkpoint",
+                           .no_image = forking->no_image[0] == '\0' ? NULL : forking->no_image,
+                           .parent = forking->source.head[0] == '\0' ? NULL : forking->source.head,
+                           .lost = lost, .failed = failed, .us = snp_now_us() - begun_us));
     json_decref(sessions);
-    forking_free(forking);
 }
 
 /* Waking --------------------------------------------------------------------------------------- */
 
+/* At once, because the first cell of the session takes its losses, too. */
 static void child_woken(struct snp_waiter *waiter,
                         struct snp_session *session,
                         const struct snp_err *err)
@@ -144,11 +136,6 @@ static void child_woken(struct snp_waiter *waiter,
     struct forked_session *child = snp_container_of(waiter, struct forked_session, waiter);
     struct forking *forking = child->forking;
 
-    forking->pending--;
-    if (err != NULL && forking->err.code == SNP_OK) {
-        forking->err = *err;
-        (void)snp_err_wrap(&forking->err, "made no fork, because %s failed", child->name);
-    }
     if (err == NULL) {
         json_t *failed = snp_source_failed(session, forking->source.lost);
 
@@ -160,14 +147,7 @@ static void child_woken(struct snp_waiter *waiter,
             json_decref(failed);
         }
     }
-    if (forking->pending > 0) {
-        return;
-    }
-    if (forking->err.code != SNP_OK) {
-        forking_undo(forking);
-    } else {
-        forking_answer(forking);
-    }
+    snp_await_ended(&child->woken, err);
 }
 
 static int child_enter(struct forking *forking, struct forked_session *child, struct snp_err *err)
@@ -199,30 +179,27 @@ static int child_enter(struct forking *forking, struct forked_session *child, st
     return 0;
 }
 
-static void rows_written(void *arg, const struct snp_err *err)
+/* All at once; the first failure in their order. */
+static int children_wake(struct forking *forking, struct snp_err *err)
 {
-    struct forking *forking = arg;
+    struct snp_err why;
+    int r = 0;
 
-    if (err->code != SNP_OK) {
-        snp_request_fail(forking->request, err);
-        forking_free(forking);
-        return;
+    for (unsigned i = 0; i < forking->n; i++) {
+        SNP_TRY(child_enter(forking, &forking->children[i], err));
+    }
+    forking->is_image = true; /* until one reports otherwise */
+    for (unsigned i = 0; i < forking->n; i++) {
+        forking->children[i].waiter.run = child_woken;
+        snp_session_when_live(forking->children[i].session, &forking->children[i].waiter);
     }
     for (unsigned i = 0; i < forking->n; i++) {
-        if (child_enter(forking, &forking->children[i], &forking->err) < 0) {
-            forking_undo(forking);
-            return;
+        if (snp_await(&forking->children[i].woken, NULL, &why) < 0 && r == 0) {
+            *err = why;
+            r = snp_err_wrap(err, "made no fork, because %s failed", forking->children[i].name);
         }
     }
-    forking->pending = forking->n;
-    forking->is_image = true; /* until one reports otherwise */
-    for (unsigned i = 0, n = forking->n; i < n; i++) {
-        struct forked_session *child = &forking->children[i];
-
-        /* The last of them may free `forking` before this returns. */
-        child->waiter.run = child_woken;
-        snp_session_when_live(child->session, &child->waiter);
-    }
+    return r;
 }
 
 /* Rows ----------------------------------------------------------------------------------------- */
@@ -294,78 +271,79 @@ static int run_rows(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-static int source_take(struct forking *forking,
-                       const struct snp_source *source,
-                       struct snp_err *err)
+/* The fork ------------------------------------------------------------------------------------- */
+
+static int request_read(const struct snp_work *work, struct forking *forking, struct snp_err *err)
 {
-    forking->source = *source;
-    forking->source.spec = forking->owner[0] == '\0'
-                               ? strdup(source->spec)
-                               : snp_session_spec_own(source->spec, forking->owner);
-    forking->source.lost = json_incref(source->lost);
-    SNP_TRY_MEMORY(forking->source.spec, err);
+    struct snp_fork_request asked;
+    const char *prefix;
+
+    snp_record_read(work->head, &snp_fork_request_form, &asked);
+    prefix = asked.name == NULL ? "" : asked.name;
+    asked.n = asked.n == SNP_NO_NUMBER ? 1 : asked.n;
+    if (asked.n < 1 || asked.n > SNP_CAP_FORKS) {
+        return snp_fail(err, SNP_E_INVALID, "fork: 'n' must be 1 to %d", SNP_CAP_FORKS);
+    }
+    if (asked.exact && (asked.n != 1 || prefix[0] == '\0')) {
+        return snp_fail(err, SNP_E_INVALID, "fork: 'exact' needs 'name', and 'n' must be 1");
+    }
+    SNP_TRY(prefix[0] == '\0' ? 0 : snp_session_name_check(prefix, err));
+    forking->server = work->request->server;
+    forking->n = (unsigned)asked.n;
+    forking->is_exact = asked.exact;
+    if (asked.temporary) {
+        snp_process_mark((uint64_t)work->request->peer->pid, forking->owner);
+    }
+    forking->now_us = snp_wall_us();
+    (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", prefix);
+    for (unsigned i = 0; i < forking->n; i++) {
+        forking->children[i].forking = forking;
+        if (snp_random_id(forking->children[i].id) < 0) {
+            return snp_fail_sys(err, errno, "random id");
+        }
+    }
+    return 0;
+}
+
+/* The forks' policy and names, of the source. */
+static int source_use(struct forking *forking, struct snp_err *err)
+{
+    struct snp_source *source = &forking->source;
+
+    if (forking->owner[0] != '\0') {
+        char *spec = snp_session_spec_own(source->spec, forking->owner);
+
+        SNP_TRY_MEMORY(spec, err);
+        free(source->spec);
+        source->spec = spec;
+    }
     if (forking->prefix[0] == '\0') {
         (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", source->session_name);
     }
     return snp_session_name_check(forking->prefix, err);
 }
 
-static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *err)
+static int run(const struct snp_work *work, struct snp_err *err)
 {
-    struct forking *forking = ctx;
-    struct snp_err why;
+    struct snp_request *request = work->request;
+    snp_cleanup(forking_freep) struct forking *forking = calloc(1, sizeof(*forking));
+    uint64_t begun_us = snp_now_us();
 
-    if (err == NULL && source_take(forking, source, &why) < 0) {
-        err = &why;
+    SNP_TRY_MEMORY(forking, err);
+    SNP_TRY(request_read(work, forking, err));
+    SNP_TRY(snp_source_find(forking->server, snp_json_str(work->head, "from", ""), &forking->source,
+                            err));
+    SNP_TRY(source_use(forking, err));
+    SNP_TRY(snp_store_await_synced(forking->server->store, run_rows, forking, err));
+    if (children_wake(forking, err) < 0) {
+        forking_undo(forking);
+        return err->code;
     }
-    if (err != NULL) {
-        rows_written(forking, err);
-        return;
-    }
-    SNP_STORE_DO(forking->server->store, .run = run_rows, .done = rows_written, .arg = forking,
-                 .durability = SNP_DURABILITY_SYNCED);
+    answer(request, forking, begun_us);
+    return 0;
 }
 
 void snp_run_fork(const struct snp_work *work)
 {
-    struct forking *forking = calloc(1, sizeof(*forking));
-    struct snp_fork_request asked;
-    const char *prefix;
-    int64_t n;
-    struct snp_err err;
-    int r = 0;
-
-    snp_record_read(work->head, &snp_fork_request_form, &asked);
-    prefix = asked.name == NULL ? "" : asked.name;
-    n = asked.n == SNP_NO_NUMBER ? 1 : asked.n;
-    if (forking == NULL) {
-        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
-    } else if (n < 1 || n > SNP_CAP_FORKS) {
-        r = snp_fail(&err, SNP_E_INVALID, "fork: 'n' must be 1 to %d", SNP_CAP_FORKS);
-    } else if (asked.exact && (n != 1 || prefix[0] == '\0')) {
-        r = snp_fail(&err, SNP_E_INVALID, "fork: 'exact' needs 'name', and 'n' must be 1");
-    } else if (prefix[0] != '\0') {
-        r = snp_session_name_check(prefix, &err);
-    }
-    for (unsigned i = 0; r == 0 && forking != NULL && i < (unsigned)n; i++) {
-        forking->children[i].forking = forking;
-        r = snp_random_id(forking->children[i].id) < 0 ? snp_fail_sys(&err, errno, "random id") : 0;
-    }
-    if (r < 0) {
-        free(forking);
-        snp_request_fail(work->request, &err);
-        return;
-    }
-    SNP_ASSERT(forking != NULL);
-    forking->request = work->request;
-    forking->server = work->request->server;
-    forking->n = (unsigned)n;
-    forking->is_exact = asked.exact;
-    if (asked.temporary) {
-        snp_process_mark((uint64_t)work->request->peer->pid, forking->owner);
-    }
-    forking->begun_us = snp_now_us();
-    forking->now_us = snp_wall_us();
-    (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", prefix);
-    snp_source_find(forking->server, asked.from, source_found, forking);
+    snp_work_start(work, run);
 }

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/co.h"
 #include "daemon/request.h"
 #include "daemon/save/at_rest.h"
 #include "daemon/save/close.h"
@@ -31,6 +32,7 @@
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
 #include "daemon/snapshot/source.h"
+#include "daemon/store_wait.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/journal.h"
@@ -38,19 +40,10 @@
 #include "wire/tier.h"
 
 struct rollback {
-    struct snp_request *request;  /* owned */
     struct snp_server *server;    /* borrowed */
     struct snp_session *session;  /* one reference, once found; or NULL */
     struct snp_memory_copy *copy; /* in use; or NULL */
-    struct snp_turn turn;
-    struct snp_spill_waiter spill;
-    struct snp_waiter waiter;
-    bool has_waited;
     bool by_memory;
-    bool went_back;   /* the tier's answer */
-    unsigned n_asked; /* pending answers of tier and journal */
-    struct snp_err journal_err;
-    uint64_t begun_us;
     uint64_t epoch; /* the new one */
     /* Read and written by the store's thread. */
     char ref[SNP_CAP_REF + 1];
@@ -64,64 +57,12 @@ struct rollback {
     char *lost; /* owned: JSON */
 };
 
-static void rollback_find(struct rollback *back);
-
-/* The end -------------------------------------------------------------------------------------- */
-
 static void copy_release(struct rollback *back)
 {
     if (back->copy != NULL) {
         SNP_TAKE_PTR(back->copy)->users--;
         snp_memory_check(back->session);
     }
-}
-
-static void rollback_free(struct rollback *back)
-{
-    struct snp_session *session = back->session;
-
-    copy_release(back);
-    if (session != NULL) {
-        snp_session_go_on(session);
-        snp_session_unref(session);
-    }
-    free(back->lost);
-    free(back);
-}
-
-static void rollback_fail(struct rollback *back, const struct snp_err *err)
-{
-    snp_request_fail(back->request, err);
-    rollback_free(back);
-}
-
-/* The checkpoint's losses apply only to a session restored from it. */
-static void rollback_answer(struct rollback *back)
-{
-    struct snp_session *session = back->session;
-    snp_autojson json_t *lost = back->by_memory || back->lost == NULL ||
-                                        snp_json_bool(session->live.restored, "image", false)
-                                    ? json_array()
-                                    : json_loads(back->lost, 0, NULL);
-
-    snp_autojson json_t *failed = snp_source_failed(session, lost);
-
-    snp_request_answer(
-        back->request,
-        SNP_WRITE(snp_rollback_answer, .session = session->id, .session_name = session->name,
-                  .snapshot = back->snapshot, .cell = back->cell, .epoch = session->epoch,
-                  .how = back->by_memory ? "memory" : "checkpoint",
-                  .us = snp_now_us() - back->begun_us, .lost = lost, .failed = failed));
-    rollback_free(back);
-}
-
-/* The session was destroyed during the rollback. */
-static void rollback_over(struct rollback *back)
-{
-    struct snp_err err;
-
-    (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session was destroyed");
-    rollback_fail(back, &err);
 }
 
 /* The journal ---------------------------------------------------------------------------------- */
@@ -169,12 +110,6 @@ static int run_journal(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-static void journal_write(struct rollback *back, snp_store_done_fn done)
-{
-    SNP_STORE_DO(back->server->store, .run = run_journal, .done = done, .arg = back,
-                 .durability = SNP_DURABILITY_SYNCED);
-}
-
 /* Update the session to the journal's state. */
 static void session_adopt(struct rollback *back)
 {
@@ -186,96 +121,56 @@ static void session_adopt(struct rollback *back)
     snp_entry_undone(session, back->cell);
 }
 
-/* By checkpoint -------------------------------------------------------------------------------- */
-
-static void woken(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *err)
+/* After a wait: the session may have been destroyed. */
+static int session_check(const struct snp_session *session, struct snp_err *err)
 {
-    struct rollback *back = snp_container_of(waiter, struct rollback, waiter);
-    struct snp_err why;
-
-    (void)session;
-    if (err != NULL) {
-        why = *err;
-        (void)snp_err_wrap(&why, "rolled back the session, but could not wake it");
-        rollback_fail(back, &why);
-    } else {
-        rollback_answer(back);
-    }
+    return session->state == SNP_SESSION_CLOSING
+               ? snp_fail(err, SNP_E_NOT_FOUND, "the session was destroyed")
+               : 0;
 }
 
-static void slept(void *arg, const struct snp_err *err)
-{
-    struct rollback *back = arg;
-    struct snp_session *session = back->session;
+/* By checkpoint -------------------------------------------------------------------------------- */
 
-    if (session->state == SNP_SESSION_CLOSING) {
-        rollback_over(back);
-        return;
+/* Wake the session where it is now. */
+static int wake(struct rollback *back, struct snp_err *err)
+{
+    back->by_memory = false;
+    return snp_session_await_live(back->session, err) < 0
+               ? snp_err_wrap(err, "rolled back the session, but could not wake it")
+               : 0;
+}
+
+/* 1: the session was lost before, so that it needs another turn. */
+static int by_checkpoint(struct rollback *back, struct snp_err *err)
+{
+    struct snp_session *session = back->session;
+    int r;
+
+    for (;;) {
+        SNP_TRY(session_check(session, err));
+        snp_session_event(session, SNP_EV_ROLL_BACK);
+        /* Other snapshots may exist only in that memory. */
+        if (session->live.executor == NULL || !snp_memory_await_any(session)) {
+            break;
+        }
+        if (session->state != SNP_SESSION_ROLLING_BACK && session->state != SNP_SESSION_CLOSING) {
+            return 1;
+        }
     }
-    if (err->code == SNP_OK) {
+    snp_executor_close_await(session->live.executor);
+    SNP_TRY(session_check(session, err));
+    back->epoch = session->epoch + 1;
+    r = snp_store_await_synced(back->server->store, run_journal, back, err);
+    if (session->state == SNP_SESSION_CLOSING) {
+        return session_check(session, err);
+    }
+    if (r == 0) {
         session_adopt(back);
     }
     if (session->state == SNP_SESSION_ROLLING_BACK) {
         snp_session_rest(session);
     }
-    if (err->code != SNP_OK) {
-        rollback_fail(back, err);
-        return;
-    }
-    back->waiter.run = woken;
-    snp_session_when_live(session, &back->waiter);
-}
-
-static void closed(void *ctx, const struct snp_err *close_err)
-{
-    struct rollback *back = ctx;
-
-    if (close_err != NULL) {
-        snp_log(SNP_LOG_ERROR, "rollback", "session=%s error=\"%s\"", back->session->id,
-                close_err->msg);
-    }
-    if (back->session->state == SNP_SESSION_CLOSING) {
-        rollback_over(back);
-        return;
-    }
-    back->epoch = back->session->epoch + 1;
-    journal_write(back, slept);
-}
-
-static void by_checkpoint(struct rollback *back);
-
-static void memory_left(struct snp_spill_waiter *waiter)
-{
-    struct rollback *back = snp_container_of(waiter, struct rollback, spill);
-    struct snp_session *session = back->session;
-
-    if (session->state == SNP_SESSION_ROLLING_BACK || session->state == SNP_SESSION_CLOSING) {
-        by_checkpoint(back);
-        return;
-    }
-    copy_release(back); /* the session was lost in between, and others may use it now */
-    snp_turn_ask(session, &back->turn);
-}
-
-static void by_checkpoint(struct rollback *back)
-{
-    struct snp_session *session = back->session;
-
-    if (session->state == SNP_SESSION_CLOSING) {
-        rollback_over(back);
-        return;
-    }
-    back->by_memory = false;
-    snp_session_event(session, SNP_EV_ROLL_BACK);
-    back->spill.run = memory_left;
-    if (session->live.executor != NULL && snp_memory_wait_any(session, &back->spill)) {
-        return; /* other snapshots exist only in that memory */
-    }
-    if (session->live.executor == NULL) {
-        closed(back, NULL);
-    } else {
-        snp_executor_close(session->live.executor, closed, back);
-    }
+    return r < 0 ? r : wake(back, err);
 }
 
 /* By memory ------------------------------------------------------------------------------------ */
@@ -290,105 +185,57 @@ static void executor_drop(struct snp_session *session)
     }
 }
 
-/* Tier and journal have both answered, in any order. */
-static void both_answered(struct rollback *back)
-{
-    struct snp_session *session = back->session;
-
-    if (session->state == SNP_SESSION_CLOSING) {
-        rollback_over(back);
-        return;
-    }
-    if (back->journal_err.code != SNP_OK) {
-        (void)snp_err_wrap(&back->journal_err,
-                           "did not roll back, because the journal could not record it");
-        executor_drop(session);
-        rollback_fail(back, &back->journal_err);
-        return;
-    }
-    session_adopt(back);
-    if (!back->went_back) {
-        by_checkpoint(back);
-        return;
-    }
-    if (session->live.executor == NULL || session->state != SNP_SESSION_ROLLING_BACK) {
-        if (session->state == SNP_SESSION_ROLLING_BACK) {
-            snp_session_rest(session);
-        }
-        back->by_memory = false; /* the executor has ended; its copies are on disk */
-        back->waiter.run = woken;
-        snp_session_when_live(session, &back->waiter);
-        return;
-    }
-    snp_session_event(session, SNP_EV_ROLLED_BACK);
-    rollback_answer(back);
-}
-
-static void kept(void *arg, const struct snp_err *err)
-{
-    struct rollback *back = arg;
-
-    back->journal_err = *err;
-    if (--back->n_asked == 0) {
-        both_answered(back);
-    }
-}
-
-static int went_back(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
-{
-    struct rollback *back = ctx;
-    struct snp_session *session = back->session;
-
-    (void)ret_bad;
-    if (answer->head == NULL) {
-        snp_log(SNP_LOG_WARN, "rollback", "session=%s error=\"%s\"", session->id, answer->err->msg);
-    } else if (session->live.executor != NULL) {
-        session->live.executor->epoch = back->epoch;
-        back->went_back = true;
-    }
-    if (--back->n_asked == 0) {
-        both_answered(back);
-    }
-    return 0;
-}
-
+/* 1: the tier could not, and the session is where the journal was; go by the checkpoint. */
 static int by_memory(struct rollback *back, struct snp_err *err)
 {
     struct snp_session *session = back->session;
+    struct snp_store_wait job = {
+        .run = run_journal, .arg = back, .durability = SNP_DURABILITY_SYNCED};
+    struct snp_await answer = {0};
     const struct snp_tier_call call = {
         .head = SNP_WRITE(snp_tier_rollback_request, .session = session->live.executor->id,
                           .branch = back->copy->number, .epoch = (int64_t)back->epoch),
         .timeout_ms = session->server->options.tier_ms,
         .answer = &snp_tier_rollback_answer_form,
-        .done = went_back,
-        .ctx = back};
+        .done = snp_tier_answered,
+        .ctx = &answer};
+    struct snp_err why;
+    bool went_back = false;
+    int r;
 
-    SNP_TRY(snp_tier_ask(session->live.executor->tier, &call, err));
-    back->by_memory = true;
-    back->n_asked = 2;
+    if (snp_tier_ask(session->live.executor->tier, &call, &why) < 0) {
+        return 1;
+    }
     snp_session_event(session, SNP_EV_ROLL_BACK);
-    journal_write(back, kept);
-    return 0;
-}
-
-static void on_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *why)
-{
-    struct rollback *back = snp_container_of(turn, struct rollback, turn);
-    struct snp_err err;
-
-    if (why != NULL) {
-        rollback_fail(back, why);
-        return;
+    snp_store_start(back->server->store, &job);
+    if (snp_await(&answer, NULL, &why) < 0) {
+        snp_log(SNP_LOG_WARN, "rollback", "session=%s error=\"%s\"", session->id, why.msg);
+    } else if (session->live.executor != NULL) {
+        session->live.executor->epoch = back->epoch;
+        went_back = true;
     }
-    (void)snp_entry_pay(session, NULL, NULL); /* so that owed cells are undone, too */
-    back->epoch = session->epoch + 1;
-    back->copy = snp_memory_find(session, back->snapshot);
-    if (back->copy != NULL) {
-        back->copy->users++;
+    r = snp_await(&job.wait, NULL, err);
+    if (session->state == SNP_SESSION_CLOSING) {
+        return session_check(session, err);
     }
-    if (back->copy == NULL || by_memory(back, &err) < 0) {
-        by_checkpoint(back);
+    if (r < 0) {
+        (void)snp_err_wrap(err, "did not roll back, because the journal could not record it");
+        executor_drop(session);
+        return r;
     }
+    session_adopt(back);
+    if (!went_back) {
+        return 1;
+    }
+    if (session->live.executor != NULL && session->state == SNP_SESSION_ROLLING_BACK) {
+        back->by_memory = true;
+        snp_session_event(session, SNP_EV_ROLLED_BACK);
+        return 0;
+    }
+    if (session->state == SNP_SESSION_ROLLING_BACK) {
+        snp_session_rest(session);
+    }
+    return wake(back, err); /* the executor has ended; its copies are on disk */
 }
 
 /* Which snapshot ------------------------------------------------------------------------------- */
@@ -409,84 +256,124 @@ static int run_find(struct snp_tx *tx, void *arg, struct snp_err *err)
     return 0;
 }
 
-static void spilled(struct snp_spill_waiter *waiter)
+static int find(struct rollback *back, struct snp_err *err)
 {
-    struct rollback *back = snp_container_of(waiter, struct rollback, spill);
-
-    back->has_waited = true;
-    rollback_find(back);
-}
-
-static void found(void *arg, const struct snp_err *find_err)
-{
-    struct rollback *back = arg;
     struct snp_session *session;
-    struct snp_err err = *find_err;
 
-    if (err.code == SNP_OK && !back->is_usable) {
-        back->spill.run = spilled;
-        if (!back->has_waited &&
-            snp_memory_wait(back->server, back->snapshot, true, &back->spill)) {
-            return;
-        }
-        (void)snp_fail_with(
-            &err, SNP_E_DENIED, SNP_REMEDY_DOCTOR, NULL, 0,
+    SNP_TRY(snp_store_await(back->server->store, run_find, back, err));
+    if (!back->is_usable && snp_memory_await(back->server, back->snapshot, true)) {
+        SNP_TRY(snp_store_await(back->server->store, run_find, back, err));
+    }
+    if (!back->is_usable) {
+        return snp_fail_with(
+            err, SNP_E_DENIED, SNP_REMEDY_DOCTOR, NULL, 0,
             "cannot roll back to snapshot %s: it is not on disk, or its copy is damaged",
             back->ref);
     }
-    session = err.code == SNP_OK ? snp_sessions_find(back->server, back->session_id) : NULL;
-    if (err.code == SNP_OK && session == NULL) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session of snapshot %s does not exist any more",
-                       back->ref);
+    session = snp_sessions_find(back->server, back->session_id);
+    if (session == NULL) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "the session of snapshot %s does not exist any more",
+                        back->ref);
     }
-    if (err.code == SNP_OK && session != NULL && back->asked[0] != '\0' &&
-        snp_sessions_find(back->server, back->asked) != session) {
-        (void)snp_fail(&err, SNP_E_INVALID,
-                       "snapshot %s belongs to session %s, not to %s; nothing was done", back->ref,
-                       session->name[0] == '\0' ? session->id : session->name, back->asked);
-    }
-    if (err.code != SNP_OK) {
-        rollback_fail(back, &err);
-        return;
+    if (back->asked[0] != '\0' && snp_sessions_find(back->server, back->asked) != session) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "snapshot %s belongs to session %s, not to %s; nothing was done", back->ref,
+                        session->name[0] == '\0' ? session->id : session->name, back->asked);
     }
     snp_session_ref(session);
     back->session = session;
-    back->turn.run = on_turn;
-    snp_turn_ask(session, &back->turn);
+    return 0;
 }
 
-static void rollback_find(struct rollback *back)
+static void request_read(const struct snp_work *work, struct rollback *back)
 {
-    SNP_STORE_DO(back->server->store, .run = run_find, .done = found, .arg = back);
+    struct snp_rollback_request asked;
+    struct snp_session *meant = NULL;
+    struct snp_err err;
+
+    snp_record_read(work->head, &snp_rollback_request_form, &asked);
+    if (asked.session != NULL &&
+        snp_sessions_meant(back->server, asked.session, &meant, &err) == 0) {
+        /* The reference may be the beginning of the session's id. */
+        asked.session = meant->name[0] == '\0' ? meant->id : meant->name;
+    }
+    if (asked.session != NULL) {
+        (void)snprintf(back->asked, sizeof(back->asked), "%s", asked.session);
+    }
+    if (asked.session == NULL || strchr(asked.snapshot, '@') != NULL ||
+        snp_session_is_id(asked.snapshot)) {
+        (void)snprintf(back->ref, sizeof(back->ref), "%s", asked.snapshot);
+    } else {
+        (void)snprintf(back->ref, sizeof(back->ref), "%s@%s", asked.session, asked.snapshot);
+    }
+}
+
+/* The rollback --------------------------------------------------------------------------------- */
+
+static int roll_back(struct rollback *back, struct snp_err *err)
+{
+    int r;
+
+    SNP_TRY(find(back, err));
+    do {
+        copy_release(back);
+        SNP_TRY(snp_turn_await(back->session, NULL, err));
+        (void)snp_entry_pay(back->session, NULL, NULL); /* so that owed cells are undone, too */
+        back->epoch = back->session->epoch + 1;
+        back->copy = snp_memory_find(back->session, back->snapshot);
+        r = 1;
+        if (back->copy != NULL) {
+            back->copy->users++;
+            r = by_memory(back, err);
+        }
+        if (r == 1) {
+            r = by_checkpoint(back, err);
+        }
+    } while (r == 1);
+    return r;
+}
+
+/* The checkpoint's losses apply only to a session restored from it. */
+static void answer(struct snp_request *request, const struct rollback *back, uint64_t begun_us)
+{
+    struct snp_session *session = back->session;
+    snp_autojson json_t *lost = back->by_memory || back->lost == NULL ||
+                                        snp_json_bool(session->live.restored, "image", false)
+                                    ? json_array()
+                                    : json_loads(back->lost, 0, NULL);
+    snp_autojson json_t *failed = snp_source_failed(session, lost);
+
+    snp_request_answer(request,
+                       SNP_WRITE(snp_rollback_answer, .session = session->id,
+                                 .session_name = session->name, .snapshot = back->snapshot,
+                                 .cell = back->cell, .epoch = session->epoch,
+                                 .how = back->by_memory ? "memory" : "checkpoint",
+                                 .us = snp_now_us() - begun_us, .lost = lost, .failed = failed));
+}
+
+static void rollback_done(struct rollback *back)
+{
+    copy_release(back);
+    if (back->session != NULL) {
+        snp_session_go_on(back->session);
+        snp_session_unref(back->session);
+    }
+    free(back->lost);
+}
+
+static int run(const struct snp_work *work, struct snp_err *err)
+{
+    struct snp_request *request = work->request;
+    snp_cleanup(rollback_done) struct rollback back = {.server = request->server};
+    uint64_t begun_us = snp_now_us();
+
+    request_read(work, &back);
+    SNP_TRY(roll_back(&back, err));
+    answer(request, &back, begun_us);
+    return 0;
 }
 
 void snp_run_rollback(const struct snp_work *work)
 {
-    struct rollback *back = snp_request_state(work->request, sizeof(*back));
-    struct snp_rollback_request asked;
-    const char *snapshot;
-    const char *session;
-    struct snp_session *meant = NULL;
-    struct snp_err err;
-
-    if (back == NULL) {
-        return;
-    }
-    snp_record_read(work->head, &snp_rollback_request_form, &asked);
-    snapshot = asked.snapshot;
-    session = asked.session;
-    back->request = work->request;
-    back->server = work->request->server;
-    back->begun_us = snp_now_us();
-    if (session != NULL && snp_sessions_meant(back->server, session, &meant, &err) == 0) {
-        /* The reference may be the beginning of the session's id. */
-        session = meant->name[0] == '\0' ? meant->id : meant->name;
-    }
-    (void)snprintf(back->asked, sizeof(back->asked), "%s", session == NULL ? "" : session);
-    if (session == NULL || strchr(snapshot, '@') != NULL || snp_session_is_id(snapshot)) {
-        (void)snprintf(back->ref, sizeof(back->ref), "%s", snapshot);
-    } else {
-        (void)snprintf(back->ref, sizeof(back->ref), "%s@%s", session, snapshot);
-    }
-    rollback_find(back);
+    snp_work_start(work, run);
 }

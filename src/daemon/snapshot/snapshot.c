@@ -28,6 +28,7 @@
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
+#include "daemon/store_wait.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/journal.h"
@@ -41,15 +42,10 @@ enum {
 };
 
 struct snapshot_taking {
-    struct snp_request *request; /* owned; NULL once answered */
     struct snp_session *session; /* one reference */
-    struct snp_turn turn;
-    struct snp_spill_waiter waiter;
     bool wants_disk;
     bool is_step; /* of a run */
     bool has_copy;
-    char executor[SNP_SESSION_ID_LEN + 1]; /* the executor that has the copy */
-    uint32_t number;
     uint64_t begun_us;
     uint64_t us;
     char why[WHY_MAX]; /* why there is no copy; "" = there is one, or no tier to ask */
@@ -69,17 +65,11 @@ struct snapshot_taking {
     bool is_on_disk;
 };
 
-static void taking_free(struct snapshot_taking *taking)
+static void taking_done(struct snapshot_taking *taking)
 {
+    snp_session_go_on(taking->session);
     snp_session_unref(taking->session);
     free(taking->lost);
-    free(taking);
-}
-
-static void taking_fail(struct snapshot_taking *taking, const struct snp_err *err)
-{
-    snp_request_fail(SNP_TAKE_PTR(taking->request), err);
-    taking_free(taking);
 }
 
 /* The answer ----------------------------------------------------------------------------------- */
@@ -96,21 +86,20 @@ static json_t *places_json(bool in_memory, bool on_disk)
     return where;
 }
 
-static void taking_answer(struct snapshot_taking *taking)
+static void answer(struct snp_request *request, const struct snapshot_taking *taking)
 {
     bool in_memory = snp_memory_find(taking->session, taking->id) != NULL;
     snp_autojson json_t *lost =
         taking->lost == NULL ? json_array() : json_loads(taking->lost, 0, NULL);
     snp_autojson json_t *where = places_json(in_memory, taking->is_on_disk);
 
-    snp_request_answer(SNP_TAKE_PTR(taking->request),
+    snp_request_answer(request,
                        SNP_WRITE(snp_snapshot_answer, .snapshot = taking->id, .name = taking->name,
                                  .session = taking->session_id, .cell = taking->cell,
                                  .epoch = taking->epoch,
                                  .parent = taking->parent[0] == '\0' ? NULL : taking->parent,
                                  .where = where, .us = taking->us, .lost = lost,
                                  .not_in_memory = taking->why[0] == '\0' ? NULL : taking->why));
-    taking_free(taking);
 }
 
 /* Look up the copy on disk. */
@@ -126,34 +115,21 @@ static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
     return 0;
 }
 
-static void looked(void *arg, const struct snp_err *look_err)
+static int look(struct snapshot_taking *taking, struct snp_err *err)
 {
-    struct snapshot_taking *taking = arg;
-    struct snp_err err = *look_err;
+    struct snp_session *session = taking->session;
+    const struct snp_memory_copy *copy;
+    bool is_known;
 
-    if (err.code == SNP_OK && taking->wants_disk && !taking->is_on_disk) {
-        const struct snp_memory_copy *copy = snp_memory_find(taking->session, taking->id);
-        bool is_known = copy != NULL && copy->is_failed;
-
-        (void)snp_fail(&err, is_known ? copy->why.code : SNP_E_SYS,
-                       "snapshot %s is in memory, but could not be written to disk: %.300s",
-                       taking->name, is_known ? copy->why.msg : "the session has changed");
+    SNP_TRY(snp_store_await(session->server->store, run_look, taking, err));
+    if (!taking->wants_disk || taking->is_on_disk) {
+        return 0;
     }
-    if (err.code != SNP_OK) {
-        taking_fail(taking, &err);
-    } else {
-        taking_answer(taking);
-    }
-}
-
-static void look(struct snapshot_taking *taking)
-{
-    SNP_STORE_DO(taking->session->server->store, .run = run_look, .done = looked, .arg = taking);
-}
-
-static void spilled(struct snp_spill_waiter *waiter)
-{
-    look(snp_container_of(waiter, struct snapshot_taking, waiter));
+    copy = snp_memory_find(session, taking->id);
+    is_known = copy != NULL && copy->is_failed;
+    return snp_fail(err, is_known ? copy->why.code : SNP_E_SYS,
+                    "snapshot %s is in memory, but could not be written to disk: %.300s",
+                    taking->name, is_known ? copy->why.msg : "the session has changed");
 }
 
 /* The row -------------------------------------------------------------------------------------- */
@@ -249,76 +225,29 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     return snp_journal_session_put(tx, &session, err);
 }
 
-static void row_written(void *arg, const struct snp_err *err)
+/* The row is written: the copy is a snapshot now. */
+static int row_written(struct snapshot_taking *taking, struct snp_err *err)
 {
-    struct snapshot_taking *taking = arg;
     struct snp_session *session = taking->session;
     struct snp_memory_copy *copy = snp_memory_find(session, taking->id);
 
-    if (err->code != SNP_OK) {
-        if (taking->has_copy) {
-            snp_memory_remove(session, taking->id);
-        }
-        taking_fail(taking, err);
-        return;
-    }
     taking->us = snp_now_us() - taking->begun_us;
     if (copy != NULL) {
         snp_memory_noted(session, copy, taking->effect, taking->checkpoint != 0);
     }
-    if (taking->checkpoint != 0) {
-        look(taking);
-        return;
+    if (taking->checkpoint == 0) {
+        if (copy == NULL) {
+            return snp_fail(err, SNP_E_PEER, "the session ended while the snapshot was taken");
+        }
+        if (!taking->wants_disk) {
+            return 0;
+        }
+        (void)snp_memory_await(session->server, taking->id, false);
     }
-    if (copy == NULL) {
-        struct snp_err why;
-
-        (void)snp_fail(&why, SNP_E_PEER, "the session ended while the snapshot was taken");
-        taking_fail(taking, &why);
-        return;
-    }
-    if (!taking->wants_disk) {
-        taking_answer(taking);
-        return;
-    }
-    taking->waiter.run = spilled;
-    if (!snp_memory_wait(session->server, taking->id, false, &taking->waiter)) {
-        look(taking);
-    }
-}
-
-static void row_write(struct snapshot_taking *taking)
-{
-    SNP_STORE_DO(taking->session->server->store, .run = run_row, .done = row_written, .arg = taking,
-                 .durability = SNP_DURABILITY_SYNCED);
+    return look(taking, err);
 }
 
 /* Copy or checkpoint --------------------------------------------------------------------------- */
-
-static void checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err)
-{
-    struct snapshot_taking *taking = ctx;
-
-    if (err != NULL) {
-        taking_fail(taking, err);
-        return;
-    }
-    taking->checkpoint = (uint64_t)snp_json_int(report, "checkpoint", 0);
-    row_write(taking);
-}
-
-/* The executor has no copy: use a checkpoint. */
-static void take_by_disk(struct snapshot_taking *taking)
-{
-    struct snp_session *session = taking->session;
-
-    if (snp_checkpoint_is_current(session)) {
-        taking->checkpoint = session->durable.checkpoint;
-        row_write(taking);
-    } else {
-        snp_checkpoint_make(session, checkpoint_made, taking);
-    }
-}
 
 /*
  * The current state is saved completely: an image comes with a second checkpoint of the same state.
@@ -329,94 +258,108 @@ static bool is_saved(const struct snapshot_taking *taking)
            !snp_checkpoint_lacks_image(taking->session);
 }
 
-static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
-{
-    struct snp_tier_snapshot_answer said;
-    struct snapshot_taking *taking = ctx;
-    struct snp_session *session = taking->session;
-    struct snp_memory_copy *copy;
-    struct snp_err err;
-
-    (void)ret_bad;
-    snp_session_ref(session);
-    snp_session_event(session, SNP_EV_SAVED);
-    if (answer->head == NULL && answer->err->code == SNP_E_UNSUPPORTED &&
-        snp_session_is_at_rest(session)) {
-        (void)snprintf(taking->why, sizeof(taking->why), "%.190s", answer->err->msg);
-        take_by_disk(taking);
-    } else if (answer->head == NULL) {
-        taking_fail(taking, answer->err);
-    } else if (session->live.executor == NULL ||
-               strcmp(session->live.executor->id, taking->executor) != 0) {
-        (void)snp_fail(&err, SNP_E_PEER, "the session ended while the snapshot was taken");
-        taking_fail(taking, &err);
-    } else {
-        taking->has_copy = true;
-        snp_record_read(answer->head, &snp_tier_snapshot_answer_form, &said);
-        taking->number = (uint32_t)said.branch;
-        taking->checkpoint = is_saved(taking) ? session->durable.checkpoint : 0;
-        copy = snp_memory_add(session, taking->id, taking->number);
-        if (copy == NULL) {
-            snp_memory_drop(session->live.executor, taking->number);
-            (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-            taking_fail(taking, &err);
-        } else {
-            copy->is_step = taking->is_step;
-            row_write(taking);
-        }
-    }
-    snp_session_go_on(session);
-    snp_session_unref(session);
-    return 0;
-}
-
-static int copy_ask(struct snapshot_taking *taking, struct snp_err *err)
+/* SNP_E_UNSUPPORTED: the interpreter cannot be copied. */
+static int copy_make(struct snapshot_taking *taking, struct snp_err *err)
 {
     struct snp_session *session = taking->session;
+    struct snp_await wait = {0};
     struct snp_tier_call call = {.timeout_ms = session->server->options.tier_ms,
                                  .answer = &snp_tier_snapshot_answer_form,
-                                 .done = copy_made,
-                                 .ctx = taking};
+                                 .done = snp_tier_answered,
+                                 .ctx = &wait};
+    char executor[SNP_SESSION_ID_LEN + 1];
+    struct snp_tier_snapshot_answer said;
+    struct snp_memory_copy *copy;
+    snp_autojson json_t *head = NULL;
+    int r;
 
     SNP_TRY(snp_memory_room(session, err));
-    call.head = SNP_WRITE(snp_tier_snapshot_request, .session = session->live.executor->id);
+    memcpy(executor, session->live.executor->id, sizeof(executor));
+    call.head = SNP_WRITE(snp_tier_snapshot_request, .session = executor);
     SNP_TRY(snp_tier_ask(session->live.executor->tier, &call, err));
-    memcpy(taking->executor, session->live.executor->id, sizeof(taking->executor));
     snp_session_event(session, SNP_EV_SAVE);
     snp_session_use(session);
+    r = snp_await(&wait, &head, err);
+    snp_session_event(session, SNP_EV_SAVED);
+    SNP_TRY(r);
+    if (session->live.executor == NULL || strcmp(session->live.executor->id, executor) != 0) {
+        return snp_fail(err, SNP_E_PEER, "the session ended while the snapshot was taken");
+    }
+    snp_record_read(head, &snp_tier_snapshot_answer_form, &said);
+    copy = snp_memory_add(session, taking->id, (uint32_t)said.branch);
+    if (copy == NULL) {
+        snp_memory_drop(session->live.executor, (uint32_t)said.branch);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    taking->has_copy = true;
+    taking->checkpoint = is_saved(taking) ? session->durable.checkpoint : 0;
+    copy->is_step = taking->is_step;
     return 0;
 }
 
-static void on_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *why)
+/* Wait while the session continues: what was begun is about its present state. */
+static int await_beside(struct snp_session *session,
+                        struct snp_await *wait,
+                        json_t **ret,
+                        struct snp_err *err)
 {
-    struct snapshot_taking *taking = snp_container_of(turn, struct snapshot_taking, turn);
-    struct snp_err err = {.code = SNP_OK};
+    snp_session_go_on(session);
+    return snp_await(wait, ret, err);
+}
 
-    if (why != NULL) {
-        taking_fail(taking, why);
-        return;
+/* The session's current state, in a copy or a checkpoint. */
+static int state_take(struct snapshot_taking *taking, struct snp_err *err)
+{
+    struct snp_session *session = taking->session;
+    struct snp_await made = {0};
+    snp_autojson json_t *report = NULL;
+    int r;
+
+    if (session->live.executor == NULL) {
+        taking->is_asleep = true;
+        snp_missing_place(session, &taking->place);
+        taking->checkpoint = session->durable.checkpoint;
+        return 0;
     }
+    if (taking->is_step && is_saved(taking)) {
+        taking->checkpoint = session->durable.checkpoint; /* so no copy is needed */
+        return 0;
+    }
+    r = copy_make(taking, err);
+    if (r != SNP_E_UNSUPPORTED || !snp_session_is_at_rest(session)) {
+        return r;
+    }
+    (void)snprintf(taking->why, sizeof(taking->why), "%.190s", err->msg);
+    if (snp_checkpoint_is_current(session)) {
+        taking->checkpoint = session->durable.checkpoint;
+        return 0;
+    }
+    snp_checkpoint_make(session, snp_await_end, &made);
+    SNP_TRY(await_beside(session, &made, &report, err));
+    taking->checkpoint = (uint64_t)snp_json_int(report, "checkpoint", 0);
+    return 0;
+}
+
+static int take(struct snapshot_taking *taking, struct snp_err *err)
+{
+    struct snp_session *session = taking->session;
+    struct snp_store_wait row = {
+        .run = run_row, .arg = taking, .durability = SNP_DURABILITY_SYNCED};
+
+    SNP_TRY(snp_turn_await(session, NULL, err));
     taking->cell = session->cells;
     taking->epoch = session->epoch;
     taking->begun_us = snp_now_us();
     taking->created_us = snp_wall_us();
-    if (taking->is_step && session->live.executor != NULL && is_saved(taking)) {
-        taking->checkpoint = session->durable.checkpoint; /* so no copy is needed */
-        row_write(taking);
-        return;
+    SNP_TRY(state_take(taking, err));
+    snp_store_start(session->server->store, &row);
+    if (await_beside(session, &row.wait, NULL, err) < 0) {
+        if (taking->has_copy) {
+            snp_memory_remove(session, taking->id);
+        }
+        return err->code;
     }
-    if (session->live.executor != NULL) {
-        (void)copy_ask(taking, &err);
-    } else {
-        taking->is_asleep = true;
-        snp_missing_place(session, &taking->place);
-        taking->checkpoint = session->durable.checkpoint;
-        row_write(taking);
-        return;
-    }
-    if (err.code != SNP_OK) {
-        taking_fail(taking, &err);
-    }
+    return row_written(taking, err);
 }
 
 /* Names of snapshots follow the rules for session names. */
@@ -433,60 +376,58 @@ static int name_check(const char *name, struct snp_err *err)
     return 0;
 }
 
-void snp_run_snapshot(const struct snp_work *work)
+static int request_read(const struct snp_work *work,
+                        struct snapshot_taking *taking,
+                        struct snp_err *err)
 {
-    struct snapshot_taking *taking = calloc(1, sizeof(*taking));
-    struct snp_session *session = work->session;
     struct snp_snapshot_request asked;
     const char *name;
-    struct snp_err err;
-    int r = 0;
 
     snp_record_read(work->head, &snp_snapshot_request_form, &asked);
     name = asked.name;
-    if (taking == NULL) {
-        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    if (taking->session->name[0] == '\0') {
+        return snp_fail(err, SNP_E_INVALID,
+                        "an unnamed session ends with its call; give the session a name");
     }
-    if (r == 0 && session->name[0] == '\0') {
-        r = snp_fail(&err, SNP_E_INVALID,
-                     "an unnamed session ends with its call; give the session a name");
+    if (name != NULL && snp_session_is_id(name)) {
+        return snp_fail(err, SNP_E_INVALID, "'%s' looks like an id; give another name", name);
     }
-    if (r == 0 && name != NULL) {
-        r = snp_session_is_id(name)
-                ? snp_fail(&err, SNP_E_INVALID, "'%s' looks like an id; give another name", name)
-                : name_check(name, &err);
+    SNP_TRY(name == NULL ? 0 : name_check(name, err));
+    SNP_TRY(asked.run == NULL ? 0 : name_check(asked.run, err));
+    if (snp_random_id(taking->id) < 0) {
+        return snp_fail_sys(err, errno, "random id");
     }
-    if (r == 0 && asked.run != NULL) {
-        r = name_check(asked.run, &err);
-    }
-    if (r == 0 && snp_random_id(taking->id) < 0) {
-        r = snp_fail_sys(&err, errno, "random id");
-    }
-    if (r < 0) {
-        free(taking);
-        snp_request_fail(work->request, &err);
-        return;
-    }
-    SNP_ASSERT(taking != NULL);
-    snp_session_ref(session);
-    taking->session = session;
-    taking->request = work->request;
     taking->wants_disk = asked.wait;
-    memcpy(taking->session_id, session->id, sizeof(taking->session_id));
+    memcpy(taking->session_id, taking->session->id, sizeof(taking->session_id));
     (void)snprintf(taking->name, sizeof(taking->name), "%s", name == NULL ? "" : name);
     if (asked.run != NULL) {
         taking->is_step = true;
         (void)snprintf(taking->name, sizeof(taking->name), SNP_STEP_PREFIX "%s:%" PRIu64, asked.run,
                        asked.step);
     }
-    taking->turn.run = on_turn;
-    snp_turn_ask(session, &taking->turn);
+    return 0;
+}
+
+static int run_snapshot(const struct snp_work *work, struct snp_err *err)
+{
+    struct snp_request *request = work->request;
+    snp_cleanup(taking_done) struct snapshot_taking taking = {.session = work->session};
+
+    snp_session_ref(taking.session);
+    SNP_TRY(request_read(work, &taking, err));
+    SNP_TRY(take(&taking, err));
+    answer(request, &taking);
+    return 0;
+}
+
+void snp_run_snapshot(const struct snp_work *work)
+{
+    snp_work_start(work, run_snapshot);
 }
 
 /* snapshots.list ------------------------------------------------------------------------------- */
 
 struct snapshot_list {
-    struct snp_request *request; /* owned */
     char session[SNP_SESSION_ID_LEN + 1];
     json_t *rows;  /* owned; made by the store's thread */
     json_t *heads; /* owned; made by the store's thread */
@@ -495,6 +436,12 @@ struct snapshot_list {
     char steps[SNP_SESSION_NAME_MAX + 1];
     char head[SNP_SESSION_ID_LEN + 1];
 };
+
+static void listing_done(struct snapshot_list *listing)
+{
+    json_decref(listing->rows);
+    json_decref(listing->heads);
+}
 
 /* The losses, as many as a list has room for. */
 static json_t *lost_json(const char *text)
@@ -581,66 +528,42 @@ static int places_add(struct snp_server *server, json_t *row)
     return r;
 }
 
-static void listed(void *arg, const struct snp_err *list_err)
-{
-    struct snapshot_list *listing = arg;
-    struct snp_request *request = listing->request;
-    struct snp_err err = *list_err;
-    size_t i;
-    json_t *row;
-
-    json_array_foreach(err.code == SNP_OK ? listing->rows : NULL, i, row)
-    {
-        if (places_add(request->server, row) < 0) {
-            (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        }
-    }
-    if (err.code != SNP_OK) {
-        snp_request_fail(request, &err);
-    } else {
-        snp_request_answer(request,
-                           SNP_WRITE(snp_snapshots_list_answer, .snapshots = listing->rows,
-                                     .head = listing->head[0] == '\0' ? NULL : listing->head,
-                                     .heads = listing->heads));
-    }
-    json_decref(listing->rows);
-    json_decref(listing->heads);
-    free(listing);
-}
-
-void snp_run_snapshots_list(const struct snp_work *work)
+static int run_snapshots_list(const struct snp_work *work, struct snp_err *err)
 {
     struct snp_request *request = work->request;
     const char *name = snp_json_str(work->head, "session", NULL);
     const char *run = snp_json_str(work->head, "run", NULL);
+    snp_cleanup(listing_done) struct snapshot_list listing = {0};
     struct snp_session *session = NULL;
-    struct snapshot_list *listing = calloc(1, sizeof(*listing));
-    struct snp_err err;
-    int r = listing == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory") : 0;
+    size_t i;
+    json_t *row;
 
-    if (r == 0 && name != NULL) {
-        r = snp_sessions_meant(request->server, name, &session, &err);
-    }
-    if (r < 0) {
-        free(listing);
-        snp_request_fail(request, &err);
-        return;
-    }
-    SNP_ASSERT(listing != NULL);
-    listing->request = request;
+    SNP_TRY(name == NULL ? 0 : snp_sessions_meant(request->server, name, &session, err));
     if (session != NULL) {
-        memcpy(listing->session, session->id, sizeof(listing->session));
+        memcpy(listing.session, session->id, sizeof(listing.session));
     }
     if (run != NULL) {
-        (void)snprintf(listing->steps, sizeof(listing->steps), SNP_STEP_PREFIX "%s:", run);
+        (void)snprintf(listing.steps, sizeof(listing.steps), SNP_STEP_PREFIX "%s:", run);
     }
-    SNP_STORE_DO(request->server->store, .run = run_list, .done = listed, .arg = listing);
+    SNP_TRY(snp_store_await(request->server->store, run_list, &listing, err));
+    json_array_foreach(listing.rows, i, row)
+    {
+        SNP_TRY_MEMORY(places_add(request->server, row) == 0, err);
+    }
+    snp_request_answer(request, SNP_WRITE(snp_snapshots_list_answer, .snapshots = listing.rows,
+                                          .head = listing.head[0] == '\0' ? NULL : listing.head,
+                                          .heads = listing.heads));
+    return 0;
+}
+
+void snp_run_snapshots_list(const struct snp_work *work)
+{
+    snp_work_start(work, run_snapshots_list);
 }
 
 /* snapshots.remove ----------------------------------------------------------------------------- */
 
 struct snapshot_removal {
-    struct snp_request *request; /* owned */
     char ref[SNP_CAP_REF + 1];
     char id[SNP_SESSION_ID_LEN + 1];
     char session[SNP_SESSION_ID_LEN + 1];
@@ -657,35 +580,24 @@ static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
     return snp_journal_snapshot_remove(tx, removal->id, err);
 }
 
-static void removed(void *arg, const struct snp_err *err)
+static int run_snapshots_remove(const struct snp_work *work, struct snp_err *err)
 {
-    struct snapshot_removal *removal = arg;
+    struct snp_request *request = work->request;
+    struct snapshot_removal removal = {0};
     struct snp_session *session;
 
-    if (err->code != SNP_OK) {
-        snp_request_fail(removal->request, err);
-        free(removal);
-        return;
-    }
-    session = snp_sessions_find(removal->request->server, removal->session);
+    (void)snprintf(removal.ref, sizeof(removal.ref), "%s",
+                   snp_json_str(work->head, "snapshot", ""));
+    SNP_TRY(snp_store_await_synced(request->server->store, run_remove, &removal, err));
+    session = snp_sessions_find(request->server, removal.session);
     if (session != NULL) {
-        snp_memory_remove(session, removal->id);
+        snp_memory_remove(session, removal.id);
     }
-    snp_request_answer(removal->request,
-                       SNP_WRITE(snp_snapshots_remove_answer, .removed = removal->id));
-    free(removal);
+    snp_request_answer(request, SNP_WRITE(snp_snapshots_remove_answer, .removed = removal.id));
+    return 0;
 }
 
 void snp_run_snapshots_remove(const struct snp_work *work)
 {
-    struct snapshot_removal *removal = snp_request_state(work->request, sizeof(*removal));
-
-    if (removal == NULL) {
-        return;
-    }
-    removal->request = work->request;
-    (void)snprintf(removal->ref, sizeof(removal->ref), "%s",
-                   snp_json_str(work->head, "snapshot", ""));
-    SNP_STORE_DO(work->request->server->store, .run = run_remove, .done = removed, .arg = removal,
-                 .durability = SNP_DURABILITY_SYNCED);
+    snp_work_start(work, run_snapshots_remove);
 }

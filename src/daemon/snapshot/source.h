@@ -42,19 +42,15 @@ void snp_source_done(struct snp_source *source);
  */
 json_t *snp_source_failed(struct snp_session *session, const json_t *lost);
 
-/* source: borrowed until return; NULL = see err. */
-typedef void snp_source_found(void *ctx,
-                              const struct snp_source *source,
-                              const struct snp_err *err);
-
 /*
- * Find a session, else a snapshot. Unsaved state is written to disk first, between cells of the
- * session. found is called once, perhaps at once. SNP_E_NOT_FOUND: neither exists; SNP_E_DENIED:
- * the session lacks cells after its checkpoint, or the snapshot was only in memory and is gone.
+ * In a coroutine: find a session, else a snapshot. Unsaved state is written to disk first, between
+ * cells of the session. *ret: owned by the caller, cleared on failure. SNP_E_NOT_FOUND: neither
+ * exists; SNP_E_DENIED: the session lacks cells after its checkpoint, or the snapshot was only in
+ * memory and is gone.
  */
-void snp_source_find(struct snp_server *server,
-                     const char *ref,
-                     snp_source_found *found,
-                     void *ctx);
+int snp_source_find(struct snp_server *server,
+                    const char *ref,
+                    struct snp_source *ret,
+                    struct snp_err *err) SNP_NODISCARD;
 
 #endif
