@@ -108,7 +108,7 @@ struct snp_store {
     /* The store thread's. */
     struct snp_db db;
     bool is_open;
-    bool is_trim_due;  /* its memory was returned when it became idle; again some seconds later */
+    bool is_trim_due;  /* the log was moved, so memory is returned some seconds later */
     bool is_log_short; /* it was opened, and the log's file does not have its full size yet */
     bool was_checked;  /* quick_check has passed since the last damage */
     bool was_unwell;   /* a commit has failed, and none has succeeded since */

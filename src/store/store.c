@@ -229,6 +229,7 @@ static void log_move(struct snp_store *store, unsigned least)
     rc = sqlite3_wal_checkpoint_v2(store->db.sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     if (rc == SQLITE_OK) {
         store->db.wal_pages = 0;
+        store->is_trim_due = true;
         snp_store_look(store);
         if (snp_store_moved(store, &err) == 0) { /* these two write by path */
             reserve_make(store);
@@ -910,7 +911,7 @@ static struct job_node *batch_wait(struct snp_store *store)
             (void)pthread_cond_wait(&store->wake, &store->mutex);
         } else if (idle_wait(store, store->db.wal_pages < LOG_MIN ? TRIM_MS : IDLE_MS)) {
             (void)pthread_mutex_unlock(&store->mutex);
-            store->is_trim_due = store->db.wal_pages >= LOG_MIN;
+            store->is_trim_due = false;
             log_move(store, LOG_MIN);
             memory_return(store);
             (void)pthread_mutex_lock(&store->mutex);
