@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/policy/limits.h"
 #include "base/text/hint.h"
-#include "policy/limits.h"
 #include "wire/exec.h"
 #include "wire/methods.h"
 #include "wire/result.h"

@@ -8,14 +8,14 @@
 #include <sys/stat.h>
 
 #include "base/cli/need.h"
+#include "base/policy/engine_socket.h"
+#include "base/policy/template_name.h"
 #include "base/project/project.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/setup/image.h"
 #include "cli/tier.h"
 #include "config/config.h"
-#include "policy/engine_socket.h"
-#include "policy/template_name.h"
 #include "registry/registry.h"
 #include "wire/exec.h"
 

@@ -10,9 +10,9 @@
 #include <sys/signalfd.h>
 
 #include "base/cli/need.h"
+#include "base/policy/session_name.h"
 #include "base/str.h"
 #include "client/calls.h"
-#include "policy/session_name.h"
 #include "wire/session.h"
 
 enum {

@@ -7,14 +7,14 @@
 
 #include "base/cli/need.h"
 #include "base/fd.h"
+#include "base/policy/engine_socket.h"
+#include "base/policy/guarantee.h"
 #include "base/process.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/remote.h"
 #include "client/client.h"
 #include "config/config.h"
-#include "policy/engine_socket.h"
-#include "policy/guarantee.h"
 #include "wire/session.h"
 
 enum {

@@ -5,8 +5,8 @@
 /* The requested isolation tier, and notices about it. */
 
 #include "base/err.h"
+#include "base/policy/tier_file.h"
 #include "cli/cli.h"
-#include "policy/tier_file.h"
 
 struct snp_config;
 

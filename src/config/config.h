@@ -14,8 +14,8 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/policy/limits.h"
 #include "config/trust.h"
-#include "policy/limits.h"
 
 enum snp_config_key {
     SNP_KEY_NONE = 0,

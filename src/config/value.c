@@ -13,8 +13,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/policy/tier_file.h"
 #include "base/str.h"
-#include "policy/tier_file.h"
 
 enum {
     TIERS_SHOWN = 256,

@@ -12,10 +12,10 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/policy/limits.h"
+#include "base/policy/session_name.h"
 #include "base/process.h"
 #include "daemon/caps.h"
-#include "policy/limits.h"
-#include "policy/session_name.h"
 
 struct snp_exec;
 struct snp_executor;

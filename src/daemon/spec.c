@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/policy/guarantee.h"
+#include "base/policy/session_name.h"
+#include "base/policy/template_name.h"
 #include "base/str.h"
 #include "daemon/tiers.h"
-#include "policy/guarantee.h"
-#include "policy/session_name.h"
-#include "policy/template_name.h"
 #include "store/job.h"
 #include "wire/record.h"
 #include "wire/result.h"

@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/policy/limits.h"
 #include "daemon/session.h"
-#include "policy/limits.h"
 #include "store/store.h"
 #include "wire/exec.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/policy/guarantee.h"
 #include "base/str.h"
-#include "policy/guarantee.h"
 #include "store/job.h"
 
 static struct snp_found_tier *known(const struct snp_tiers *tiers, const char *name)

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "policy/tier_file.h"
+#include "base/policy/tier_file.h"
 
 struct snp_tier;
 

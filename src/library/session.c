@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/policy/engine_socket.h"
+#include "base/policy/guarantee.h"
+#include "base/policy/limits.h"
 #include "base/project/project.h"
 #include "base/str.h"
 #include "library/library.h"
-#include "policy/engine_socket.h"
-#include "policy/guarantee.h"
-#include "policy/limits.h"
 #include "wire/exec.h"
 #include "wire/snapshot.h"
 

@@ -21,9 +21,9 @@
 #include <sys/syscall.h>
 
 #include "base/fd.h"
+#include "base/policy/prefix.h"
+#include "base/policy/template_name.h"
 #include "base/str.h"
-#include "policy/prefix.h"
-#include "policy/template_name.h"
 #include "registry/registry.h"
 
 enum {

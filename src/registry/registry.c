@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/policy/template_name.h"
 #include "base/str.h"
-#include "policy/template_name.h"
 
 static const struct {
     const char *name;

@@ -4,8 +4,8 @@
 
 /* The request `exec`. Its result is in wire/result.h. */
 
+#include "base/policy/session_name.h"
 #include "base/project/project.h"
-#include "policy/session_name.h"
 #include "wire/frame.h"
 #include "wire/record.h"
 #include "wire/rpc.h"

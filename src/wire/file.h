@@ -4,7 +4,7 @@
 
 /* Requests about files of sessions, kept output and contents, and their answers. */
 
-#include "policy/session_name.h"
+#include "base/policy/session_name.h"
 #include "wire/record.h"
 #include "wire/rpc.h"
 

@@ -4,7 +4,7 @@
 
 /* The result of a cell (docs/result.md), and its events. */
 
-#include "policy/session_name.h"
+#include "base/policy/session_name.h"
 #include "wire/record.h"
 #include "wire/rpc.h"
 

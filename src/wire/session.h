@@ -4,7 +4,7 @@
 
 /* Client requests about the daemon, its sessions and their history, and the answers. */
 
-#include "policy/session_name.h"
+#include "base/policy/session_name.h"
 #include "wire/record.h"
 #include "wire/rpc.h"
 

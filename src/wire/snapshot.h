@@ -4,7 +4,7 @@
 
 /* Client requests about snapshots and archives, and the daemon's answers. */
 
-#include "policy/session_name.h"
+#include "base/policy/session_name.h"
 #include "wire/record.h"
 #include "wire/rpc.h"
 

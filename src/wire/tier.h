@@ -7,7 +7,7 @@
  * as in client requests.
  */
 
-#include "policy/limits.h"
+#include "base/policy/limits.h"
 #include "wire/exec.h"
 #include "wire/methods.h"
 #include "wire/record.h"

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/policy/session_name.h"
 #include "base/project/project.h"
 #include "base/str.h"
 #include "daemon/front/dispatch.h"
@@ -13,7 +14,6 @@
 #include "daemon/spec.h"
 #include "daemon/tiers.h"
 #include "fuzz/target.h"
-#include "policy/session_name.h"
 
 static void check_exec(json_t *head, size_t raw_len)
 {

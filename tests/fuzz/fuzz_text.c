@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "base/cli/term.h"
+#include "base/policy/limits.h"
+#include "base/policy/session_name.h"
 #include "base/project/project.h"
 #include "base/str.h"
 #include "base/text/escape.h"
 #include "fuzz/target.h"
-#include "policy/limits.h"
-#include "policy/session_name.h"
 
 static void check_limit(const char *text)
 {

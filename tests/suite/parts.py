@@ -94,7 +94,7 @@ def tidy(share: int, shares: int) -> Part:
                 lambda lane, folder: lane.gate(name, ["tools/check-tidy", ".", folder, f"{share}/{shares}"]))
 
 
-TIER = ("src/tier/", "src/guest/", "src/init/", "src/policy/")
+TIER = ("src/tier/", "src/guest/", "src/init/", "src/base/policy/")
 STATE = ("src/store/", "src/daemon/", "src/guest/", "src/tier/engine/")
 SUITE = ("agent/",)
 
@@ -102,7 +102,7 @@ NAMED = [
     Part("asan unit", 4, ("src/", "agent/", "tests/unit/", "tests/fuzz/"), sanitized(run_unit_tests)),
     Part("crash", 2, ("src/store/", "src/daemon/", "tests/crash/"), run_crash_tests),
     Part("asan", 3, ("src/", "agent/"), sanitized(run_sanitized_tests)),
-    Part("aarch64", 5, ("src/base/", "src/policy/", "src/init/", "src/guest/"),
+    Part("aarch64", 5, ("src/base/", "src/init/", "src/guest/"),
          lambda lane, folder: lane.gate("aarch64", ["tools/check-aarch64", folder])),
     *(tidy(share, 4) for share in range(1, 5)),
     *rest("attacks", 2, TIER, ["tests/escape/test_attacks.py::test_attack",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits: every row at, below and above its range, in the text form and in JSON. */
-#include "policy/limits.h"
+#include "base/policy/limits.h"
 
 #include <stdio.h>
 #include <string.h>

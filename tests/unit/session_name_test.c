@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Session names: every rule at its edge. */
-#include "policy/session_name.h"
+#include "base/policy/session_name.h"
 
 #include <string.h>
 

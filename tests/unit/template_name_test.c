@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What may name a template, and which folders of an interpreter may be shown. */
-#include "policy/template_name.h"
+#include "base/policy/template_name.h"
 
 #include <string.h>
 
-#include "policy/prefix.h"
+#include "base/policy/prefix.h"
 #include "unit/harness.h"
 
 static int check(const char *name)

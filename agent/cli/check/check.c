@@ -11,12 +11,12 @@
 #include "base/cli/need.h"
 #include "base/cli/project_dir.h"
 #include "base/cli/term.h"
+#include "base/policy/limits.h"
 #include "base/str.h"
 #include "cli/check/ground.h"
 #include "cli/policy.h"
 #include "cli/tier.h"
 #include "main/verbs.h"
-#include "policy/limits.h"
 
 enum {
     FILES_MAX = 1000,

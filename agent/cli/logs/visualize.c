@@ -15,10 +15,10 @@
 #include "base/cli/spawn.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
+#include "base/policy/session_name.h"
 #include "base/str.h"
 #include "cli/run/runs.h"
 #include "main/verbs.h"
-#include "policy/session_name.h"
 #include "trajectory/reader.h"
 
 enum {

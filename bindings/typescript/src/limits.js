@@ -3,7 +3,7 @@
 
 import { InvalidArgument } from "./errors.js";
 
-// Units of limits, the suffixes of their names in the protocol; generated from the table in src/policy/limits.c.
+// Units of limits, the suffixes of their names in the protocol; generated from the table in src/base/policy/limits.c.
 const UNITS = {
 // messages: limits
   timeout: "_ms", // wall clock of one cell, in seconds

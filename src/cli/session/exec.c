@@ -16,6 +16,8 @@
 
 #include "base/cli/input.h"
 #include "base/cli/need.h"
+#include "base/policy/session_name.h"
+#include "base/policy/template_name.h"
 #include "base/project/project.h"
 #include "base/rundir.h"
 #include "base/str.h"
@@ -25,8 +27,6 @@
 #include "cli/setup/rootfs.h"
 #include "cli/show/result.h"
 #include "cli/tier.h"
-#include "policy/session_name.h"
-#include "policy/template_name.h"
 #include "registry/registry.h"
 
 enum {

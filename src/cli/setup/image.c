@@ -18,11 +18,11 @@
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/policy/engine_call.h"
+#include "base/policy/engine_socket.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/policy.h"
-#include "policy/engine_call.h"
-#include "policy/engine_socket.h"
 #include "registry/treehash.h"
 
 enum {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "base/policy/limits.h"
 #include "base/text/remedy.h"
-#include "policy/limits.h"
 
 enum {
     TEXT_MAX = 2048,

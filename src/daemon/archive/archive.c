@@ -20,11 +20,11 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/policy/template_name.h"
 #include "base/str.h"
 #include "daemon/caps.h"
 #include "daemon/session/result.h"
 #include "daemon/snapshot/source.h"
-#include "policy/template_name.h"
 #include "store/journal.h"
 #include "wire/frame.h"
 #include "wire/record.h"

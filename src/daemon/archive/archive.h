@@ -13,8 +13,8 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "policy/limits.h"
-#include "policy/session_name.h"
+#include "base/policy/limits.h"
+#include "base/policy/session_name.h"
 
 struct snp_source;
 struct snp_tx;

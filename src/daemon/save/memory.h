@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "policy/session_name.h"
+#include "base/policy/session_name.h"
 
 struct snp_executor;
 struct snp_server;

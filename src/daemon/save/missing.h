@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "policy/session_name.h"
+#include "base/policy/session_name.h"
 
 struct snp_session;
 struct snp_tx;

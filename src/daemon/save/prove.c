@@ -5,11 +5,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/policy/guarantee.h"
 #include "daemon/save/load.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/spec.h"
-#include "policy/guarantee.h"
 
 bool snp_prove_is_done(const struct snp_session *session)
 {

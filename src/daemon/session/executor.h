@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "policy/session_name.h"
+#include "base/policy/session_name.h"
 
 struct snp_executor;
 struct snp_place;

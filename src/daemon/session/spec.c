@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/policy/guarantee.h"
 #include "base/str.h"
 #include "daemon/server.h"
 #include "daemon/session/missing_cells.h"
 #include "daemon/session/result.h"
-#include "policy/guarantee.h"
 #include "store/job.h"
 #include "wire/record.h"
 

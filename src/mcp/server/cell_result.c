@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/policy/tier_file.h"
 #include "base/str.h"
 #include "base/text/hint.h"
 #include "base/text/summary.h"
@@ -17,7 +18,6 @@
 #include "mcp/caps.h"
 #include "mcp/server/cell.h"
 #include "mcp/server/session.h"
-#include "policy/tier_file.h"
 #include "wire/result.h"
 
 enum {

@@ -5,9 +5,9 @@
 
 #include "base/json.h"
 #include "base/macro.h"
+#include "base/policy/limits.h"
 #include "base/text/remedy.h"
 #include "base/text/text.h"
-#include "policy/limits.h"
 
 enum {
     QUOTED_MAX = 400, /* characters of an argument in a call that a text names */

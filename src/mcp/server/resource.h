@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
+#include "base/policy/session_name.h"
 #include "mcp/peer.h"
-#include "policy/session_name.h"
 
 enum {
     SNP_URI_PATH_MAX = 4096

@@ -4,9 +4,9 @@
 
 /* session_ids of callers, and their names at the daemon; profiles. */
 
+#include "base/policy/session_name.h"
 #include "base/text/say.h"
 #include "mcp/server/sandboxes.h"
-#include "policy/session_name.h"
 
 /*
  * The server's name. Texts for models prefix tools with it, as in SniparaSandbox.read_file: clients

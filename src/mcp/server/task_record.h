@@ -4,10 +4,10 @@
 
 /* The record of a task. */
 
+#include "base/policy/session_name.h"
 #include "mcp/server/cell.h"
 #include "mcp/server/sandboxes.h"
 #include "mcp/server/tool.h"
-#include "policy/session_name.h"
 
 struct snp_task;
 

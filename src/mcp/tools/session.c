@@ -5,11 +5,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/policy/tier_file.h"
 #include "base/str.h"
 #include "base/text/text.h"
 #include "mcp/caps.h"
 #include "mcp/server/task.h"
-#include "policy/tier_file.h"
 #include "wire/session.h"
 
 enum {

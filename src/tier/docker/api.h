@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "policy/engine_socket.h"
+#include "base/policy/engine_socket.h"
 
 struct snp_http;
 

@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include <sys/random.h>
 
+#include "base/policy/engine_call.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "guest/pid1/wire.h"
-#include "policy/engine_call.h"
 #include "tier/engine/inside.h"
 #include "tier/host/syscalls.h"
 

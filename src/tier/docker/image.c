@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/policy/engine_call.h"
 #include "base/str.h"
 #include "base/text/escape.h"
-#include "policy/engine_call.h"
 #include "tier/docker/context.h"
 
 enum {

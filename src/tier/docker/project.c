@@ -13,11 +13,11 @@
 #include <sys/mman.h>
 
 #include "base/fd.h"
+#include "base/policy/limits.h"
 #include "base/str.h"
 #include "guest/files/bundle.h"
 #include "guest/files/pack.h"
 #include "guest/pid1/wire.h"
-#include "policy/limits.h"
 #include "tier/docker/docker.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/open.h"

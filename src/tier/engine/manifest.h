@@ -5,7 +5,7 @@
 /* Controls enforced on a session, and controls that this host cannot provide. */
 
 #include "base/json.h"
-#include "policy/limits.h"
+#include "base/policy/limits.h"
 
 struct snp_sandbox;
 struct snp_supervisor;

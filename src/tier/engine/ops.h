@@ -27,7 +27,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "policy/limits.h"
+#include "base/policy/limits.h"
 
 struct snp_about;
 struct snp_python;

@@ -14,10 +14,10 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/policy/limits.h"
+#include "base/policy/session_name.h"
 #include "guest/spec.h"
 #include "os/meter.h"
-#include "policy/limits.h"
-#include "policy/session_name.h"
 #include "registry/python.h"
 #include "tier/engine/record.h"
 #include "tier/engine/stream/link.h"

@@ -30,8 +30,8 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/policy/prefix.h"
 #include "base/str.h"
-#include "policy/prefix.h"
 #include "registry/treehash.h"
 #include "tier/host/launch.h"
 #include "tier/native/overlay.h"

@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "policy/limits.h"
+#include "base/policy/limits.h"
 #include "tier/engine/cell/denials.h"
 #include "wire/frame.h"
 

@@ -7,8 +7,8 @@
 #include <uv.h>
 
 #include "base/json.h"
+#include "base/policy/limits.h"
 #include "os/meter.h"
-#include "policy/limits.h"
 #include "tier/engine/cell/denials.h"
 #include "tier/engine/record.h"
 #include "tier/engine/stream/output.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_PREFIX_H
-#define SNP_POLICY_PREFIX_H
+#ifndef SNP_BASE_POLICY_PREFIX_H
+#define SNP_BASE_POLICY_PREFIX_H
 
 /* Which folders of an interpreter may be shown inside a sandbox. Pure decisions. */
 

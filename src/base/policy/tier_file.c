@@ -6,7 +6,7 @@
  * used only if no other user except root can change or replace it: this is checked for the file and
  * for each folder on the real path to it.
  */
-#include "policy/tier_file.h"
+#include "base/policy/tier_file.h"
 
 #include <dirent.h>
 #include <errno.h>

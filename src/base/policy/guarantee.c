@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/guarantee.h"
+#include "base/policy/guarantee.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_ENGINE_CALL_H
-#define SNP_POLICY_ENGINE_CALL_H
+#ifndef SNP_BASE_POLICY_ENGINE_CALL_H
+#define SNP_BASE_POLICY_ENGINE_CALL_H
 
 /*
  * A blocking request to a container engine. For programs without a loop; the tier has another

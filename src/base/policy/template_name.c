@@ -3,7 +3,7 @@
  * Names of templates. A name becomes a file name in the state folder and a word of command lines,
  * so it contains no '/', starts with no '.' or '-' and needs no quoting.
  */
-#include "policy/template_name.h"
+#include "base/policy/template_name.h"
 
 #include <string.h>
 

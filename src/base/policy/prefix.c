@@ -3,7 +3,7 @@
  * Which part of an interpreter is shown: the folder it was installed into, if that does not also
  * contain users' files.
  */
-#include "policy/prefix.h"
+#include "base/policy/prefix.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_LIMITS_H
-#define SNP_POLICY_LIMITS_H
+#ifndef SNP_BASE_POLICY_LIMITS_H
+#define SNP_BASE_POLICY_LIMITS_H
 
 /*
  * The resource limits of a session: one row each, with key, flag, unit, range and default. Command

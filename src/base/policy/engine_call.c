@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In HTTP/1.0: the answer arrives unencoded, until the engine closes the connection. */
-#include "policy/engine_call.h"
+#include "base/policy/engine_call.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/policy/engine_socket.h"
 #include "base/str.h"
-#include "policy/engine_socket.h"
 
 enum {
     LINE_MAX_BYTES = 8 << 20,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_GUARANTEE_H
-#define SNP_POLICY_GUARANTEE_H
+#ifndef SNP_BASE_POLICY_GUARANTEE_H
+#define SNP_BASE_POLICY_GUARANTEE_H
 
 /* Requirements of a user on the tier that runs code: the configuration key `guarantees`. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_ENGINE_SOCKET_H
-#define SNP_POLICY_ENGINE_SOCKET_H
+#ifndef SNP_BASE_POLICY_ENGINE_SOCKET_H
+#define SNP_BASE_POLICY_ENGINE_SOCKET_H
 
 /* Where a container engine (dockerd, podman's service) listens on this host. */
 

@@ -3,7 +3,7 @@
  * Names of sessions. A name appears in messages, tables and SESSION:PATH arguments, so it contains
  * nothing that needs quoting, no ':' and no prefix of an option.
  */
-#include "policy/session_name.h"
+#include "base/policy/session_name.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * one uint64_t in the unit of enum snp_limit.
  */
 
-#include "policy/limits.h"
+#include "base/policy/limits.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_TEMPLATE_NAME_H
-#define SNP_POLICY_TEMPLATE_NAME_H
+#ifndef SNP_BASE_POLICY_TEMPLATE_NAME_H
+#define SNP_BASE_POLICY_TEMPLATE_NAME_H
 
 /* The form of template names. Pure decisions. */
 

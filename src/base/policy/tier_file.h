@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_TIER_FILE_H
-#define SNP_POLICY_TIER_FILE_H
+#ifndef SNP_BASE_POLICY_TIER_FILE_H
+#define SNP_BASE_POLICY_TIER_FILE_H
 
 /*
  * Programs that are tiers: installed beside the daemon, or in the user's folder. The folders are

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/engine_socket.h"
+#include "base/policy/engine_socket.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_POLICY_SESSION_NAME_H
-#define SNP_POLICY_SESSION_NAME_H
+#ifndef SNP_BASE_POLICY_SESSION_NAME_H
+#define SNP_BASE_POLICY_SESSION_NAME_H
 
 /* The form of session names: chosen by people, or the session's id. */
 
