@@ -9,7 +9,7 @@
 
 #include <uv.h>
 
-#include "config/config.h"
+#include "base/config/config.h"
 #include "model/provider.h"
 
 struct snp_models;

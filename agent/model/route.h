@@ -4,7 +4,7 @@
 
 /* The provider of a model's name, its address, and its key. */
 
-#include "config/config.h"
+#include "base/config/config.h"
 #include "model/driver.h"
 
 enum {

@@ -9,9 +9,9 @@
 
 #include <stdio.h>
 
+#include "base/config/config.h"
 #include "base/err.h"
 #include "cli/verb.h"
-#include "config/config.h"
 
 struct snp_client;
 

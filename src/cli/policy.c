@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/cli/need.h"
+#include "base/config/config.h"
 #include "base/policy/engine_socket.h"
 #include "base/policy/template_name.h"
 #include "base/project/project.h"
@@ -15,7 +16,6 @@
 #include "base/str.h"
 #include "cli/setup/image.h"
 #include "cli/tier.h"
-#include "config/config.h"
 #include "registry/registry.h"
 #include "wire/exec.h"
 

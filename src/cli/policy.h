@@ -4,10 +4,10 @@
 
 /* Settings of new sessions, from the configuration and the command line. */
 
+#include "base/config/config.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/cli.h"
-#include "config/config.h"
 
 /* SNP_E_INVALID: the configured template does not exist, or its name is invalid. */
 int snp_cli_template_check(const struct snp_config *config, struct snp_err *err) SNP_NODISCARD;

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/cli/need.h"
+#include "base/config/config.h"
 #include "base/json.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "config/config.h"
 
 static const struct snp_verb *const no_verbs[] = {NULL};
 

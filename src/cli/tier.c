@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cli/need.h"
+#include "base/config/config.h"
 #include "base/fd.h"
 #include "base/policy/engine_socket.h"
 #include "base/policy/guarantee.h"
@@ -14,7 +15,6 @@
 #include "base/str.h"
 #include "cli/remote.h"
 #include "client/client.h"
-#include "config/config.h"
 #include "wire/session.h"
 
 enum {

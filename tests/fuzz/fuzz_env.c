@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
+#include "base/config/dotenv.h"
+#include "base/config/value.h"
 #include "base/str.h"
-#include "config/dotenv.h"
-#include "config/value.h"
 #include "fuzz/target.h"
 
 enum {

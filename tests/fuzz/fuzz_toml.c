@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "config/toml.h"
-#include "config/value.h"
+#include "base/config/toml.h"
+#include "base/config/value.h"
 #include "fuzz/target.h"
 
 static json_type type_of(enum snp_config_key key)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration: precedence between all sources, every type from each of them, .env, TOML. */
-#include "config/config.h"
+#include "base/config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "base/config/allow.h"
+#include "base/config/dotenv.h"
+#include "base/config/toml.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "config/allow.h"
-#include "config/dotenv.h"
-#include "config/toml.h"
 #include "model/route.h"
 #include "unit/harness.h"
 
@@ -605,7 +605,7 @@ TEST(untrusted_files_widen_nothing)
     }
 }
 
-/* The list of config/allow.c is of the providers that have an address of their own, with TLS. */
+/* The list of allow.c is of the providers that have an address of their own, with TLS. */
 TEST(untrusted_files_choose_models_of_well_known_addresses_only)
 {
     const struct snp_model_route *route;

@@ -15,9 +15,9 @@
 #include "base/cli/json_text.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
+#include "base/config/toml.h"
 #include "base/str.h"
 #include "cli/mcp/entry.h"
-#include "config/toml.h"
 
 enum client_form {
     FORM_SERVERS = 0, /* {"mcpServers": {NAME: {command, args}}} */

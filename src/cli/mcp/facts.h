@@ -2,8 +2,8 @@
 #ifndef SNP_CLI_MCP_FACTS_H
 #define SNP_CLI_MCP_FACTS_H
 
+#include "base/config/config.h"
 #include "base/json.h"
-#include "config/config.h"
 
 /*
  * Facts about the sandboxes for the descriptions of tools (mcp/server/tool.h): the interpreter of

@@ -8,13 +8,13 @@
 #include "base/cli/human.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
+#include "base/config/config.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/show/unsaved.h"
 #include "cli/tier.h"
-#include "config/config.h"
 #include "wire/session.h"
 
 static void list_print(const json_t *list)

@@ -5,7 +5,7 @@
  * sections come from the table of keys, plus a few made of several keys.
  */
 
-#include "config/config.h"
+#include "base/config/config.h"
 
 #include <math.h>
 #include <stdio.h>

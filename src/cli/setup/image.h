@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
+#include "base/config/config.h"
 #include "base/err.h"
-#include "config/config.h"
 
 /*
  * Write the name of the image to *ret; the caller frees. docker_image is pulled if absent; if that

@@ -13,9 +13,9 @@
 #include "base/cli/human.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
+#include "base/config/dotenv.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "config/dotenv.h"
 
 enum {
     INDENT = 4,

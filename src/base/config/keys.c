@@ -6,8 +6,8 @@
  * a unit test compares the two.
  */
 
+#include "base/config/config.h"
 #include "base/str.h"
-#include "config/config.h"
 
 /* The names of its variables: with the two prefixes, and before them one without. */
 #define ENV_TWO(first, second) \

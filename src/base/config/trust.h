@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CONFIG_TRUST_H
-#define SNP_CONFIG_TRUST_H
+#ifndef SNP_BASE_CONFIG_TRUST_H
+#define SNP_BASE_CONFIG_TRUST_H
 
 /*
  * Files of a working folder, and the user's trust in them. A stranger's file is never read. Trust
- * in a file, beyond harmless settings (config/allow.h), is recorded in the state folder, one record
+ * in a file, beyond harmless settings (allow.h), is recorded in the state folder, one record
  * per path: the file's owner and the SHA-256 of its content. A changed file must be trusted again.
  */
 

@@ -5,7 +5,7 @@
 /* The headers of base are C; this is the C++ name. */
 #define _Static_assert static_assert
 
-#include "config/toml.h"
+#include "base/config/toml.h"
 
 #include <cmath>
 #include <cstdio>

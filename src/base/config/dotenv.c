@@ -5,7 +5,7 @@
  * lines that it cannot parse, because the file also serves other tools.
  */
 
-#include "config/dotenv.h"
+#include "base/config/dotenv.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CONFIG_DOTENV_H
-#define SNP_CONFIG_DOTENV_H
+#ifndef SNP_BASE_CONFIG_DOTENV_H
+#define SNP_BASE_CONFIG_DOTENV_H
 
 /*
  * .env files: NAME=VALUE lines with shell-style quotes. Values are stored in an object; the
@@ -9,9 +9,9 @@
 
 #include <stddef.h>
 
+#include "base/config/trust.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "config/trust.h"
 
 enum {
     SNP_DOTENV_MAX_BYTES = 1 << 20

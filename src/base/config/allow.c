@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config/allow.h"
+#include "base/config/allow.h"
 
 #include <string.h>
 
+#include "base/config/value.h"
 #include "base/str.h"
-#include "config/value.h"
 
 /* Convert to a number: values of type limit are numbers; docker_memory is a text with one. */
 static bool to_number(enum snp_config_key key, const json_t *value, double *ret)

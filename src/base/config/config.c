@@ -6,7 +6,7 @@
  * getters cannot fail.
  */
 
-#include "config/config.h"
+#include "base/config/config.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/config/allow.h"
+#include "base/config/dotenv.h"
+#include "base/config/toml.h"
+#include "base/config/value.h"
 #include "base/str.h"
 #include "base/text/escape.h"
-#include "config/allow.h"
-#include "config/dotenv.h"
-#include "config/toml.h"
-#include "config/value.h"
 
 enum {
     FILE_MAX_BYTES = 1 << 20,

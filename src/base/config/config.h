@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CONFIG_CONFIG_H
-#define SNP_CONFIG_CONFIG_H
+#ifndef SNP_BASE_CONFIG_CONFIG_H
+#define SNP_BASE_CONFIG_CONFIG_H
 
 /*
  * The configuration: one table of keys, filled from the command line, the environment, a .env file,
@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/config/trust.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/policy/limits.h"
-#include "config/trust.h"
 
 enum snp_config_key {
     SNP_KEY_NONE = 0,
@@ -111,7 +111,7 @@ enum snp_config_origin {
 
 /*
  * How far a file of the working folder may set a key before the user has trusted it
- * (config/trust.h): it may be a stranger's. A value equal to the default is always accepted, and
+ * (trust.h): it may be a stranger's. A value equal to the default is always accepted, and
  * every value is checked.
  */
 enum snp_config_trust {

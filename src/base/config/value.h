@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CONFIG_VALUE_H
-#define SNP_CONFIG_VALUE_H
+#ifndef SNP_BASE_CONFIG_VALUE_H
+#define SNP_BASE_CONFIG_VALUE_H
 
 /*
  * Checked values. A key's value has one form, however it was written: string, boolean, integer,
  * real, or array of strings; limits are integers in the unit of limits.h.
  */
 
+#include "base/config/config.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "config/config.h"
 
 /*
  * Parse a value from text (environment, command line) or from TOML. place is its position

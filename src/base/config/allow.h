@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CONFIG_ALLOW_H
-#define SNP_CONFIG_ALLOW_H
+#ifndef SNP_BASE_CONFIG_ALLOW_H
+#define SNP_BASE_CONFIG_ALLOW_H
 
 /* Settings that an untrusted file may make, by the column `trust` of the table of keys. */
 
 #include <stdbool.h>
 
+#include "base/config/config.h"
 #include "base/json.h"
-#include "config/config.h"
 
-/* True for a checked value (config/value.h) that any file may set; NULL, no value, is one. */
+/* True for a checked value (value.h) that any file may set; NULL, no value, is one. */
 bool snp_config_is_harmless(enum snp_config_key key, const json_t *value);
 
 /*

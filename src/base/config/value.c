@@ -5,7 +5,7 @@
  * ("4", "yes"), and lists as "a, b" or as JSON.
  */
 
-#include "config/value.h"
+#include "base/config/value.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,7 +4,7 @@
  * at once without conflict. The path is the real folder plus the name in it: a link to a trusted
  * file is not trusted.
  */
-#include "config/trust.h"
+#include "base/config/trust.h"
 
 #include <dirent.h>
 #include <errno.h>

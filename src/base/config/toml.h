@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CONFIG_TOML_H
-#define SNP_CONFIG_TOML_H
+#ifndef SNP_BASE_CONFIG_TOML_H
+#define SNP_BASE_CONFIG_TOML_H
 
 /*
  * TOML 1.0 to JSON. The only C++ module, because the library is C++; its interface is C, and no
