@@ -9,11 +9,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/httpd/head.h"
+#include "base/httpd/listen.h"
 #include "base/mcp/era.h"
 #include "base/str.h"
 #include "fuzz/target.h"
-#include "mcp/http/head.h"
-#include "mcp/http/listen.h"
 #include "mcp/http/stream.h"
 
 static const char token[] = "0123456789abcdef0123456789abcdef";

@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/httpd/head.h"
 #include "base/str.h"
 #include "mcp/caps.h"
-#include "mcp/http/head.h"
 #include "mcp/http/stream.h"
 #include "unit/harness.h"
 

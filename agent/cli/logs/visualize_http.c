@@ -7,9 +7,9 @@
 #include "base/cli/http_hosts.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
+#include "base/httpd/pages.h"
 #include "base/str.h"
 #include "cli/logs/visualize.h"
-#include "mcp/http/pages.h"
 
 enum {
     PORT_DEFAULT = 8501,

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 
 #include "base/cli/need.h"
+#include "base/httpd/listen.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "mcp/http/listen.h"
 #include "mcp/server/catalog.h"
 
 void snp_mcp_entry_done(struct snp_mcp_entry *entry)

@@ -9,11 +9,11 @@
 #include "base/cli/http_hosts.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
+#include "base/httpd/token.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/mcp/serve.h"
 #include "mcp/http/httpd.h"
-#include "mcp/http/token.h"
 
 struct http_arguments {
     struct snp_httpd_options http;

@@ -24,12 +24,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/httpd/head.h"
+#include "base/httpd/take.h"
 #include "base/mcp/caps.h"
 #include "base/str.h"
 #include "mcp/caps.h"
-#include "mcp/http/head.h"
 #include "mcp/http/stream.h"
-#include "mcp/http/take.h"
 
 enum {
     NAMES_MAX = 32,

@@ -6,7 +6,7 @@
  * The HTTP transport (Streamable HTTP): any number of clients, each request handled independently.
  */
 
-#include "mcp/http/listen.h"
+#include "base/httpd/listen.h"
 #include "mcp/peer.h"
 
 struct snp_httpd_options {

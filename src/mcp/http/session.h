@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/httpd/token.h"
 #include "base/macro.h"
-#include "mcp/http/token.h"
 
 enum {
     SNP_HTTPD_SESSION_LEN = 32 + SNP_HTTPD_MAC_LEN,

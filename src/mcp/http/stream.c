@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/httpd/head.h"
 #include "base/str.h"
 #include "base/text/say.h"
 #include "mcp/caps.h"
-#include "mcp/http/head.h"
 
 enum {
     ID_LEN = 32, /* of snp_random_id */

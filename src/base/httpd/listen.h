@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_HTTP_LISTEN_H
-#define SNP_MCP_HTTP_LISTEN_H
+#ifndef SNP_BASE_HTTPD_LISTEN_H
+#define SNP_BASE_HTTPD_LISTEN_H
 
 /* Where the HTTP server listens: an address of this machine, or a unix socket. */
 

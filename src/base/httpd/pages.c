@@ -6,7 +6,7 @@
  * The secret is in the path because that is all a browser sends when it opens a page. It does not
  * leak from there: pages are not cached, send no referrer and load nothing.
  */
-#include "mcp/http/pages.h"
+#include "base/httpd/pages.h"
 
 #include <microhttpd.h>
 #include <signal.h>
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/httpd/take.h"
+#include "base/httpd/token.h"
 #include "base/str.h"
-#include "mcp/http/take.h"
-#include "mcp/http/token.h"
 
 enum {
     NAMES_MAX = 32,

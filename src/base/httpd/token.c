@@ -3,7 +3,7 @@
  * The token of HTTP clients. Two servers that start at once agree on one: a file is written
  * completely, then linked to its name, which fails if the name exists.
  */
-#include "mcp/http/token.h"
+#include "base/httpd/token.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_HTTP_PAGES_H
-#define SNP_MCP_HTTP_PAGES_H
+#ifndef SNP_BASE_HTTPD_PAGES_H
+#define SNP_BASE_HTTPD_PAGES_H
 
 /*
  * Pages for the user's browser: GET only, below a secret in their address that is new at each
@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "mcp/http/listen.h"
+#include "base/httpd/listen.h"
 
 struct snp_httpd_pages {
     struct snp_httpd_address address;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_HTTP_TOKEN_H
-#define SNP_MCP_HTTP_TOKEN_H
+#ifndef SNP_BASE_HTTPD_TOKEN_H
+#define SNP_BASE_HTTPD_TOKEN_H
 
 /* The secret of an HTTP client: a file that only its owner can read. And values derived from it. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads of requests from the HTTP library; mcp/http/head.c does not depend on it.
+ * Heads of requests from the HTTP library; base/httpd/head.c does not depend on it.
  *
  * Before 1.0 the library accepts a lone LF or CR as the end of a line, joins lines that begin with
  * a blank to the previous one, and cuts at a NUL, all silently; a proxy in front may read such a
@@ -8,7 +8,7 @@
  * returns pointers to the parts. So a valid head lies there without a gap, and an invalid one shows
  * a gap.
  */
-#include "mcp/http/take.h"
+#include "base/httpd/take.h"
 
 #include <microhttpd.h>
 #include <string.h>

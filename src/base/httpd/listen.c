@@ -3,7 +3,7 @@
  * Listening. Names are never resolved: an address is a number, so no resolver decides who can reach
  * us.
  */
-#include "mcp/http/listen.h"
+#include "base/httpd/listen.h"
 
 #include <errno.h>
 #include <stdio.h>

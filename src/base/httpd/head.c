@@ -3,16 +3,16 @@
  * Heads of HTTP requests. Any doubt refuses. Access is checked before anything else, and a refused
  * stranger learns only which check failed.
  */
-#include "mcp/http/head.h"
+#include "base/httpd/head.h"
 
 #include <string.h>
 #include <strings.h>
 
 #include "base/base64.h"
+#include "base/httpd/token.h"
 #include "base/mcp/caps.h"
 #include "base/mcp/era.h"
 #include "base/str.h"
-#include "mcp/http/token.h"
 
 enum {
     PORT_DIGITS = 5,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_HTTP_TAKE_H
-#define SNP_MCP_HTTP_TAKE_H
+#ifndef SNP_BASE_HTTPD_TAKE_H
+#define SNP_BASE_HTTPD_TAKE_H
 
 /* The head of a request, from the HTTP library. */
 
-#include "mcp/http/head.h"
+#include "base/httpd/head.h"
 
 struct MHD_Connection;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_MCP_HTTP_HEAD_H
-#define SNP_MCP_HTTP_HEAD_H
+#ifndef SNP_BASE_HTTPD_HEAD_H
+#define SNP_BASE_HTTPD_HEAD_H
 
 /*
  * The head of an HTTP request, and whether it is allowed: hosts, origins, the token, types, and the
