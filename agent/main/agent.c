@@ -7,8 +7,8 @@
 
 #include <signal.h>
 
+#include "base/cli/suite.h"
 #include "base/str.h"
-#include "cli/suite.h"
 #include "main/verbs.h"
 
 #define VERB_ADDRESS(name) &snp_verb_##name,

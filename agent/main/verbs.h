@@ -4,9 +4,9 @@
 
 /* The verbs of the suite. */
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 
-/* In the order of --help; src/cli/cli.c has the group titles. */
+/* In the order of --help; src/base/cli/cli.c has the group titles. */
 /* clang-format off */
 #define SNP_SUITE_VERBS(F) \
     F(check) F(verify) F(apply) F(stats) F(context) \

@@ -32,7 +32,7 @@ enum snp_code {
 
 /*
  * How to recover from a failure. The reporter names the remedy; each front end has its wording
- * (cli/show/remedy.c, mcp/server/remedy.c), so no message here names an option or an argument. The
+ * (base/cli/remedy.c, mcp/server/remedy.c), so no message here names an option or an argument. The
  * comment gives the meaning of `name` and `value`, if the remedy has them.
  */
 enum snp_remedy_kind {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/cli/suite.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/suite.h"
 
 enum {
     VERBS_MAX = 64,

@@ -39,6 +39,7 @@ static int connect_now(struct snp_cli *cli, bool has_start, struct snp_err *err)
     }
     options.signal_fd = cli->signal_fd == 0 ? -1 : cli->signal_fd;
     SNP_TRY(snp_client_connect(&options, &cli->client, err));
+    cli->client_free = snp_client_free;
     if (cli->takes_signals) {
         (void)sigprocmask(SIG_BLOCK, &set, NULL);
     }

@@ -2,15 +2,8 @@
 
 /* `version`: one line, the same as --version. */
 
-#include <stdio.h>
-
 #include "base/json.h"
 #include "cli/cli.h"
-
-int snp_version_print(void)
-{
-    return printf("snipara-sandbox %s\n", SNP_VERSION) < 0 ? SNP_EXIT_FAILED : SNP_EXIT_OK;
-}
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
@@ -18,7 +11,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
     (void)opts;
     if (!cli->is_json) {
-        return snp_version_print();
+        return snp_cli_version();
     }
     answer = json_pack("{s:s}", "version", SNP_VERSION);
     return snp_cli_print_json(answer);

@@ -4,7 +4,7 @@
 
 /* Common start of the verbs of `context`: the project's index, up to date. */
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 #include "context/index.h"
 
 /* dir: NULL = the repository around this folder, else this folder. Home and / are refused. */

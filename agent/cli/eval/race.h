@@ -4,7 +4,7 @@
 
 /* Candidates of a repair: the same command, several times in parallel. */
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 
 enum {
     SNP_RACE_MAX = 16

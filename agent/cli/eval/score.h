@@ -4,7 +4,7 @@
 
 /* One sample of one task, judged in a separate session. */
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 #include "cli/verify/verify.h"
 
 struct snp_score {

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/text/text.h"
+#include "cli/cli.h"
 #include "cli/logs/logs_export.h"
 #include "cli/logs/page.h"
 #include "cli/run/calls.h"

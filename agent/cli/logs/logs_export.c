@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/cli.h"
 #include "base/str.h"
 #include "base/text/text.h"
-#include "cli/cli.h"
 #include "trajectory/reader.h"
 
 enum {

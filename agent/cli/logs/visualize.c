@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/policy/session_name.h"
 #include "base/str.h"
+#include "cli/cli.h"
 #include "cli/run/runs.h"
 #include "main/verbs.h"
 #include "trajectory/reader.h"

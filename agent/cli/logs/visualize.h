@@ -7,7 +7,7 @@
  * `visualize` to serve pages: only that one loads the HTTP library.
  */
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 #include "cli/logs/page.h"
 
 /* The selection, from the options. */

@@ -13,11 +13,11 @@
 #include "base/cli/human.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
+#include "base/cli/unsaved.h"
 #include "base/str.h"
 #include "cli/run/front.h"
 #include "cli/run/runs.h"
 #include "cli/sandbox/sandbox.h"
-#include "cli/show/unsaved.h"
 #include "main/verbs.h"
 #include "trajectory/reader.h"
 

@@ -9,7 +9,7 @@
  */
 
 #include "base/buf.h"
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 #include "wire/run.h"
 
 struct snp_frame;

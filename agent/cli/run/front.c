@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "base/cli/need.h"
+#include "base/cli/remedy.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/rundir.h"
@@ -34,7 +35,6 @@
 #include "cli/run/tools.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/session/files.h"
-#include "cli/show/remedy.h"
 #include "cli/tier.h"
 #include "cli/verify/evidence.h"
 #include "cli/verify/verify.h"

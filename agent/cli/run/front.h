@@ -7,8 +7,8 @@
  * programs.
  */
 
+#include "base/cli/cli.h"
 #include "base/rundir.h"
-#include "cli/cli.h"
 #include "run/run.h"
 #include "usertool/program.h"
 

@@ -4,8 +4,8 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "base/cli/remedy.h"
 #include "base/str.h"
-#include "cli/show/remedy.h"
 #include "run/agent_limits.h"
 
 enum {

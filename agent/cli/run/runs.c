@@ -11,6 +11,7 @@
 #include "base/cli/need.h"
 #include "base/cli/term.h"
 #include "base/str.h"
+#include "cli/cli.h"
 #include "main/verbs.h"
 #include "run/code_prompt.h"
 #include "trajectory/reader.h"

@@ -4,7 +4,7 @@
 
 /* The folder of records, for the verbs that read it: its path, and its runs. */
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 
 #define SNP_RUNS_OPT_DIR(letter)                                                         \
     {                                                                                    \

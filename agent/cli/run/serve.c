@@ -13,6 +13,7 @@
 
 #include "base/cli/need.h"
 #include "base/str.h"
+#include "cli/cli.h"
 #include "cli/run/caller.h"
 #include "cli/run/setting.h"
 #include "main/verbs.h"

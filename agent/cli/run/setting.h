@@ -7,7 +7,7 @@
  * verb that have no key.
  */
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 
 enum {
     SNP_SETTINGS_MAX = 256,

@@ -9,7 +9,7 @@
 
 #include <uv.h>
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 #include "usertool/toolbox.h"
 
 #define SNP_RUN_TOOLS_OPTS                                                                        \

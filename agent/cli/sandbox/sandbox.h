@@ -8,9 +8,9 @@
  *     snp_sandbox_end(cli, snipara_destroy(snp_sandbox(), "work"), NULL, &err)
  */
 
+#include "base/cli/cli.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "cli/cli.h"
 #include "snipara/sandbox.h"
 
 /*

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/cli.h"
 #include "base/cli/input.h"
 #include "base/cli/need.h"
 #include "base/mcp/tooldef.h"
 #include "base/str.h"
-#include "cli/cli.h"
 #include "cli/server/run.h"
 #include "cli/server/show.h"
 #include "mcp/client/fingerprints.h"

@@ -4,7 +4,7 @@
 
 /* The verbs of `mcp`, which return the exit status. Their rows are in cli/server/mcp.c. */
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 
 int snp_mcp_ask_info(struct snp_cli *cli, const struct snp_opts *opts);
 int snp_mcp_ask_tools(struct snp_cli *cli, const struct snp_opts *opts);

@@ -5,7 +5,7 @@
 /* Shared by the verbs of `mcp`: a conversation with a server from beginning to end. */
 
 #include "base/buf.h"
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 #include "mcp/client/client.h"
 
 struct snp_mcp_run {

@@ -5,7 +5,7 @@
 /* A fresh session of the clean project, for one run of a verdict. */
 
 #include "base/buf.h"
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 #include "cli/session/changes.h"
 
 enum {

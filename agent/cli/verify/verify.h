@@ -4,7 +4,7 @@
 
 /* Test a session's changes to its project. */
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 
 /* Kinds of commands, in the order of their runs. */
 enum snp_verify_kind {

@@ -23,12 +23,12 @@
 #include "base/cli/pager.h"
 #include "base/cli/spawn.h"
 #include "base/cli/term.h"
+#include "base/cli/unsaved.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/text/escape.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "cli/show/unsaved.h"
 #include "wire/snapshot.h"
 
 enum {

@@ -6,10 +6,10 @@
 
 #include "base/cli/human.h"
 #include "base/cli/term.h"
+#include "base/cli/unsaved.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "cli/show/unsaved.h"
 #include "wire/session.h"
 
 static int checkpoint_tell(struct snp_cli *cli, const char *session, const json_t *answer)
@@ -95,6 +95,7 @@ const struct snp_verb snp_verb_checkpoint = {
                    "be saved (open sockets, generators, threads) are named.",
     .spec = SNP_SPEC(session_options, session_args),
     .examples = "checkpoint work\ncheckpoint work --json",
+    .run = snp_remote_ask,
     .request = &snp_checkpoint_request_form,
     .tell = checkpoint_tell,
 };
@@ -105,6 +106,7 @@ const struct snp_verb snp_verb_hibernate = {
                    "Sessions that are idle for long hibernate automatically.",
     .spec = SNP_SPEC(session_options, session_args),
     .examples = "hibernate work",
+    .run = snp_remote_ask,
     .request = &snp_hibernate_request_form,
     .tell = hibernate_tell,
 };

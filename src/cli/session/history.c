@@ -11,11 +11,11 @@
 #include "base/cli/human.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
+#include "base/cli/unsaved.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/show/result.h"
-#include "cli/show/unsaved.h"
 #include "wire/exec.h"
 #include "wire/session.h"
 

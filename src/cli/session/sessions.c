@@ -8,12 +8,12 @@
 #include "base/cli/human.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
+#include "base/cli/unsaved.h"
 #include "base/config/config.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
-#include "cli/show/unsaved.h"
 #include "cli/tier.h"
 #include "wire/session.h"
 
@@ -705,6 +705,7 @@ static const struct snp_verb verb_show = {
     .name = "show",
     .summary = "show one session: its limits and the enforced controls",
     .spec = SNP_SPEC(show_options, one_session),
+    .run = snp_remote_ask,
     .request = &snp_sessions_show_request_form,
     .tell = show_tell,
 };

@@ -6,11 +6,11 @@
 
 #include "base/cli/human.h"
 #include "base/cli/term.h"
+#include "base/cli/unsaved.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/session/snapshot_tree.h"
-#include "cli/show/unsaved.h"
 #include "wire/session.h"
 #include "wire/snapshot.h"
 

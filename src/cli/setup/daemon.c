@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/cli/term.h"
+#include "base/cli/unsaved.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "cli/show/unsaved.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
 

@@ -5,7 +5,7 @@
  * place that turns errors into exit statuses.
  */
 
-#include "cli/cli.h"
+#include "base/cli/cli.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -14,15 +14,13 @@
 
 #include "base/buf.h"
 #include "base/cli/need.h"
+#include "base/cli/remedy.h"
 #include "base/cli/spawn.h"
+#include "base/cli/suite.h"
 #include "base/cli/term.h"
+#include "base/cli/unsaved.h"
 #include "base/str.h"
 #include "base/text/escape.h"
-#include "cli/remote.h"
-#include "cli/show/remedy.h"
-#include "cli/show/unsaved.h"
-#include "cli/suite.h"
-#include "client/client.h"
 
 enum {
     VERBS_MAX = 64,
@@ -497,7 +495,7 @@ static int run_below(struct snp_cli *cli,
     }
     cli->verb = verb;
     cli->is_json = has_option(verb, "json") && snp_opts_flag(opts, "json", false);
-    return verb->run != NULL ? verb->run(cli, opts) : snp_remote_ask(cli, opts);
+    return verb->run(cli, opts);
 }
 
 /* `help sessions list` is `sessions list --help`. */
@@ -522,7 +520,7 @@ static int run_root(struct snp_cli *cli, int argc, char *const *argv)
         return usage_error(cli, err.msg);
     }
     if (snp_opts_flag(opts, "version", false)) {
-        return snp_version_print();
+        return snp_cli_version();
     }
     int n = (int)snp_opts_n_args(opts);
     if (snp_opts_help(opts) || n == 0) {
@@ -536,7 +534,14 @@ static int run_root(struct snp_cli *cli, int argc, char *const *argv)
 
 void snp_cli_disconnect(struct snp_cli *cli)
 {
-    snp_client_free(SNP_TAKE_PTR(cli->client));
+    if (cli->client != NULL) {
+        cli->client_free(SNP_TAKE_PTR(cli->client));
+    }
+}
+
+int snp_cli_version(void)
+{
+    return printf("snipara-sandbox %s\n", SNP_VERSION) < 0 ? SNP_EXIT_FAILED : SNP_EXIT_OK;
 }
 
 int snp_cli_exit(const struct snp_cli *cli, int status)

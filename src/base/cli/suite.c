@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/suite.h"
+#include "base/cli/suite.h"
 
 #include <stdlib.h>
 #include <string.h>

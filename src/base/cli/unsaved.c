@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Variables not saved or not restored: always reported, always escaped. */
-#include "cli/show/unsaved.h"
+#include "base/cli/unsaved.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cli/cli.h"
 #include "base/cli/need.h"
+#include "base/cli/remedy.h"
 #include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/remote.h"
-#include "cli/show/remedy.h"
-#include "wire/session.h"
 
 enum {
     ROWS_SHOWN = 20,
@@ -20,18 +19,20 @@ enum {
 
 void snp_missing_tell(const json_t *row, const char *session)
 {
-    SNP_READ(snp_missing_row, missing, json_object_get(row, "missing"));
-    const char *text = json_string_value(missing.text);
+    const json_t *missing = json_object_get(row, "missing");
+    const json_t *said = json_object_get(missing, "text");
+    const char *text = json_string_value(said);
     snp_autofree char *shown = NULL;
     snp_autobuf struct snp_buf ways = {0};
 
     if (text == NULL) {
         return;
     }
-    shown = snp_term_line(text, json_string_length(missing.text));
+    shown = snp_term_line(text, json_string_length(said));
     snp_buf_init(&ways, TEXT_MAX);
     (void)fflush(stdout);
-    if (snp_cli_remedy_ways(&ways, snp_json_to_ways(missing.recover), session) == 0) {
+    if (snp_cli_remedy_ways(&ways, snp_json_to_ways(json_object_get(missing, "recover")),
+                            session) == 0) {
         snp_autofree char *line =
             snp_need_format("%s lacks %s; %s", session, shown, snp_buf_cstr(&ways));
 
@@ -41,12 +42,11 @@ void snp_missing_tell(const json_t *row, const char *session)
 
 char *snp_unsaved_text(const json_t *row)
 {
-    SNP_READ(snp_unsaved_row, unsaved, row);
     snp_autojson json_t *words = NULL;
     const char *why;
     struct snp_err err;
 
-    (void)snp_json_to_err(unsaved.error, &err);
+    (void)snp_json_to_err(json_object_get(row, "error"), &err);
     words = snp_cli_remedy_text(&err);
     why = snp_streq(err.msg, snp_json_str(row, "reason", "")) ? NULL : json_string_value(words);
     return snp_need_format("session %s: %s%s%s", snp_json_str(row, "session", "?"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_VERB_H
-#define SNP_CLI_VERB_H
+#ifndef SNP_BASE_CLI_VERB_H
+#define SNP_BASE_CLI_VERB_H
 
 /* A row of the tables of verbs. */
 
@@ -29,7 +29,7 @@ struct snp_verb {
     const struct snp_verb *const *verbs;
     const struct snp_verb *fallback; /* run when none of them is named; NULL = help */
     int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
-    /* Instead of run: a request about the session of the first word; tell prints the answer. */
+    /* For snp_remote_ask: a request about the session of the first word; tell prints the answer. */
     const struct snp_record *request;
     int (*tell)(struct snp_cli *cli, const char *session, const json_t *answer);
     const char *program; /* one of ours in the same folder, run by exec; NULL = this one */

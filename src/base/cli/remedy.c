@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/show/remedy.h"
+#include "base/cli/remedy.h"
 
 #include <string.h>
 

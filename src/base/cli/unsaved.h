@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_SHOW_UNSAVED_H
-#define SNP_CLI_SHOW_UNSAVED_H
+#ifndef SNP_BASE_CLI_UNSAVED_H
+#define SNP_BASE_CLI_UNSAVED_H
 
 /* Report variables that a checkpoint could not save. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_SUITE_H
-#define SNP_CLI_SUITE_H
+#ifndef SNP_BASE_CLI_SUITE_H
+#define SNP_BASE_CLI_SUITE_H
 
 /*
  * The verbs of the suite, the program `agent`. It writes their tables to the file agent.json when
@@ -8,7 +8,7 @@
  * to find the program that runs a verb.
  */
 
-#include "cli/verb.h"
+#include "base/cli/verb.h"
 
 /* Print the tables as JSON to standard output. Returns the exit status. */
 int snp_suite_print(const struct snp_verb *const *verbs);

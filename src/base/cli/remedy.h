@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_SHOW_REMEDY_H
-#define SNP_CLI_SHOW_REMEDY_H
+#ifndef SNP_BASE_CLI_REMEDY_H
+#define SNP_BASE_CLI_REMEDY_H
 
 /* Remedies for an error, as options and commands. */
 
