@@ -2,16 +2,13 @@
 /* Settings of new sessions, shared by the verbs that open some. */
 #include "cli/policy.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cli/need.h"
 #include "base/config/config.h"
 #include "base/policy/engine_socket.h"
 #include "base/policy/template_name.h"
-#include "base/project/project.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/setup/image.h"
@@ -29,35 +26,6 @@ int snp_cli_template_check(const struct snp_config *config, struct snp_err *err)
     if (r == 0 && !snp_template_is_builtin(name) && !snp_streq(name, "venv")) {
         r = snp_state_dir(&state, err);
         r = r < 0 ? r : snp_registry_read(state, name, &record, err);
-    }
-    return r;
-}
-
-int snp_cli_project(const struct snp_config *config,
-                    const char *dir,
-                    const char *flag,
-                    char **ret_path,
-                    struct snp_err *err)
-{
-    const char *home = snp_config_process_env(config, "HOME");
-    snp_autofree char *real_home = home == NULL ? NULL : realpath(home, NULL);
-    snp_autofree char *path = realpath(dir, NULL);
-    struct stat st;
-    int r;
-
-    if (path == NULL && errno == ENOENT) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "%s: no such folder: %s", flag,
-                        dir[0] == '\0' ? "''" : dir);
-    }
-    if (path == NULL || stat(path, &st) < 0) {
-        return snp_fail_sys(err, errno, "%s %s", flag, dir);
-    }
-    if (!S_ISDIR(st.st_mode)) {
-        return snp_fail(err, SNP_E_INVALID, "%s: %s is not a folder", flag, dir);
-    }
-    r = snp_project_check(path, real_home, err);
-    if (r == 0) {
-        *ret_path = SNP_TAKE_PTR(path);
     }
     return r;
 }

@@ -13,16 +13,6 @@
 int snp_cli_template_check(const struct snp_config *config, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * The absolute path of the folder dir, links resolved; the caller frees. flag: the option that
- * named it. SNP_E_NOT_FOUND, SNP_E_INVALID: no such folder; SNP_E_DENIED: it may not be a project.
- */
-int snp_cli_project(const struct snp_config *config,
-                    const char *dir,
-                    const char *flag,
-                    char **ret_path,
-                    struct snp_err *err) SNP_NODISCARD;
-
-/*
  * The folder shown if no option names one; NULL = none. In the docker tier the docker_ keys decide;
  * else it is usual.
  */

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "base/cli/need.h"
+#include "base/cli/project_dir.h"
 #include "base/cli/remedy.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
@@ -1078,7 +1079,7 @@ static int project_find(struct snp_front *front, char **ret_path, struct snp_err
     if (shown == NULL) {
         return 0;
     }
-    r = snp_cli_project(front->config, shown, "--project", ret_path, err);
+    r = snp_project_shown(shown, "--project", ret_path, err);
     if (r < 0 && dir == NULL) {
         snp_front_warn(front, "no project: %s", err->msg);
         return 0;

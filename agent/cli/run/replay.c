@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli/project_dir.h"
 #include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/policy.h"
 #include "cli/run/front.h"
 #include "cli/run/runs.h"
 #include "main/verbs.h"
@@ -87,7 +87,7 @@ static int exec_find(struct snp_cli *cli,
                                       "--project applies only to records that are not yours; this "
                                       "record names its project");
     }
-    r = dir == NULL ? 0 : snp_cli_project(config, dir, "--project", &project, err);
+    r = dir == NULL ? 0 : snp_project_shown(dir, "--project", &project, err);
     r = r < 0 ? r : snp_front_exec_of(config, project, ret, err);
     if (r == 0) {
         snp_cli_warn(cli,

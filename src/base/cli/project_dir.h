@@ -11,4 +11,11 @@
  */
 int snp_project_dir(const char *dir, char **ret, struct snp_err *err) SNP_NODISCARD;
 
+/*
+ * The real path of the folder to show in a sandbox; the caller frees. flag: the option that named
+ * it. SNP_E_NOT_FOUND, SNP_E_INVALID: no such folder; SNP_E_DENIED: as above.
+ */
+int snp_project_shown(const char *dir, const char *flag, char **ret, struct snp_err *err)
+    SNP_NODISCARD;
+
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cli/project_dir.h"
 #include "base/cli/spawn.h"
 #include "base/str.h"
 #include "cli/mcp/agent.h"
@@ -67,7 +68,7 @@ static int project_find(struct snp_cli *cli,
     if (shown == NULL) {
         return 0;
     }
-    r = snp_cli_project(config, shown, "--project", ret_path, err);
+    r = snp_project_shown(shown, "--project", ret_path, err);
     if (r < 0 && dir == NULL) {
         /* Clients may also start servers in / or the home folder. */
         snp_cli_warn(cli, "no project: %s", err->msg);

@@ -16,6 +16,7 @@
 
 #include "base/cli/input.h"
 #include "base/cli/need.h"
+#include "base/cli/project_dir.h"
 #include "base/policy/session_name.h"
 #include "base/policy/template_name.h"
 #include "base/project/project.h"
@@ -278,7 +279,7 @@ static int project_find(const struct exec_job *job, char **ret_path, struct snp_
 {
     const char *dir = snp_opts_str(job->opts, "project");
 
-    return dir == NULL ? 0 : snp_cli_project(job->config, dir, "--project", ret_path, err);
+    return dir == NULL ? 0 : snp_project_shown(dir, "--project", ret_path, err);
 }
 
 /* The workspace of a new session without --project: from the configuration. */
@@ -291,7 +292,7 @@ static int workspace_find(const struct exec_job *job, json_t *defaults, struct s
     if (dir == NULL || snp_opts_str(job->opts, "project") != NULL) {
         return 0;
     }
-    r = snp_cli_project(job->config, dir, "docker_workspace_path", &path, err);
+    r = snp_project_shown(dir, "docker_workspace_path", &path, err);
     if (r < 0 && snp_config_str(job->config, SNP_KEY_DOCKER_WORKSPACE_PATH) == NULL) {
         snp_cli_warn(job->cli, "no project: %s", err->msg);
         return 0;

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/cli/need.h"
+#include "base/cli/project_dir.h"
 #include "base/cli/spawn.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
@@ -308,8 +309,7 @@ static int prepare_workspace(struct image *image, bool may_get, char **ret, stru
     const char *dir = snp_config_str(image->config, SNP_KEY_DOCKER_WORKSPACE_PATH);
     bool is_there = false;
 
-    SNP_TRY(snp_cli_project(image->config, dir == NULL ? "." : dir, "docker_workspace_path",
-                            &image->path, err));
+    SNP_TRY(snp_project_shown(dir == NULL ? "." : dir, "docker_workspace_path", &image->path, err));
     SNP_TRY(snp_engine_image_check(image->base, err));
     SNP_TRY(find_command(image, err));
     SNP_TRY(find_tag(image, err));
