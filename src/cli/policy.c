@@ -181,6 +181,13 @@ int snp_cli_session_defaults(const struct snp_config *config,
     return 0;
 }
 
+int snp_cli_session_settings(const struct snp_config *config, json_t **ret, struct snp_err *err)
+{
+    SNP_TRY(snp_cli_tier_check(config, err));
+    SNP_TRY(snp_cli_template_check(config, err));
+    return snp_cli_session_defaults(config, NULL, true, ret, err);
+}
+
 /* The source of a setting's value. */
 static const char *source_of(const struct snp_config *config, const char *setting)
 {

@@ -31,6 +31,10 @@ int snp_cli_session_defaults(const struct snp_config *config,
                              bool may_get,
                              json_t **ret,
                              struct snp_err *err) SNP_NODISCARD;
+/* The same for unnamed sessions, after a check of the configured tier and template. */
+int snp_cli_session_settings(const struct snp_config *config,
+                             json_t **ret,
+                             struct snp_err *err) SNP_NODISCARD;
 
 /*
  * Warn of each configured setting that the open session does not use (`not_applied` of a result);

@@ -15,7 +15,6 @@
 #include "base/str.h"
 #include "cli/check/ground.h"
 #include "cli/policy.h"
-#include "cli/tier.h"
 #include "main/verbs.h"
 
 enum {
@@ -88,9 +87,7 @@ static int python_check(struct checking *c, struct snp_err *err)
     struct snp_box_spec spec = {.cli = c->cli, .changes = &of, .limits = limits};
     snp_autobox struct snp_patch_session box = {0};
 
-    SNP_TRY(snp_cli_tier_check(c->config, err));
-    SNP_TRY(snp_cli_template_check(c->config, err));
-    SNP_TRY(snp_cli_session_defaults(c->config, NULL, true, &defaults, err));
+    SNP_TRY(snp_cli_session_settings(c->config, &defaults, err));
     spec.defaults = defaults;
     of.template =
         has_template ? (char *)(uintptr_t)snp_config_str(c->config, SNP_KEY_TEMPLATE) : NULL;

@@ -356,6 +356,7 @@ int snp_front_open(struct snp_front *front, struct snp_err *err)
     if (r < 0) {
         return r;
     }
+    front->tier = snp_cli_tier(front->config);
     front->is_verbose = front->is_verbose || snp_config_bool(front->config, SNP_KEY_VERBOSE);
     if (uv_loop_init(&front->loop) < 0) {
         return snp_fail(err, SNP_E_SYS, "no event loop");
@@ -1002,11 +1003,11 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
         return snp_front_fail(front, &err);
     }
     if (front->caller != NULL) { /* it receives nothing after the result */
-        snp_cli_tier_stand_in(front->cli, front->config, snp_cli_tier(front->config));
+        snp_cli_tier_stand_in(front->cli, front->config, front->tier);
         return finish(front);
     }
     exit_code = finish(front);
-    snp_cli_tier_notice(front->cli, front->config, snp_cli_tier(front->config));
+    snp_cli_tier_notice(front->cli, front->config, front->tier);
     return exit_code;
 }
 
@@ -1075,7 +1076,7 @@ static int project_find(struct snp_front *front, char **ret_path, struct snp_err
                    ? 0
                    : snp_fail(err, SNP_E_INVALID, "give --project or --no-project, not both");
     }
-    shown = dir == NULL ? snp_cli_workspace(front->config, snp_cli_tier(front->config), ".") : dir;
+    shown = dir == NULL ? snp_cli_workspace(front->config, front->tier, ".") : dir;
     if (shown == NULL) {
         return 0;
     }
@@ -1093,18 +1094,13 @@ int snp_front_exec_of(const struct snp_config *config,
                       struct snp_err *err)
 {
     snp_autojson json_t *defaults = NULL;
-    int r = snp_cli_tier_check(config, err);
 
-    r = r < 0 ? r : snp_cli_template_check(config, err);
-    if (r < 0) {
-        return r;
-    }
     /*
      * Saved after each cell's answer, concurrently with the next: an interrupted run resumes with
      * everything, except the last cells if the machine failed before they were on disk. `resume`
      * reports those (--recover).
      */
-    SNP_TRY(snp_cli_session_defaults(config, NULL, true, &defaults, err));
+    SNP_TRY(snp_cli_session_settings(config, &defaults, err));
     *ret = json_pack("{s:O, s:s*, s:b, s:b, s:s*, s:s}", "defaults", defaults, "project", project,
                      "require_exact", snp_config_bool(config, SNP_KEY_REQUIRE_EXACT), "transaction",
                      snp_config_bool(config, SNP_KEY_TRANSACTION), "durability",

@@ -36,6 +36,7 @@ struct snp_front {
     struct snp_models *models;
     unsigned char key[SNP_RUN_KEY]; /* of the record */
     struct snp_async *async;
+    const char *tier;            /* borrowed: snp_cli_tier() */
     struct snp_toolbox *toolbox; /* NULL = no user tools */
     bool has_tools;              /* the toolbox is open, or failed to open */
     struct snp_run *run;

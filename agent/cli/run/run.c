@@ -17,7 +17,6 @@
 #include "cli/run/notes.h"
 #include "cli/run/runs.h"
 #include "cli/run/tools.h"
-#include "cli/tier.h"
 #include "cli/verify/verify.h"
 #include "main/verbs.h"
 #include "repair/verdict.h"
@@ -172,7 +171,7 @@ static int repair_check(const struct snp_front *front,
                         const json_t *exec,
                         struct snp_err *err)
 {
-    const char *tier = snp_cli_tier(front->config);
+    const char *tier = front->tier;
     const char *command;
     json_t *each;
     size_t i;
@@ -238,7 +237,7 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
     spec->log = (struct snp_trajectory_place){
         .dir = snp_config_str(front->config, SNP_KEY_LOG_DIR),
         .is_beneath = !snp_config_is_chosen(front->config, SNP_KEY_LOG_DIR)};
-    spec->environment = snp_cli_tier(front->config);
+    spec->environment = front->tier;
     snp_config_limits(front->config, &limits);
     spec->cell_ms = limits.value[SNP_LIMIT_WALL];
     if (snp_config_origin(front->config, SNP_KEY_MODEL) != SNP_ORIGIN_DEFAULT) {
