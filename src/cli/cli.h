@@ -6,7 +6,7 @@
 
 #include "base/cli/cli.h"
 
-/* The verbs of the runtime, in the order of --help; cli.c has the group titles. */
+/* The verbs of the runtime, in the order of --help; base/cli/cli.c has the group titles. */
 /* clang-format off */
 #define SNP_VERBS(F) \
     F(exec) F(rerun) F(output) \
