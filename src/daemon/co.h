@@ -15,7 +15,8 @@
 struct snp_co;
 
 enum {
-    SNP_CO_STACK = 128 << 10, /* operations use 17 KiB; frames have at most 13, JSON 32 levels */
+    /* Operations use 22 KiB; saves that fail in a row, each in the end of the last, 200. */
+    SNP_CO_STACK = 512 << 10,
 };
 
 /*

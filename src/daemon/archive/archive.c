@@ -468,11 +468,11 @@ static bool is_word(const char *text)
 /* Check that text is JSON of the given type. */
 static bool is_json(const char *text, json_type type)
 {
-    json_t *value = text == NULL ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    bool is_type = value != NULL && json_typeof(value) == type;
+    snp_autojson json_t *value = NULL;
+    struct snp_err ignored;
 
-    json_decref(value);
-    return text == NULL || is_type;
+    return text == NULL || (snp_json_parse_any(text, strlen(text), &value, &ignored) == 0 &&
+                            json_typeof(value) == type);
 }
 
 static int cell_check(json_t *head, size_t raw_len, struct snp_err *err)

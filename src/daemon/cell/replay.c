@@ -205,22 +205,30 @@ void snp_replay_done(struct snp_cell_replay *replay)
     snp_buf_done(&replay->code);
 }
 
+/* An imported file may have written it. */
+static int stored_parse(const char *text, json_t **ret, struct snp_err *err)
+{
+    return text == NULL ? 0 : snp_json_parse_any(text, strlen(text), ret, err);
+}
+
 int snp_replay_exec(const struct snp_cell_replay *replay,
                     struct snp_session *session,
                     struct snp_exec **ret,
                     struct snp_err *err)
 {
-    snp_autojson json_t *argv =
-        replay->argv == NULL ? NULL : json_loads(replay->argv, JSON_REJECT_DUPLICATES, NULL);
-    snp_autojson json_t *was = replay->spec == NULL ? NULL : json_loads(replay->spec, 0, NULL);
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .kind = replay->kind,
-                  .code_len = replay->code_len, .stdin = snp_json_bool(was, "stdin", false),
-                  .internal = snp_json_bool(was, "internal", false), .argv = argv);
-    struct snp_exec *exec = calloc(1, sizeof(*exec));
+    snp_autojson json_t *argv = NULL;
+    snp_autojson json_t *was = NULL;
+    snp_autojson json_t *head = NULL;
+    struct snp_exec *exec;
     const char *bytes = snp_buf_bytes(&replay->code);
     int r;
 
+    SNP_TRY(stored_parse(replay->argv, &argv, err));
+    SNP_TRY(stored_parse(replay->spec, &was, err));
+    head = SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .kind = replay->kind,
+                     .code_len = replay->code_len, .stdin = snp_json_bool(was, "stdin", false),
+                     .internal = snp_json_bool(was, "internal", false), .argv = argv);
+    exec = calloc(1, sizeof(*exec));
     if (exec == NULL || head == NULL) {
         free(exec);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");

@@ -51,6 +51,7 @@ struct snp_wake {
     bool is_over;           /* aborted or ended: the session may be in other hands */
     bool was_live;          /* the session had an executor before */
     struct snp_await *turn; /* until the session continues its wake; NULL = not awaited */
+    bool is_called;         /* the session continued it while it was not awaited */
     struct snp_restored restored;
 };
 
@@ -78,6 +79,8 @@ void snp_wake_go_on(struct snp_session *session)
 
     if (wake != NULL && wake->turn != NULL) {
         snp_await_ended(SNP_TAKE_PTR(wake->turn), NULL);
+    } else if (wake != NULL) {
+        wake->is_called = true;
     }
 }
 
@@ -164,17 +167,19 @@ static int missing_find(struct snp_session *session,
 
 /* Opening ------------------------------------------------------------------------------------- */
 
+/* Looking for room may make some at once. */
 static int room_await(struct snp_wake *wake, struct snp_err *err)
 {
     int r;
 
     for (;;) {
+        snp_room_want(wake->session);
+        wake->is_called = false;
         r = snp_room_find(wake->session->server, err);
         if (r != 1) {
             break;
         }
-        snp_room_want(wake->session);
-        SNP_TRY(turn_await(wake, err));
+        SNP_TRY(wake->is_called ? 0 : turn_await(wake, err));
     }
     snp_room_unwant(wake->session);
     return r;
@@ -375,6 +380,9 @@ static int fill(struct snp_wake *wake, struct snp_err *err)
             return r;
         }
         snp_executor_close_await(session->live.executor);
+        if (wake->is_over) {
+            return snp_fail(err, SNP_E_PEER, "the wake was aborted");
+        }
     }
 }
 

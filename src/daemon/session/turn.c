@@ -31,9 +31,12 @@ void snp_turns_run(struct snp_session *session)
     }
 }
 
-void snp_turns_fail(struct snp_session *session, bool is_cleared, const struct snp_err *err)
+/* Remove the turns that do not survive; in order. */
+static struct snp_turn *turns_take(struct snp_session *session, bool is_cleared)
 {
     struct snp_turn **at = &session->live.turns;
+    struct snp_turn *taken = NULL;
+    struct snp_turn **last = &taken;
 
     while (*at != NULL) {
         struct snp_turn *turn = *at;
@@ -42,9 +45,25 @@ void snp_turns_fail(struct snp_session *session, bool is_cleared, const struct s
             at = &turn->next;
             continue;
         }
-        *at = turn->next;
-        turn->run(turn, session, err);
-        at = &session->live.turns; /* it may have changed */
+        *at = SNP_TAKE_PTR(turn->next);
+        *last = turn;
+        last = &turn->next;
+    }
+    return taken;
+}
+
+void snp_turns_fail(struct snp_session *session, bool is_cleared, const struct snp_err *err)
+{
+    struct snp_turn *turn;
+
+    /* None of them gets its turn because another one that failed continues the session. */
+    while ((turn = turns_take(session, is_cleared)) != NULL) {
+        while (turn != NULL) {
+            struct snp_turn *next = turn->next;
+
+            turn->run(turn, session, err);
+            turn = next;
+        }
     }
 }
 
