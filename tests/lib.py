@@ -76,6 +76,11 @@ def ways(error: Json) -> list[str]:
     return list((error.get("remedy") or {}).get("ways", []))
 
 
+def changes(result: Json) -> Json:
+    """The changed files of a result, without their hashes."""
+    return {name: value for name, value in result["files"].items() if name != "hashes"}
+
+
 def wait_for(check: Callable[[], Any], seconds: float = PATIENCE, step: float = 0.02) -> Any:
     """The first true answer of check(), or its last one when the time is over."""
     end = time.monotonic() + seconds

@@ -46,7 +46,7 @@ static void changes(const char *bytes, size_t n)
         SNP_ASSERT(json_is_array(json_object_get(files, kinds[i])));
         total += json_array_size(json_object_get(files, kinds[i]));
     }
-    SNP_ASSERT(total <= FILES_MAX && total <= n / 10);
+    SNP_ASSERT(total <= FILES_MAX && total <= n / 18);
     SNP_ASSERT(json_is_boolean(json_object_get(files, "truncated")));
     SNP_ASSERT((head.flags & SNP_CHANGES_TRUNCATED) == 0 ||
                json_is_true(json_object_get(files, "truncated")));

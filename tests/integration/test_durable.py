@@ -1506,6 +1506,8 @@ DIFFERS = {
     "exit_code": "member(exit_code=random.randrange(1 << 30))",
     "error": "{}[random.random()]",
     "files": "member(files={'created': [str(random.random())], 'modified': [], 'deleted': [], 'truncated': False})",
+    "contents of a": "member(files={'created': [], 'modified': ['a', 'b'], 'deleted': [], 'truncated': False, "
+                     "'hashes': {'a': os.urandom(8).hex(), 'b': '0'}})",
 }
 
 

@@ -251,11 +251,14 @@ def test_cells_after_the_checkpoint_are_run_again_on_demand(box: lib.Sandbox) ->
     box.exec(sh="echo three > file", session="s")
     box.exec("import os; print('a' * 150000 + 'same' + 'b' * 150000)", "s")
     box.exec("print('a' * 150000 + os.urandom(8).hex() + 'b' * 150000)", "s")
+    box.exec("open('drawn', 'w').write(os.urandom(8).hex()); open('large', 'wb').write(b'x' * (9 << 20))", "s")
     restart(box, "--checkpoint-after", "600")
     done = box.exec("seen, open('file').read()", "s", options=["--recover", "replay"])
-    assert done["value"] == "([1, 2], 'three\\n')" and done["restored"]["replayed"] == [2, 3, 4, 5]
-    reason = "its replay differs from its first run: stdout"  # in the part that is not shown
-    assert done["restored"]["failed"] == [{"name": "cell 5", "reason": reason}]
+    assert done["value"] == "([1, 2], 'three\\n')" and done["restored"]["replayed"] == [2, 3, 4, 5, 6]
+    assert [(row["name"], row["reason"]) for row in done["restored"]["failed"]] == [
+        ("cell 5", "its replay differs from its first run: stdout"),  # in the part that is not shown
+        ("cell 6", "its replay differs from its first run: contents of drawn"),
+        ("cell 6", "contents of files not compared with its first run: large")]
 
 
 @forked

@@ -65,7 +65,7 @@ def test_alone_it_is_empty_scratch(sandbox: lib.Sandbox) -> None:
     done = ok(sandbox.exec("import os\nprint(os.getcwd(), os.listdir('.'), os.environ['HOME'])\n"
                            "os.makedirs('a/b'); open('a/b/f', 'w').write('x'); open('g', 'w').close()"))
     assert done["stdout"] == "/workspace [] /tmp/.home\n"
-    assert done["files"] == {"created": ["a/b/f", "g"], "modified": [], "deleted": [], "truncated": False}
+    assert lib.changes(done) == {"created": ["a/b/f", "g"], "modified": [], "deleted": [], "truncated": False}
 
 
 def test_lists_of_changes_are_exact(sandbox: lib.Sandbox) -> None:
@@ -73,13 +73,29 @@ def test_lists_of_changes_are_exact(sandbox: lib.Sandbox) -> None:
     done = ok(sandbox.exec("import os\nopen('edit', 'a').write('2'); os.remove('drop'); open('new', 'w').close()\n"
                            "open('keep').read(); open('brief', 'w').close(); os.remove('brief')\n"
                            "os.symlink('keep', 'link')", "chg"))
-    assert done["files"] == {"created": ["link", "new"], "modified": ["edit"], "deleted": ["drop"],
-                             "truncated": False}
+    assert lib.changes(done) == {"created": ["link", "new"], "modified": ["edit"], "deleted": ["drop"],
+                                 "truncated": False}
     done = ok(sandbox.exec("os.rename('new', 'renamed'); os.chmod('keep', 0o600)", "chg"))
     assert done["files"]["created"] == ["renamed"] and done["files"]["deleted"] == ["new"]
     assert done["files"]["modified"] == ["keep"]
     assert ok(sandbox.exec("1", "chg"))["files"] == {"created": [], "modified": [], "deleted": [], "truncated": False}
     sandbox.destroy("chg")
+
+
+def test_changed_contents_have_hashes(sandbox: lib.Sandbox) -> None:
+    """Of regular files, within bounds: a pipe is not opened, a large or sparse file not read."""
+    done = ok(sandbox.exec("""
+import os
+for name, text in (("empty", ""), ("a", "same"), ("b", "same"), ("c", "other")):
+    open(name, "w").write(text)
+os.mkfifo("pipe"); os.symlink("a", "link"); open("sparse", "w").truncate(100 << 20)
+open(b"not-utf8-\\xff", "w").close()
+"""))
+    hashes = done["files"]["hashes"]
+    assert set(hashes) == {"empty", "a", "b", "c"} and hashes["empty"] == "ef46db3751d8e999"
+    assert hashes["a"] == hashes["b"] != hashes["c"]
+    done = ok(sandbox.exec("for i in range(300): open(f'f{i:03}', 'w').write('x' * (40 << 10))"))
+    assert list(done["files"]["hashes"]) == [f"f{i:03}" for i in range(102)]  # 4 MiB
 
 
 def test_of_an_empty_workspace_all_is_known(sandbox: lib.Sandbox) -> None:
@@ -173,12 +189,12 @@ for path in ("whole", "dir/deep"):  # as editors save: a new file, renamed over 
 os.rename("moved", "elsewhere")
 os.symlink("/etc/passwd", "link")
 """, name, options=["--project", project]))
-    assert done["files"] == {"created": ["elsewhere", "link"], "modified": ["dir/deep", "whole"],
-                             "deleted": ["moved"], "truncated": False}
+    assert lib.changes(done) == {"created": ["elsewhere", "link"], "modified": ["dir/deep", "whole"],
+                                 "deleted": ["moved"], "truncated": False}
     done = ok(sandbox.exec("os.remove('whole')", name))
     assert done["files"]["deleted"] == ["whole"]
     done = ok(sandbox.exec("open('whole', 'w').close(); open('elsewhere', 'a').write('y')", name))
-    assert done["files"] == {"created": ["whole"], "modified": ["elsewhere"], "deleted": [], "truncated": False}
+    assert lib.changes(done) == {"created": ["whole"], "modified": ["elsewhere"], "deleted": [], "truncated": False}
     sandbox.destroy(name)
 
 

@@ -76,6 +76,7 @@ export declare class Result {
         modified: string[];
         deleted: string[];
         truncated: boolean;
+        hashes?: Record<string, unknown>;
     };
     /**
      * Read the full output of a stream, of which the property has at most head and tail. At most 64 MiB of a stream are

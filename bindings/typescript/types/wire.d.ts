@@ -1252,6 +1252,8 @@ export interface RawResult {
     deleted: string[];
     /** the lists are incomplete */
     truncated: boolean;
+    /** {path: XXH64 of the contents}, for comparison with a replay: of changed regular files, the first 256 of at most 4 MiB together; absent if there are none */
+    hashes?: Record<string, unknown>;
   };
   /** attested; enforced controls, see below */
   manifest?: {
@@ -1284,7 +1286,7 @@ export interface RawResult {
     missing: unknown[];
     /** cells that ran again */
     replayed: unknown[];
-    /** [{`name`, `reason`}] items that could not be saved or restored. `cell N`: its replay differs from its first run in value, result, exit code, error, displays, output, or names of changed files (contents are not compared). In a new session its name: a session of that name may have been lost with a damaged journal */
+    /** [{`name`, `reason`}] items that could not be saved or restored. `cell N`: its replay differs from its first run in value, result, exit code, error, displays, output, or changed files (names and contents). The contents of a file without a hash (`files.hashes`) are listed as not compared. In a new session its name: a session of that name may have been lost with a damaged journal */
     failed: unknown[];
     /** files put after the checkpoint and dropped at the caller's request */
     missing_puts: unknown[];

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
+#include "base/text/say.h"
 #include "daemon/caps.h"
 #include "daemon/session.h"
 #include "daemon/session/exec.h"
@@ -133,12 +133,62 @@ static bool is_same_output(const struct outcome *a, const struct outcome *b, siz
             (one->len == 0 || memcmp(snp_buf_bytes(one), snp_buf_bytes(other), one->len) == 0));
 }
 
-static void name_add(char out[SNP_REPLAY_TEXT], bool is_equal, const char *name)
-{
-    size_t used = strlen(out);
+enum {
+    NAMES_SHOWN = 8, /* files */
+    NAME_CHARS = 256,
+    REASON_BYTES = 16 << 10
+};
 
+static void name_add(struct snp_say *out, bool is_equal, const char *name)
+{
     if (!is_equal) {
-        (void)snprintf(out + used, SNP_REPLAY_TEXT - used, "%s%s", used > 0 ? ", " : "", name);
+        snp_say(out, "%s%s", out->buf.len > 0 ? ", " : "", name);
+    }
+}
+
+/* The i-th name of a list of files; the rest is a number. */
+static void file_add(struct snp_say *out, const char *before, size_t i, const json_t *name)
+{
+    if (i < NAMES_SHOWN) {
+        snp_say(out, "%s%s", out->buf.len > 0 ? ", " : "", i == 0 ? before : "");
+        snp_say_string(out, name, NAME_CHARS);
+    } else if (i == NAMES_SHOWN) {
+        snp_say(out, " and more");
+    }
+}
+
+/* Compare the contents of files that both runs changed. */
+static void contents_compare(const json_t *was,
+                             const json_t *is,
+                             struct snp_say *differs,
+                             struct snp_say *unread)
+{
+    static const char *const kinds[] = {"created", "modified"};
+    const json_t *hashes[] = {json_object_get(was, "hashes"), json_object_get(is, "hashes")};
+    size_t n_different = 0;
+    size_t n_unread = 0;
+    size_t i;
+    json_t *name;
+
+    for (size_t k = 0; k < SNP_ARRAY_LEN(kinds) && is_same(was, is, kinds[k]); k++) {
+        json_array_foreach(json_object_get(is, kinds[k]), i, name)
+        {
+            const json_t *one = json_object_get(hashes[0], json_string_value(name));
+            const json_t *other = json_object_get(hashes[1], json_string_value(name));
+
+            if (one == NULL || other == NULL) {
+                file_add(unread, "", n_unread++, name);
+            } else if (json_equal(one, other) == 0) {
+                file_add(differs, "contents of ", n_different++, name);
+            }
+        }
+    }
+}
+
+static void reason_add(json_t *reasons, const char *before, struct snp_say *text)
+{
+    if (text->buf.len > 0) {
+        (void)json_array_append_new(reasons, json_sprintf("%s: %s", before, snp_say_cstr(text)));
     }
 }
 
@@ -146,21 +196,37 @@ static void name_add(char out[SNP_REPLAY_TEXT], bool is_equal, const char *name)
 static int compare(struct snp_tx *tx, struct snp_cell_replay *replay, struct snp_err *err)
 {
     static const char *const members[] = {"value", "result", "exit_code"};
+    static const char *const lists[] = {"created", "modified", "deleted", "truncated"};
     static const char *const streams[STREAMS] = {"stdout", "stderr", "displays"};
+    snp_autosay struct snp_say differs = SNP_SAY(REASON_BYTES);
+    snp_autosay struct snp_say unread = SNP_SAY(REASON_BYTES);
     struct outcome was = {0};
     struct outcome is = {0};
     int r = outcome_read(tx, replay->session, replay->last, &was, err);
 
     SNP_THEN(r, outcome_read(tx, replay->session, replay->last_replay, &is, err));
     if (r == 0 && was.result != NULL && is.result != NULL) {
+        const json_t *files[] = {json_object_get(was.result, "files"),
+                                 json_object_get(is.result, "files")};
+        bool same_files = true;
+
         for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
-            name_add(replay->differs, is_same(was.result, is.result, members[i]), members[i]);
+            name_add(&differs, is_same(was.result, is.result, members[i]), members[i]);
         }
-        name_add(replay->differs, is_same_error(was.result, is.result), "error");
-        name_add(replay->differs, is_same(was.result, is.result, "files"), "files");
+        for (size_t i = 0; i < SNP_ARRAY_LEN(lists); i++) {
+            same_files = same_files && is_same(files[0], files[1], lists[i]);
+        }
+        name_add(&differs, is_same_error(was.result, is.result), "error");
+        name_add(&differs, same_files, "files");
+        contents_compare(files[0], files[1], &differs, &unread);
     }
     for (size_t i = 0; r == 0 && i < STREAMS; i++) {
-        name_add(replay->differs, is_same_output(&was, &is, i), streams[i]);
+        name_add(&differs, is_same_output(&was, &is, i), streams[i]);
+    }
+    if (r == 0) {
+        replay->differs = json_array();
+        reason_add(replay->differs, "its replay differs from its first run", &differs);
+        reason_add(replay->differs, "contents of files not compared with its first run", &unread);
     }
     outcome_done(&was);
     outcome_done(&is);
@@ -176,7 +242,6 @@ int snp_replay_read(struct snp_tx *tx, void *arg, struct snp_err *err)
     int r;
 
     snp_replay_done(replay);
-    replay->differs[0] = '\0';
     SNP_TRY(replay->last == 0 ? 0 : compare(tx, replay, err));
     if (replay->cell == 0) {
         return 0;
@@ -200,6 +265,7 @@ int snp_replay_read(struct snp_tx *tx, void *arg, struct snp_err *err)
 
 void snp_replay_done(struct snp_cell_replay *replay)
 {
+    json_decref(SNP_TAKE_PTR(replay->differs));
     free(SNP_TAKE_PTR(replay->argv));
     free(SNP_TAKE_PTR(replay->spec));
     snp_buf_done(&replay->code);

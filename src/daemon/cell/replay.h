@@ -8,23 +8,20 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 
 struct snp_exec;
 struct snp_session;
 struct snp_tx;
 
-enum {
-    SNP_REPLAY_TEXT = 96, /* bytes of names, with the NUL */
-};
-
 /* Zeroed at first. The job owns it while it is pending. */
 struct snp_cell_replay {
-    const char *session;           /* its id; borrowed */
-    uint64_t last;                 /* the cell that was replayed before; 0 = none */
-    uint64_t last_replay;          /* the number of that replay */
-    char differs[SNP_REPLAY_TEXT]; /* how it differed, as in "value, output"; "" = did not */
-    uint64_t cell;                 /* to be replayed next; 0 = none */
-    struct snp_buf code;           /* owned: its code, then standard input */
+    const char *session;  /* its id; borrowed */
+    uint64_t last;        /* the cell that was replayed before; 0 = none */
+    uint64_t last_replay; /* the number of that replay */
+    json_t *differs;      /* owned: sentences about how it differed; NULL = none */
+    uint64_t cell;        /* to be replayed next; 0 = none */
+    struct snp_buf code;  /* owned: its code, then standard input */
     size_t code_len;
     char kind[16];
     char *argv; /* owned: JSON; or NULL */

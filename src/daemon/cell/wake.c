@@ -452,21 +452,19 @@ static int differing_note(struct snp_restored *restored,
                           const struct snp_cell_replay *replay,
                           struct snp_err *err)
 {
-    snp_autojson json_t *name = NULL;
-    snp_autojson json_t *reason = NULL;
+    snp_autojson json_t *name = json_sprintf("cell %llu", (unsigned long long)replay->last);
+    size_t i;
+    json_t *reason;
 
-    if (replay->differs[0] == '\0') {
-        return 0;
+    json_array_foreach(replay->differs, i, reason)
+    {
+        restored->differing = restored->differing == NULL ? json_array() : restored->differing;
+        if (json_array_append_new(restored->differing,
+                                  SNP_WRITE(snp_failed_row, .name = name, .reason = reason)) < 0) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
     }
-    name = json_sprintf("cell %llu", (unsigned long long)replay->last);
-    reason = json_sprintf("its replay differs from its first run: %s", replay->differs);
-    if (restored->differing == NULL) {
-        restored->differing = json_array();
-    }
-    return json_array_append_new(restored->differing,
-                                 SNP_WRITE(snp_failed_row, .name = name, .reason = reason)) < 0
-               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-               : 0;
+    return 0;
 }
 
 /* Run the missing cells again. */

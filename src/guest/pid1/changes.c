@@ -4,7 +4,8 @@
  * with the project. A file is changed if its size, inode, times or kind differ. In an overlay's
  * layer a whiteout is a deletion, and a new file may replace one of the project (copied up, or
  * renamed): the supervisor, which sees the project, decides. Walks are bounded in depth and number;
- * anything beyond is reported as truncated.
+ * anything beyond is reported as truncated. A hash of new contents is for comparison with a replay:
+ * changed files were just written, so reading a bounded part of them costs little.
  */
 #include "guest/pid1/changes.h"
 
@@ -23,9 +24,15 @@
 #include "guest/pid1/files.h"
 #include "guest/pid1/wire.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 enum {
     DEPTH_MAX = 32,
-    PATH_LEN = 4096
+    PATH_LEN = 4096,
+    HASHED_BYTES_MAX = 4 << 20, /* in one report */
+    HASHED_FILES_MAX = 256,
+    CHUNK = 32 << 10
 };
 
 struct changed_file {
@@ -35,6 +42,7 @@ struct changed_file {
     uint64_t mtime_ns;
     uint64_t ctime_ns;
     uint64_t bytes; /* on disk */
+    bool is_regular;
     bool is_whiteout;
 };
 
@@ -77,6 +85,7 @@ static struct changed_file describe(const struct stat *st, char *path)
         .mtime_ns = nanoseconds(&st->st_mtim),
         .ctime_ns = nanoseconds(&st->st_ctim),
         .bytes = (uint64_t)st->st_blocks * 512,
+        .is_regular = S_ISREG(st->st_mode),
         .is_whiteout = S_ISCHR(st->st_mode) && st->st_rdev == 0,
     };
 }
@@ -142,17 +151,54 @@ static int by_path(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-static int add_change(struct snp_buf *out, uint8_t kind, const struct changed_file *f)
+struct change_report {
+    struct snp_buf *out; /* borrowed */
+    bool is_layer;
+    uint64_t bytes; /* may still be hashed */
+    unsigned files;
+};
+
+/* 0: not hashed, because the file is special, unreadable or beyond the bounds. */
+static uint64_t contents_hash(struct change_report *report, const struct changed_file *f)
 {
-    if (snp_buf_add(out, &kind, 1) < 0 || snp_buf_add(out, &f->size, 8) < 0) {
+    static char chunk[CHUNK];
+    snp_autoclose int fd = -1;
+    XXH64_state_t state;
+    uint64_t left = f->size;
+
+    if (!f->is_regular || left > report->bytes || report->files == 0) {
+        return 0;
+    }
+    fd = snp_files_open(f->path);
+    (void)XXH64_reset(&state, 0);
+    while (fd >= 0 && left > 0) {
+        ssize_t n = SNP_RETRY(read(fd, chunk, left < CHUNK ? left : CHUNK));
+
+        if (n <= 0) {
+            return 0; /* it changes at this moment */
+        }
+        (void)XXH64_update(&state, chunk, (size_t)n);
+        left -= (uint64_t)n;
+    }
+    report->bytes -= f->size;
+    report->files--;
+    return fd < 0 ? 0 : XXH64_digest(&state);
+}
+
+static int add_change(struct change_report *report, uint8_t kind, const struct changed_file *f)
+{
+    const uint64_t hash = kind == SNP_CHANGE_DELETED ? 0 : contents_hash(report, f);
+    struct snp_buf *out = report->out;
+
+    if (snp_buf_add(out, &kind, 1) < 0 || snp_buf_add(out, &f->size, 8) < 0 ||
+        snp_buf_add(out, &hash, 8) < 0) {
         return -1;
     }
     return snp_buf_add(out, f->path, strlen(f->path) + 1);
 }
 
 /* before: the same path in the previous walk, or NULL. */
-static int compare(struct snp_buf *out,
-                   bool is_layer,
+static int compare(struct change_report *out,
                    const struct changed_file *before,
                    const struct changed_file *now)
 {
@@ -164,7 +210,7 @@ static int compare(struct snp_buf *out,
             return add_change(out, SNP_CHANGE_DELETED, now);
         }
         return add_change(
-            out, before == NULL && is_layer ? SNP_CHANGE_APPEARED : SNP_CHANGE_CREATED, now);
+            out, before == NULL && out->is_layer ? SNP_CHANGE_APPEARED : SNP_CHANGE_CREATED, now);
     }
     if (before->size != now->size || before->ino != now->ino || before->mtime_ns != now->mtime_ns ||
         before->ctime_ns != now->ctime_ns) {
@@ -178,6 +224,7 @@ static int report_files(const struct snp_layer_changes *changes,
                         struct snp_buf *out)
 {
     const struct change_list *before = &changes->last;
+    struct change_report report = {out, changes->is_layer, HASHED_BYTES_MAX, HASHED_FILES_MAX};
     size_t i = 0;
     size_t k = 0;
 
@@ -190,7 +237,7 @@ static int report_files(const struct snp_layer_changes *changes,
         if (new == NULL && now->is_truncated) {
             continue; /* unseen this time, perhaps not removed */
         }
-        if (compare(out, changes->is_layer, old, new) < 0) {
+        if (compare(&report, old, new) < 0) {
             return -1;
         }
     }

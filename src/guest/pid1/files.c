@@ -155,6 +155,11 @@ static int open_path(const char *path, int flags, unsigned mode)
     return fd;
 }
 
+int snp_files_open(const char *path)
+{
+    return open_path(path, O_RDONLY | O_NOFOLLOW, 0);
+}
+
 /* Make the parent folders of a path to be written. */
 static void make_parents(const char *path)
 {

@@ -31,4 +31,7 @@ int snp_files_put(struct snp_body *b, struct snp_buf *out, const char **ret_path
 int snp_files_get(struct snp_body *b, struct snp_buf *out);
 int snp_files_ls(struct snp_body *b, struct snp_buf *out);
 
+/* Open a regular file for reading, never waiting; path: as above. -1 with errno. */
+int snp_files_open(const char *path) SNP_NODISCARD;
+
 #endif

@@ -519,11 +519,23 @@ static bool project_has(int project_fd, const char *path)
     return fd >= 0 && fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode);
 }
 
+/* A path that is not UTF-8 has no hash: another could have the same text. */
+static void hash_add(json_t **hashes, const char *path, uint64_t hash)
+{
+    if (hash == 0) {
+        return;
+    }
+    *hashes = *hashes == NULL ? json_object() : *hashes;
+    (void)json_object_set_new(*hashes, path, json_sprintf("%016llx", (unsigned long long)hash));
+}
+
 json_t *snp_result_files(const char *at, size_t n, int project_fd, struct snp_changes_head *ret)
 {
     static const char *const kinds[] = {"created", "modified", "deleted"};
     const char *end = at + n;
     json_t *files = json_pack("{s:[],s:[],s:[]}", kinds[0], kinds[1], kinds[2]);
+    json_t *hashes = NULL;
+    uint64_t hash;
     bool truncated;
     unsigned count = 0;
     size_t bytes = 0;
@@ -536,9 +548,9 @@ json_t *snp_result_files(const char *at, size_t n, int project_fd, struct snp_ch
     truncated = (ret->flags & SNP_CHANGES_TRUNCATED) != 0;
     memcpy(&ret->cpu_us, at + 1, 8);
     memcpy(&ret->written_bytes, at + 9, 8);
-    for (at += 17; end - at >= 10;) {
+    for (at += 17; end - at >= 18;) {
         uint8_t kind = (uint8_t)at[0];
-        const char *path = at + 9;
+        const char *path = at + 17;
         size_t len = strnlen(path, (size_t)(end - path));
         if (kind > SNP_CHANGE_APPEARED || path + len == end) {
             break;
@@ -550,12 +562,17 @@ json_t *snp_result_files(const char *at, size_t n, int project_fd, struct snp_ch
             }
             (void)json_array_append_new(json_object_get(files, kinds[kind]),
                                         snp_json_bytes(path, len));
+            memcpy(&hash, at + 9, 8);
+            hash_add(&hashes, path, hash);
         } else {
             truncated = true;
         }
         at = path + len + 1;
     }
     (void)json_object_set_new(files, "truncated", json_boolean(truncated));
+    if (hashes != NULL) {
+        (void)json_object_set_new(files, "hashes", hashes);
+    }
     return files;
 }
 
