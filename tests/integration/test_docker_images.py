@@ -24,6 +24,7 @@ import pytest
 
 import engine as engines
 import lib
+import mcp
 import packages
 
 BASE = "with-pip:1"
@@ -197,6 +198,24 @@ def test_another_image_of_that_name_is_not_taken(
     done = sandbox.exec("import pytest; pytest.here",
                         env=keys(workspace_path=workspace, workspace_setup="tests-only"))
     assert done["value"] == "True" and image_of(done) == tag
+
+
+def test_a_server_that_started_before_its_engine_uses_the_workspace_image(
+        sandbox: lib.Sandbox, workspace: str) -> None:
+    """Not docker_image, which lacks the packages."""
+    box = sandbox
+    socket_of_engine = box.env["DOCKER_HOST"].removeprefix("unix://")
+    late = os.path.join(workspace, "late.sock")
+    given = {**keys(workspace_path=workspace, workspace_setup="tests-only"), "DOCKER_HOST": f"unix://{late}"}
+    code = "import pytest; pytest.here"
+    with mcp.Server(box, cwd=workspace, env=given) as server:
+        server.initialize()
+        assert "container engine" in str(server.tool("execute_python", code=code, session="early"))
+        os.symlink(socket_of_engine, late)
+        unbuilt = str(server.tool("execute_python", code=code, session="late"))
+        assert "is not built yet; exec --env docker" in unbuilt, unbuilt
+        assert box.exec(code, env=given)["value"] == "True"  # builds it
+        assert "True" in str(server.tool("execute_python", code=code, session="late"))
 
 
 # Pulling -------------------------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ enum {
 struct image {
     const struct snp_config *config;
     char socket[SNP_ENGINE_PATH_MAX + 1];
+    bool has_engine; /* it answers */
     const char *base;
     char *path;    /* owned; of the workspace */
     char *command; /* owned; the install command */
@@ -307,13 +308,13 @@ static int build(const struct image *image, struct snp_err *err)
 static int prepare_workspace(struct image *image, bool may_get, char **ret, struct snp_err *err)
 {
     const char *dir = snp_config_str(image->config, SNP_KEY_DOCKER_WORKSPACE_PATH);
-    bool is_there = false;
+    bool is_there = !image->has_engine; /* which the tier asks for it later */
 
     SNP_TRY(snp_project_shown(dir == NULL ? "." : dir, "docker_workspace_path", &image->path, err));
     SNP_TRY(snp_engine_image_check(image->base, err));
     SNP_TRY(find_command(image, err));
     SNP_TRY(find_tag(image, err));
-    SNP_TRY(has_tag(image, &is_there, err));
+    SNP_TRY(is_there ? 0 : has_tag(image, &is_there, err));
     if (!is_there && !may_get) {
         return snp_fail(err, SNP_E_NOT_FOUND,
                         "image %s for %.100s is not built yet; exec --env docker builds it",
@@ -344,12 +345,11 @@ int snp_cli_image(const struct snp_config *config, bool may_get, char **ret, str
     snp_cleanup(image_done) struct image image = {
         .config = config, .base = snp_config_str(config, SNP_KEY_DOCKER_IMAGE)};
 
-    bool has_engine = snp_engine_find(image.socket, err) == 0;
-
-    if (has_engine && !snp_streq(snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_SETUP), "none")) {
+    image.has_engine = snp_engine_find(image.socket, err) == 0;
+    if (!snp_streq(snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_SETUP), "none")) {
         return prepare_workspace(&image, may_get, ret, err);
     }
-    if (has_engine && may_get) {
+    if (image.has_engine && may_get) {
         pull(&image);
     }
     *ret = snp_need_copy(image.base);

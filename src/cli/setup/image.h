@@ -14,7 +14,8 @@
  * fails a line reports it, because an open session may not need the image. With
  * docker_workspace_setup it is an image with the workspace's dependencies, built if missing.
  * may_get: false neither pulls nor builds; then SNP_E_NOT_FOUND: not built yet. If no engine
- * answers it is docker_image: the tier reports the engine to a session that needs it.
+ * answers the image is only named: a server outlives that, and the tier reports the engine or the
+ * missing image to a session that needs it.
  */
 int snp_cli_image(const struct snp_config *config, bool may_get, char **ret, struct snp_err *err)
     SNP_NODISCARD;

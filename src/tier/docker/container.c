@@ -616,6 +616,15 @@ static void on_image(void *data, int status, json_t *body, const struct snp_err 
     if (!goes_on(s, err)) {
         return;
     }
+    if (status == SNP_DOCKER_NOT_FOUND &&
+        snp_has_prefix(s->spec.python.rootfs, SNP_ENGINE_WORKSPACE_IMAGE)) {
+        (void)snp_fail(&s->open_err, SNP_E_NOT_FOUND,
+                       "image %.100s (docker_workspace_setup) is not built yet; exec --env docker "
+                       "in the workspace builds it",
+                       s->spec.python.rootfs);
+        give_up(s);
+        return;
+    }
     if (status == SNP_DOCKER_NOT_FOUND) {
         (void)snp_fail(&s->open_err, SNP_E_NOT_FOUND,
                        "no image %.100s in the container engine; pull it (docker pull %.100s, "
