@@ -457,6 +457,10 @@ def spread() -> None:
                 raise AssertionError((code, found.memory_usage(deep=True)))
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         assert grown < 300 << 10, grown  # KiB
+        wide = "(str(list(range(1 << 16)))[1:-1], '', ', '.join(['[]'] * (1 << 16)))"
+        s.run("PAYLOAD = '{\"TOKEN\": ' + " + frame + wide + " + '}'").raise_for_error()
+        began = time.process_time()
+        assert s.get("1").shape == (0, 1 << 16) and time.process_time() - began < 1  # 2.4 with a Series for each
 
 
 def threads() -> None:
