@@ -11,6 +11,7 @@ import http.client
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+import threading
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -51,6 +53,67 @@ class _Connection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
+
+
+class OtherVersion:
+    """An engine with other versions of its API (1.oldest to 1.newest), in front of one that has 1.41."""
+
+    def __init__(self, engine: "Engine", path: str, oldest: int, newest: int) -> None:
+        self._target, self._oldest, self._newest = engine.socket, oldest, newest
+        self.asked: set[int] = set()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._serve, args=self._listener.accept()[:1], daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += client.recv(1 << 16)
+            line, _, rest = head.partition(b"\r\n")
+            method, path, _ = line.split(b" ")
+            found = re.match(rb"/v1\.(\d+)(/.*)", path)
+            minor = int(found[1]) if found else self._newest
+            if found:
+                self.asked.add(minor)
+            if path == b"/version":
+                status, body = 200, {"Version": "x", "ApiVersion": f"1.{self._newest}",
+                                     "MinAPIVersion": f"1.{self._oldest}"}
+            elif not self._oldest <= minor <= self._newest:
+                status, body = 400, {"message": f"client version 1.{minor} is not supported"}
+            else:
+                is_upgrade = b"Upgrade:" in rest
+                self._forward(client, method + b" /v1.41" + (found[2] if found else path) + b" HTTP/1.1\r\n" +
+                              (b"" if is_upgrade else b"Connection: close\r\n") + rest)
+                return
+            text = json.dumps(body).encode()
+            client.sendall(b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" %
+                           (status, len(text), text))
+
+    def _forward(self, client: socket.socket, first: bytes) -> None:
+        def copy(source: socket.socket, target: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                while data := source.recv(1 << 16):
+                    target.sendall(data)
+                target.shutdown(socket.SHUT_WR)
+
+        with socket.socket(socket.AF_UNIX) as engine:
+            engine.connect(self._target)
+            engine.sendall(first)
+            up = threading.Thread(target=copy, args=(client, engine), daemon=True)
+            up.start()
+            copy(engine, client)
+            up.join()
 
 
 def _libraries(programs: Iterable[str]) -> set[str]:

@@ -332,6 +332,25 @@ def other(request: pytest.FixtureRequest) -> Iterator[tuple[Kind, lib.Sandbox]]:
     box.close()
 
 
+@pytest.mark.parametrize("oldest, newest", [(44, 52), (24, 41), (12, 40)])
+def test_the_version_of_the_api_is_one_that_the_engine_has(
+        engine: engines.Engine, tmp_path: pathlib.Path, oldest: int, newest: int) -> None:
+    """Docker 29 has 1.44 and later; before 20.10 it had 1.40 and earlier, which is too old."""
+    box = lib.Sandbox("root", tier="docker", env={**engine.env, **engines.NO_POOL,
+                                                  "DOCKER_HOST": f"unix://{tmp_path}/s"})
+    other = engines.OtherVersion(engine, f"{tmp_path}/s", oldest, newest)
+    try:
+        if newest > 40:
+            assert box.exec("6 * 7")["value"] == "42" and other.asked == {max(41, oldest)}
+        else:
+            failed = box.cli("exec", "--env", "docker", "1")
+            assert failed.returncode != 0 and "API version 1.40, and 1.41 or later is needed" in failed.stderr, failed
+            assert "1.41 or later" in box.cli("doctor", "--env", "docker").stdout
+    finally:
+        box.close()
+        other.close()
+
+
 def test_cells_are_the_same_in_all_of_them(other: tuple[Kind, lib.Sandbox]) -> None:
     kind, box = other
     done = box.exec("import os, sys\nx = 1\nopen('f', 'w').write('one')\nprint('out', 'ü')\n"

@@ -19,6 +19,9 @@ enum {
     LINE_MAX_BYTES = 8 << 20,
     CHUNK = 64 << 10,
     STATUS_AT = 9, /* in "HTTP/1.0 200 OK" */
+    MINOR = 41,    /* of the API's version: Docker 20.10 */
+    MINOR_MAX = 9999,
+    VERSION_S = 2,
 };
 
 /* If the engine answers before it has read all, its answer has the reason. */
@@ -35,11 +38,14 @@ static void send_body(int fd, const struct snp_engine_call *call)
     }
 }
 
-static int send_head(int fd, const struct snp_engine_call *call, struct snp_err *err)
+static int send_head(int fd,
+                     const char *prefix,
+                     const struct snp_engine_call *call,
+                     struct snp_err *err)
 {
     snp_autofree char *head = snp_format(
-        "%s /v1.41%s HTTP/1.0\r\nHost: localhost\r\n%sContent-Length: %llu\r\n\r\n", call->method,
-        call->path, call->body_fd < 0 ? "" : "Content-Type: application/x-tar\r\n",
+        "%s %s%s HTTP/1.0\r\nHost: localhost\r\n%sContent-Length: %llu\r\n\r\n", call->method,
+        prefix, call->path, call->body_fd < 0 ? "" : "Content-Type: application/x-tar\r\n",
         (unsigned long long)call->body_len);
 
     if (head == NULL) {
@@ -108,8 +114,75 @@ static int receive(int fd, const struct snp_engine_call *call, int *ret_status, 
     return 0;
 }
 
+static void keep(void *data, const json_t *said)
+{
+    json_t **kept = data;
+
+    json_decref(*kept);
+    *kept = json_incref((json_t *)(uintptr_t)said);
+}
+
+/* The number behind "1."; 0 = unknown. */
+static unsigned minor_of(const json_t *said, const char *member)
+{
+    const char *text = snp_json_str(said, member, "");
+    uint64_t n = 0;
+
+    return snp_has_prefix(text, "1.") && snp_parse_u64(text + 2, &n) == 0 && n <= MINOR_MAX
+               ? (unsigned)n
+               : 0;
+}
+
+/* Podman takes requests of any version. */
+static bool is_podman(const json_t *said)
+{
+    const json_t *engine = json_array_get(json_object_get(said, "Components"), 0);
+
+    return snp_has_prefix(snp_json_str(engine, "Name", ""), "Podman");
+}
+
+int snp_engine_version(const char *socket, char out[SNP_ENGINE_VERSION_LEN], struct snp_err *err)
+{
+    const struct timeval patience = {.tv_sec = VERSION_S};
+    snp_autojson json_t *said = NULL;
+    const struct snp_engine_call call = {.socket = socket,
+                                         .method = "GET",
+                                         .path = "/version",
+                                         .body_fd = -1,
+                                         .line = keep,
+                                         .data = &said};
+    struct snp_err ignored;
+    snp_autoclose int fd = -1;
+    unsigned newest;
+    unsigned oldest;
+    int status = 0;
+
+    out[0] = '\0';
+    SNP_TRY(snp_engine_connect(socket, &fd, err));
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    if (send_head(fd, "", &call, &ignored) < 0 || receive(fd, &call, &status, &ignored) < 0) {
+        return 0;
+    }
+    newest = minor_of(said, "ApiVersion");
+    oldest = minor_of(said, "MinAPIVersion");
+    if (newest > 0 && newest < MINOR && !is_podman(said)) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "the container engine at %.107s has API version 1.%u, and 1.%d or later is "
+                        "needed (Docker 20.10): update it",
+                        socket, newest, MINOR);
+    }
+    (void)snprintf(out, SNP_ENGINE_VERSION_LEN, "/v1.%u", oldest > MINOR ? oldest : MINOR);
+    return 0;
+}
+
+const char *snp_engine_prefix(const char *version)
+{
+    return version[0] == '\0' ? "/v1.41" : version;
+}
+
 int snp_engine_call(const struct snp_engine_call *call, int *ret_status, struct snp_err *err)
 {
+    char version[SNP_ENGINE_VERSION_LEN];
     snp_autoclose int fd = -1;
 
     *ret_status = 0;
@@ -118,18 +191,11 @@ int snp_engine_call(const struct snp_engine_call *call, int *ret_status, struct 
             return snp_fail(err, SNP_E_INVALID, "'%.60s' cannot be asked of an engine", call->path);
         }
     }
+    SNP_TRY(snp_engine_version(call->socket, version, err));
     SNP_TRY(snp_engine_connect(call->socket, &fd, err));
-    SNP_TRY(send_head(fd, call, err));
+    SNP_TRY(send_head(fd, snp_engine_prefix(version), call, err));
     send_body(fd, call);
     return receive(fd, call, ret_status, err);
-}
-
-static void keep(void *data, const json_t *said)
-{
-    json_t **kept = data;
-
-    json_decref(*kept);
-    *kept = json_incref((json_t *)(uintptr_t)said);
 }
 
 int snp_engine_image(const char *socket, const char *image, json_t **ret, struct snp_err *err)

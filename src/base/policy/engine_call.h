@@ -12,6 +12,10 @@
 #include "base/err.h"
 #include "base/json.h"
 
+enum {
+    SNP_ENGINE_VERSION_LEN = 16
+};
+
 struct snp_engine_call {
     const char *socket;
     const char *method;
@@ -29,6 +33,18 @@ struct snp_engine_call {
 int snp_engine_call(const struct snp_engine_call *call,
                     int *ret_status,
                     struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * The version, as a prefix of paths: "/v1.41", for which this program was written, or the oldest of
+ * an engine that no longer has it. Unknown (""): no answer within seconds. SNP_E_UNSUPPORTED: the
+ * engine is older; the message has both versions.
+ */
+int snp_engine_version(const char *socket,
+                       char out[SNP_ENGINE_VERSION_LEN],
+                       struct snp_err *err) SNP_NODISCARD;
+
+/* The same, for a path: never "". */
+const char *snp_engine_prefix(const char *version);
 
 /* The engine's description of an image: *ret (new reference), NULL = no such image. */
 int snp_engine_image(const char *socket, const char *image, json_t **ret, struct snp_err *err)

@@ -16,6 +16,7 @@ enum {
 };
 
 struct docker_call {
+    struct snp_docker_api *api; /* borrowed */
     snp_docker_cb cb;
     void *data;
     struct snp_buf body;
@@ -37,21 +38,25 @@ static void on_done(void *ctx, struct snp_http_call *http, const struct snp_err 
     if (err == NULL && call->body.len > 0) {
         (void)!snp_json_parse_any(snp_buf_bytes(&call->body), call->body.len, &body, &ignored);
     }
+    if (err != NULL || snp_http_status(http) == SNP_DOCKER_BAD) {
+        call->api->version[0] = '\0'; /* perhaps another engine answers now */
+    }
     call->cb(call->data, err == NULL ? snp_http_status(http) : 0, body, err);
     snp_buf_done(&call->body);
     free(call);
 }
 
 /* The reason for a failed request: connecting to the socket gives the best one. */
-static int explain(const struct snp_docker_api *api, struct snp_err *err)
+static int explain(struct snp_docker_api *api, struct snp_err *err)
 {
     int fd;
-    int r = snp_engine_connect(api->socket, &fd, err);
 
-    if (r == 0) {
-        (void)close(fd);
+    if (api->version[0] == '\0') {
+        return snp_engine_version(api->socket, api->version, err);
     }
-    return r;
+    SNP_TRY(snp_engine_connect(api->socket, &fd, err));
+    (void)close(fd);
+    return 0;
 }
 
 int snp_docker_ask(struct snp_docker_api *api,
@@ -61,8 +66,9 @@ int snp_docker_ask(struct snp_docker_api *api,
     static const char *const headers[] = {"Content-Type: application/json", NULL};
     snp_autojson json_t *owned = request->body;
     snp_autofree char *text = owned == NULL ? NULL : snp_json_text(owned);
-    snp_autofree char *url =
-        snp_format("http://%s/v1.41%s", snp_engine_host(api->socket), request->path);
+    int r = explain(api, err);
+    snp_autofree char *url = snp_format("http://%s%s%s", snp_engine_host(api->socket),
+                                        snp_engine_prefix(api->version), request->path);
     struct docker_call *call = calloc(1, sizeof(*call));
     const bool is_post = owned != NULL || snp_streq(request->method, "POST");
     const struct snp_http_spec spec = {
@@ -81,15 +87,15 @@ int snp_docker_ask(struct snp_docker_api *api,
         .ctx = call,
     };
     struct snp_http_call *http;
-    int r = call == NULL || url == NULL || (owned != NULL && text == NULL)
-                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                : explain(api, err);
 
+    if (r == 0 && (call == NULL || url == NULL || (owned != NULL && text == NULL))) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
     if (r == 0 && api->http == NULL) {
         r = snp_http_new(api->loop, &api->http, err);
     }
     if (r == 0 && call != NULL) {
-        *call = (struct docker_call){.cb = request->cb, .data = request->data};
+        *call = (struct docker_call){.api = api, .cb = request->cb, .data = request->data};
         snp_buf_init(&call->body, BODY_MAX);
         r = snp_http_start(api->http, &spec, &http, err);
     }

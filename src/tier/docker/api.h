@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/policy/engine_call.h"
 #include "base/policy/engine_socket.h"
 
 struct snp_http;
@@ -16,6 +17,7 @@ enum {
     SNP_DOCKER_OK = 200,
     SNP_DOCKER_CREATED = 201,
     SNP_DOCKER_NO_CONTENT = 204,
+    SNP_DOCKER_BAD = 400,
     SNP_DOCKER_NOT_FOUND = 404,
     SNP_DOCKER_CONFLICT = 409,
 };
@@ -25,6 +27,7 @@ struct snp_docker_api {
     uv_loop_t *loop;       /* borrowed */
     struct snp_http *http; /* owned; NULL until the first request */
     char socket[SNP_ENGINE_PATH_MAX + 1];
+    char version[SNP_ENGINE_VERSION_LEN]; /* snp_engine_version; asked again after a failure */
 };
 
 /* status and body (NULL = none, or invalid JSON; borrowed), or err: no answer. */

@@ -507,10 +507,10 @@ static void step_attach(struct snp_sandbox *s)
     struct snp_err *err = &s->open_err;
     char request[PATH_LEN];
     int n = snprintf(request, sizeof(request),
-                     "POST /v1.41/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1 "
+                     "POST %s/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1 "
                      "HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
                      "Content-Length: 0\r\n\r\n",
-                     d->id);
+                     snp_engine_prefix(snp_docker_engine(s)->api.version), d->id);
 
     d->stage = SNP_DOCKER_ATTACHING;
     if (snp_engine_connect(snp_docker_engine(s)->api.socket, &d->attach_fd, err) < 0) {

@@ -131,6 +131,10 @@ json_t *snp_docker_probe(struct snp_supervisor *supervisor)
         usable = snp_docker_ask_now(docker->api.socket, NULL, "/version", &status, &version,
                                     &err) == 0 &&
                  status == SNP_DOCKER_OK;
+        if (!usable && err.code == SNP_OK) {
+            (void)snp_fail(&err, SNP_E_PEER, "the container engine answers with status %d: %.200s",
+                           status, snp_docker_message(version));
+        }
         (void)snprintf(detail, sizeof(detail), "engine %.40s at %.80s",
                        snp_json_str(version, "Version", "?"), docker->api.socket);
     }
