@@ -3,15 +3,20 @@
 
 import base64
 import concurrent.futures
+import contextlib
 import json
 import os
 import re
+import socket
 import tempfile
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import lib
+from browser import Browser
 from lib import Json
 
 
@@ -359,7 +364,40 @@ def test_displays_of_an_earlier_cell_are_saved_later(sandbox: lib.Sandbox, sessi
             done = sandbox.cli(args[0], f"{session}:1", *args[1:], "--display-dir", place)
             assert done.returncode == 0, done.stderr
             with open(f"{place}/cell{(1, 1, 3, 4)[number]}-1.html") as saved:
-                assert saved.read() == "<b>bold</b>"
+                head, _, html = saved.read().partition("\n")
+                assert html == "<b>bold</b>" and "default-src 'none'" in head
+
+
+def collect(server: socket.socket, came: list[Any]) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            came.append(server.accept())
+            came[-1][0].close()
+
+
+def test_saved_html_runs_its_scripts_and_requests_nothing(sandbox: lib.Sandbox) -> None:
+    """Of a document as of a fragment; the same file without our head is the control."""
+    html = """<!DOCTYPE html><html><head><title>before</title><link rel="stylesheet" href="{0}/a"></head><body>
+<img src="{0}/b"><iframe src="{0}/c"></iframe><script src="{0}/d"></script><b style="color: red">\u00e4</b>
+<script>fetch("{0}/e").catch(() => {{}}); new Image().src = "{0}/f"; navigator.sendBeacon("{0}/g");
+document.title = new Function("return 'ran'")()</script></body></html>"""
+    with socket.create_server(("127.0.0.1", 0)) as server, tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        page = html.format(f"http://127.0.0.1:{server.getsockname()[1]}")
+        code = f"class R:\n    def _repr_html_(self): return {page!r}\ndisplay(R())"
+        assert sandbox.cli("exec", "--display-dir", f"{folder}/it", code).returncode == 0
+        with open(f"{folder}/control.html", "w") as control:
+            control.write(page)
+        came: list[Any] = []
+        threading.Thread(target=collect, args=(server, came), daemon=True).start()
+        with Browser() as browser:
+            shown = browser.open(f"file://{folder}/it/cell1-1.html")
+            assert shown.value("document.title + document.querySelector('b').innerText + document.compatMode") == (
+                "ranäCSS1Compat")
+            assert not came, came
+            browser.open(f"file://{folder}/control.html")
+            assert came
+            server.shutdown(socket.SHUT_RDWR)
 
 
 def test_displays_of_pandas_and_matplotlib(sandbox: lib.Sandbox) -> None:

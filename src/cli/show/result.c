@@ -520,6 +520,17 @@ static void show_lines(json_t *lines)
     json_decref(lines);
 }
 
+/*
+ * First in saved HTML: opened in a browser it requests nothing from the network. Scripts of plots
+ * run, and can lead the page elsewhere.
+ */
+#define PAGE_HEAD                                                                               \
+    "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\" "      \
+    "content=\"default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src "        \
+    "'unsafe-inline'; img-src data: blob:; font-src data:; media-src data:; worker-src blob:; " \
+    "form-action 'none'; base-uri 'none'\"><meta http-equiv=\"x-dns-prefetch-control\" "        \
+    "content=\"off\">\n"
+
 /* Decode what event_display encoded. */
 static int display_write(const char *path,
                          const char *mime,
@@ -530,7 +541,12 @@ static int display_write(const char *path,
     size_t n = json_string_length(part);
     snp_autofree unsigned char *bytes =
         is_text_type(mime) ? NULL : snp_need(snp_base64_decode(text, n, &n));
+    snp_autofree char *page = NULL;
 
+    if (snp_streq(mime, "text/html")) {
+        text = page = snp_need_format("%s%s", PAGE_HEAD, text);
+        n = strlen(page);
+    }
     return snp_file_write_atomic(path, bytes != NULL ? (const char *)bytes : text, n, 0644, err);
 }
 
