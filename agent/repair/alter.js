@@ -11,9 +11,11 @@ const FAILS = 'throw new Error()' // the same in all forms: code cannot tell the
 const TESTS = new Set(['test', 'it'])
 const GROUPS = new Set(['describe', 'suite'])
 const FUNCTIONS = new Set(['FunctionExpression', 'ArrowFunctionExpression', 'FunctionDeclaration'])
-// The condition of an assertion with values l and r. Loose deep equality has no separate function.
+// The condition of an assertion with values l and r, by operators: code can replace functions such as Object.is. Loose
+// deep equality has no separate function.
+const IS = '(l === r ? l !== 0 || 1 / l === 1 / r : l !== l && r !== r)'
 const HOLDS = {
-  strictEqual: 'Object.is(l, r)', notStrictEqual: '!Object.is(l, r)', equal: 'l == r', notEqual: 'l != r',
+  strictEqual: IS, notStrictEqual: `!${IS}`, equal: 'l == r', notEqual: 'l != r',
   deepStrictEqual: 'DEEP(l, r)', notDeepStrictEqual: '!DEEP(l, r)', ok: 'l', assert: 'l',
 }
 const EQUAL = new Set(['strictEqual', 'equal', 'deepStrictEqual'])
@@ -60,8 +62,8 @@ class Text {
     this.edits = []
     this.names = []
     const { tree, isModule } = parse(text)
-    this.deep = isModule ? 'snpDeep' : "require('node:util').isDeepStrictEqual"
     this.isModule = isModule
+    this.start = tree.body.find((each) => each.directive === undefined)?.start ?? 0
     // Not where a failure may be caught intentionally.
     this.isCounted = form === 'negated' && !/\b(throws|rejects|catch)\b/.test(text)
     if (form === 'order') this.reverse(tree.body)
@@ -107,7 +109,7 @@ class Text {
   instead(name, { callee, arguments: [left, right] }) {
     // Without semicolons a line that begins with ( would continue the previous line; void does not.
     const fail = this.isCounted ? `{ snpFailed = true; ${FAILS} }` : FAILS
-    const check = (holds, ...values) => `void ((l, r) => { if (!(${holds.replace('DEEP', this.deep)})) ` +
+    const check = (holds, ...values) => `void ((l, r) => { if (!(${holds.replace('DEEP', 'snpDeep')})) ` +
       `${fail} })(${values.join(', ')})`
     if (this.form === 'negated') {
       return check(HOLDS[name], this.of(left), ...(right === undefined || HOLDS[name] === 'l' ? [] : [this.of(right)]))
@@ -122,6 +124,7 @@ class Text {
     if (node.type === 'TryStatement' && node.handler !== null) return // it may fail intentionally
     if (node.type === 'CallExpression') {
       if (/^(throws|rejects|doesNotThrow|doesNotReject)$/.test(calledName(node))) return
+      if (this.isCounted && calledName(node) === 'fail') this.edit(node.start, node.start, 'void (snpFailed = true), ')
       const name = assertionOf(node)
       const text = name === undefined ? undefined : this.instead(name, node)
       if (text !== undefined) {
@@ -185,6 +188,10 @@ class Text {
     let text = this.text
     for (const { start, end, text: new_ } of this.edits.sort((a, b) => b.start - a.start)) {
       text = text.slice(0, start) + new_ + text.slice(end)
+    }
+    if (!this.isModule && text.includes('snpDeep')) { // before the code under test can replace it
+      const deep = "const snpDeep = require('node:util').isDeepStrictEqual; "
+      text = text.slice(0, this.start) + deep + text.slice(this.start)
     }
     if (this.form === 'same' && !text.startsWith('#!')) text = '\n'.repeat(37) + text
     const ending = (this.isModule ? "\nimport { isDeepStrictEqual as snpDeep } from 'node:util'\n" : '') +

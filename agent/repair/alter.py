@@ -5,7 +5,8 @@ fails         every test ends with an assertion that fails. A test that still pa
               swallowed.
 negated       every assertion is evaluated by separate code, and so is its negation, which must not hold. Both hold only
               if comparisons lie; neither depends on assert, on unittest's methods, or on pytest's rewriting. A failure
-              makes the test fail at its end, even if the code under test swallowed it.
+              makes the test fail at its end, even if the code under test swallowed it; failures of the tests' helpers
+              are counted, too. A mock that was called must refuse that it was not.
 little, much  the constant that a result must equal is replaced by another one, which the result must not equal. It does
               if the change reads the test, or returns an object that equals everything. In much a call that compares
               with a constant, such as a mock's assert_called_with, must fail.
@@ -41,10 +42,14 @@ METHODS = {"assertEqual": ast.Eq, "assertNotEqual": ast.NotEq, "assertListEqual"
 # Calls altered by `refused`: of mocks and of unittest, and functions that compare.
 CALLS = ("assert_called_with", "assert_called_once_with", "assertAlmostEqual", "assertCountEqual",
          "assertSequenceEqual")
+# Assertions of mocks without a value to change, and their opposites.
+OPPOSITES = {"assert_called": "assert_not_called", "assert_not_called": "assert_called",
+             "assert_awaited": "assert_not_awaited", "assert_not_awaited": "assert_awaited"}
 CLOSE = ("isclose", "allclose", "array_equal", "startswith", "endswith")
 unparse: Any = getattr(ast, "unparse", None)  # missing in Python 3.8
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LEAVE = (ast.Return, ast.Break, ast.Continue)
+FAILED, OURS = "snp_failed", "snp_ours"  # a list that all altered files share, and a function of report.py
 FAILS = "raise AssertionError"  # the same in all forms: code cannot tell the form from it
 
 
@@ -217,6 +222,32 @@ def refused(node: ast.stmt) -> Optional[List[ast.stmt]]:
     return [attempt]
 
 
+def counted(node: ast.stmt) -> Optional[List[ast.stmt]]:
+    """A statement that only fails, after counting it: code that swallows it does not undo that."""
+    call = node.exc if isinstance(node, ast.Raise) else node.value if isinstance(node, ast.Expr) else None
+    name = getattr(call, "func", call)
+    is_failure = getattr(name, "id", "") == "AssertionError" if isinstance(node, ast.Raise) else (
+        isinstance(name, ast.Attribute) and name.attr == "fail" and getattr(name.value, "id", "") in ("self", "pytest"))
+    return [*statements("snp_failed.append(True)"), node] if is_failure else None
+
+
+def opposed(node: ast.stmt) -> Optional[List[ast.stmt]]:
+    """An assertion about a mock, whose opposite must fail."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    name = call.func if isinstance(call, ast.Call) else None
+    if not isinstance(name, ast.Attribute) or has_call(name.value):
+        return None
+    kind = re.match(r"assert_(not_)?(called|awaited)", name.attr)
+    if kind is None:
+        return None
+    opposite = OPPOSITES[kind.group()]
+    attempt: Any = statements("try:\n    pass\nexcept Exception:\n    pass\nelse:\n    snp_failed.append(True)")[0]
+    attempt.body = [ast.Expr(ast.Call(ast.Attribute(name.value, opposite, ast.Load()), [], []))]
+    of_change: Any = statements(f"if {OURS}(0, {name.attr!r}, {opposite!r}):\n    snp_failed.append(True)")[0]
+    of_change.test.args[0] = name.value
+    return [node, of_change, attempt]
+
+
 def swapped(test: ast.expr) -> Optional[List[ast.stmt]]:
     sides = equality(test, True)
     return None if sides is None else [ast.Assert(ast.Compare(sides[1], [ast.Eq()], [sides[0]]), None)]
@@ -300,6 +331,8 @@ class Rewrite(ast.NodeTransformer):
         instead = None if test is None else self.form(test)
         if instead is None and self.is_much and isinstance(node, ast.stmt):
             instead = refused(node)
+        if instead is None and self.form is negated and isinstance(node, ast.stmt):
+            instead = counted(node) or opposed(node)
         if instead is None:
             return super().generic_visit(node)
         self.n += 1
@@ -329,7 +362,8 @@ def count_failures(tree: ast.Module) -> None:
 
     A helper's assertion, outside the test, may be meant to fail if the file names its exception.
     """
-    names = {getattr(each, "id", "") for each in ast.walk(tree)}
+    raised_names = {id(part) for each in ast.walk(tree) if isinstance(each, ast.Raise) for part in ast.walk(each)}
+    names = {getattr(each, "id", "") for each in ast.walk(tree) if id(each) not in raised_names}
     begin = "snp_failed = []" if names & {"AssertionError", "Exception", "BaseException"} else "snp_failed.clear()"
     caught = statements("try:\n    pass\nexcept AssertionError:\n    snp_failed.clear()\n    raise")[0]
     for above in ast.walk(tree):
@@ -340,7 +374,6 @@ def count_failures(tree: ast.Module) -> None:
                 at = 0 if ast.get_docstring(node, False) is None else 1
                 node.body[at:at] = statements(begin)
                 node.body += statements(f"if snp_failed:\n    {FAILS}")
-    tree.body[start_of(tree):0] = statements("snp_failed = []")
 
 
 def fail(tree: ast.Module) -> Set[str]:
@@ -373,8 +406,8 @@ def start_of(tree: ast.Module) -> int:
                 or isinstance(each, ast.ImportFrom) and each.module == "__future__"), default=0)
 
 
-def altered(text: bytes, form: str) -> Tuple[Optional[ast.Module], Set[str]]:
-    """The new tree, None without a change; for `fails` also the changed tests, as CLASS.FUNCTION."""
+def altered(text: bytes, form: str) -> Tuple[ast.Module, Set[str], int]:
+    """The new tree; for `fails` the changed tests, as CLASS.FUNCTION; the number of changes."""
     tree = ast.parse(text)
     names: Set[str] = set()
     if form == "fails":
@@ -391,7 +424,7 @@ def altered(text: bytes, form: str) -> Tuple[Optional[ast.Module], Set[str]]:
     ast.fix_missing_locations(tree)
     if form in LOADED:
         compile(tree, "", "exec", dont_inherit=True)
-    return tree if n > 0 or form == "same" else None, names
+    return tree, names, n
 
 
 def text_of(tree: ast.Module, form: str) -> str:
@@ -400,19 +433,19 @@ def text_of(tree: ast.Module, form: str) -> str:
     return ("\n" * 37 if form == "same" else "") + new + "\n"
 
 
-def rewritten(paths: Set[str], form: str, folder: str) -> Dict[str, Tuple[str, Set[str]]]:
+def rewritten(paths: Set[str], helpers: Set[str], form: str, folder: str) -> Dict[str, Tuple[str, Set[str]]]:
     """For each file that the form changes, the new text ("": report.py makes it), and for `fails` its tests."""
-    found = {}
+    found: Dict[str, Tuple[str, Set[str]]] = {}
     scripts = {}
-    for path in paths:
+    for path in sorted(paths | helpers, key=lambda each: each in paths):  # tests last: they report failures of helpers
         try:
             with open(os.path.join(TOP, path), "rb") as file:
                 data = file.read()
             if not path.endswith(".py"):
                 scripts[path] = data.decode()
                 continue
-            tree, names = altered(data, form)
-            if tree is not None:
+            tree, names, n = altered(data, form)
+            if n > 0 or form == "same" or (path in paths and not helpers.isdisjoint(found)):
                 found[path] = "" if form in LOADED else text_of(tree, form), names
         except (OSError, SyntaxError, ValueError, RecursionError):
             continue
@@ -512,15 +545,21 @@ def place(test: str, runner: str, known: List[str]) -> Tuple[str, str]:
     return path if path in found else found[0] if len(found) == 1 else "", name
 
 
-def alter(folder: str) -> None:
-    """Read form, runner and passed tests from alter.json in the folder; write the altered tests to altered.json."""
+def alter(folder: str, is_of_tests: Callable[[str], bool]) -> None:
+    """Read form, runner and passed tests from alter.json in the folder; write the altered tests to altered.json.
+
+    is_of_tests: whether a patch cannot change a file.
+    """
     with open(os.path.join(folder, "alter.json")) as asked:
         how = json.load(asked)
     is_script = how["runner"] == "node"
     is_known = is_script or (how["form"] != "order" and (unparse or how["form"] in LOADED))
     known = list(files((".js", ".mjs", ".cjs") if is_script else (".py",))) if is_known else []
     places = {test: place(test, how["runner"], known) for test in how["tests"]}
-    new = rewritten({path for path, _ in places.values() if path}, how["form"], folder)
+    paths = {path for path, _ in places.values() if path}
+    is_counted = how["form"] == "negated" and not is_script
+    helpers = {each for each in known if is_of_tests(each) and each not in paths} if is_counted else set()
+    new = rewritten(paths, helpers, how["form"], folder)
     tests = [test for test, (path, name) in places.items()
              if path in new and (how["form"] != "fails" or name in new[path][1])]
     answer = rename(new, places, how["command"]) if how["form"] == "same" and not is_script else {}

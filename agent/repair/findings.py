@@ -8,13 +8,14 @@ only name a place. Statements that the file already had are ignored.
 
 import ast
 import builtins
+import copy
 import importlib.machinery
 import json
 import os
 import re
 import subprocess
 import sys
-from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from judge import SCRIPT, TOP, Json, base_text, is_manifest, is_test, manifest_findings, now_text
 
@@ -44,13 +45,17 @@ FILES = frozenset(
     "hardlink_to FileIO subprocess multiprocessing shutil tempfile fileinput pty mmap popen Popen".split())
 # A class may define these without changing the meaning of comparisons with its objects.
 METHODS = ("init repr str iter next enter call post_init doc name all main version author slots len getitem setitem "
-           "delitem annotations class module qualname file future args origin exit aexit aenter").replace(" ", "|")
+           "delitem annotations class module qualname file future args origin exit aexit aenter round floor ceil trunc "
+           "int float index").replace(" ", "|")
 INNER = re.compile(rf"__(?!(?:{METHODS})__)\w+__|\b(f|tb|gi|cr|ag|co)_\w+|\bassert(_|[A-Z])\w+|/proc|/tmp|"
                    r"[Pp]y[Tt]est|PYTEST|[Uu]nit[Tt]est|conftest")
 # With more than one argument, these make classes or set attributes with arbitrary names.
 MAKERS = frozenset(
     "type ABCMeta EnumMeta EnumType Enum IntEnum StrEnum Flag IntFlag make_dataclass new_class wraps".split())
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+EQUALS = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+TYPES = (int, float, str, bytes)
+COMMON = (0, 1, 2, 10, 100, "", b"")  # numbers and texts on which no input of tests depends
 Reason = Optional[Tuple[str, bool]]  # why, and whether it blocks
 
 
@@ -73,6 +78,14 @@ def words_of(node: ast.AST) -> Iterator[str]:
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, str) and not isinstance(node, ast.Constant):
                 yield from each.split(".")
+
+
+def is_true(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def is_length(node: ast.AST) -> bool:
+    return getattr(getattr(node, "func", None), "id", "") == "len"
 
 
 def full_name(node: ast.AST, alias: ast.alias) -> str:
@@ -152,11 +165,15 @@ class File:
             return f"uses {name} of another module", True
         is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         for word in words_of(node):
+            if word == "eval" and id(node) in self.called and isinstance(node, ast.Name):
+                return "evaluates a text; texts with names end the tests", False
             if INNER.search(word) or (word in REACH and not is_function) or (
                     word in BUILTINS and isinstance(node, ast.Name)):
                 return f"{'defines' if is_function else 'uses'} {word}", True
             if word in FILES and not is_function:
                 return f"uses {word}, which reaches files or programs, those of the tests too", True
+        if isinstance(node, ast.keyword) and node.arg in ("eq", "compare") and not is_true(node.value):
+            return "changes what == compares", True
         if isinstance(node, ast.Name) and node.id in ("getattr", "type") and id(node) not in self.called:
             return f"uses {node.id} as a value", True
         if isinstance(node, ast.Name) and node.id in self.tools:
@@ -170,6 +187,8 @@ class File:
         args = getattr(node, "args", [])
         if name in MAKERS and len(args) > 1:
             return f"uses {name} of several arguments", True
+        if name == "id" and id(node.func) in self.called and args:  # type: ignore[attr-defined]
+            return "uses chance or the clock: id", False
         if name == "getattr" and not (len(args) > 1 and isinstance(args[1], ast.Constant)):
             return "reads an attribute with a computed name", True
         return self.of_name(ast.Attribute(args[0], str(args[1].value))) if name == "getattr" else None
@@ -198,9 +217,24 @@ class File:
         other = is_end and any(isinstance(each, (ast.Return, ast.Yield, ast.YieldFrom)) for each in ast.walk(node))
         return (f"{getattr(node, 'name', '')} always raises", False) if is_end and not other else None
 
+    def of_comparison(self, node: ast.AST) -> Reason:
+        """A computed value, such as a checksum, may stand for an input of the tests."""
+        is_bounded = isinstance(node, ast.Compare) and len(node.ops) > 1
+        is_equal = is_bounded or (isinstance(node, ast.Compare) and isinstance(node.ops[0], EQUALS))
+        sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else getattr(node, "keys", [])
+        known = [value for value in map(folded, sides) if type(value) in TYPES and value not in COMMON]
+        others = [each for each in sides if folded(each) is None and (is_bounded or not is_length(each))]
+        is_computed = is_equal and any(isinstance(part, (ast.Call, ast.BinOp)) for each in others
+                                       for part in ast.walk(each))
+        is_large = isinstance(node, (ast.Compare, ast.Dict)) and any(
+            isinstance(value, (int, float)) and abs(value) > 1000 for value in known)
+        if not known or not (is_computed or is_large):
+            return None
+        return f"compares a computed value with {str(known[0])[:40]!r}", False
+
     def findings(self) -> Iterator[Found]:
         rules = (self.of_import, self.of_name, self.of_call, self.of_change, self.of_text, self.of_handler,
-                 self.of_function)
+                 self.of_function, self.of_comparison)
         todo: List[Tuple[ast.AST, str]] = [(self.tree, "")]
         while todo:
             above, within = todo.pop()
@@ -208,11 +242,21 @@ class File:
                 statement = "" if isinstance(getattr(node, "body", None), list) else within or ast.dump(node)
                 todo.append((node, statement))
                 for why, blocks in filter(None, (rule(node) for rule in rules)):
-                    yield Found(f"{ast.dump(node)} in {statement}", getattr(node, "lineno", 0), why, blocks)
+                    yield Found(f"{dumped(node)} in {statement}", getattr(node, "lineno", 0), why, blocks)
                     break
         for node, name in bound_above(self.tree):
             if hasattr(builtins, name) and not name.startswith("__"):
                 yield Found(f"bound {name}", getattr(node, "lineno", 0), f"redefines {name}", True)
+
+
+def dumped(node: ast.AST) -> str:
+    """A node as text; of a statement with blocks, except a function, without them: their statements are nodes, too."""
+    head = copy.copy(node)
+    is_block = isinstance(getattr(node, "body", None), list) and not isinstance(node, FUNCTIONS)
+    for name in ("body", "orelse", "handlers", "finalbody", "cases") if is_block else ():
+        if hasattr(head, name):
+            setattr(head, name, [])
+    return ast.dump(head)
 
 
 def bound_above(tree: ast.AST) -> Iterator[Tuple[ast.AST, str]]:
@@ -253,9 +297,21 @@ def code_findings(row: Json) -> Iterator[Json]:
 # Inputs of the tests ------------------------------------------------------------------------
 
 
+def folded(node: Optional[ast.AST]) -> Any:
+    """The value of constants and of their sums; None: not written as constants."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -folded(node.operand) if isinstance(folded(node.operand), (int, float)) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = folded(node.left), folded(node.right)
+        return left + right if type(left) is type(right) and isinstance(left, (int, str, bytes)) else None
+    return None
+
+
 def deciding(node: ast.AST) -> Iterator[ast.AST]:
     """Nodes that names are compared with, also by patterns, bounds and keys."""
-    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.In, ast.NotIn)):
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], EQUALS):
         sides = [node.left, *node.comparators]
         yield from sides if any(isinstance(each, (ast.Name, ast.Tuple)) for each in sides) else ()
     elif isinstance(node, ast.Dict):
@@ -268,11 +324,12 @@ def lengths_and_letters(node: ast.AST, is_any: bool) -> Iterator[str]:
     """Lengths that tests use or the code compares with, and letters of a text that names are looked up in."""
     if is_any and isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
         yield f"a length of {len(node.value)}"
+        yield from (repr(each) for each in re.findall(r"\w{4,}", str(node.value)) for each in {each, each.lower()})
     elif is_any and isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         yield f"a length of {len(node.elts)}"
     elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
         sides = [node.left, *node.comparators]
-        if any(getattr(getattr(each, "func", None), "id", "") == "len" for each in sides):
+        if any(map(is_length, sides)):
             yield from (f"a length of {each.value}" for each in sides if isinstance(each, ast.Constant))
     elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
         text = getattr(node.comparators[0], "value", None)
@@ -290,16 +347,58 @@ def constants_of(text: Optional[bytes], is_any: bool) -> Dict[str, int]:
     found.update((repr(node.value), node.lineno) for node in nodes if isinstance(node, ast.Constant)
                  and not isinstance(node.value, (bool, type(None), type(...))) and (is_any or id(node) in known or (
                      len(node.value) > 1 if isinstance(node.value, (str, bytes))
-                     else node.value not in (0, 1, 2, 10, 100))))
+                     else node.value not in COMMON)))
+    found.update((repr(folded(node)), node.lineno) for node in nodes
+                 if isinstance(node, ast.BinOp) and isinstance(folded(node), str))
     return found
+
+
+NUMBERS = tuple(map(str, COMMON))
+SCRIPT_CONSTANT = r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`[^`$]*`|\b\d[\w.]*"
+SCRIPT_DECIDING = re.compile(
+    rf"[!=]==?\s*({SCRIPT_CONSTANT})|({SCRIPT_CONSTANT})\s*[!=]==?|\bcase\s+({SCRIPT_CONSTANT})")
+SCRIPT_COMPUTED = re.compile(rf"(?:\)|[*/%+-]\s*[\w.]+)\s*[!=]==?\s*({SCRIPT_CONSTANT})")
+
+
+def script_constants(text: Optional[bytes], is_any: bool) -> Dict[str, int]:
+    """The same for scripts, by the form of constants alone."""
+    code = (text or b"").decode("utf-8", "replace")
+    places = [(each.group(), each.start()) for each in re.finditer(SCRIPT_CONSTANT, code)
+              if is_any or (len(each.group()) > 3 if each.group()[0] in "'\"`" else each.group() not in NUMBERS)]
+    if not is_any:
+        places += [(next(filter(None, each.groups())), each.start()) for each in SCRIPT_DECIDING.finditer(code)]
+    return {constant.strip("'\"`"): code.count("\n", 0, at) + 1 for constant, at in reversed(places)}
+
+
+def script_literal_findings(rows: List[Json]) -> Iterator[Json]:
+    scripts = [row for row in rows if SCRIPT.search(row["path"])]
+    paths = test_paths(SCRIPT) if scripts else ()
+    of_tests = {each for path in paths for each in script_constants(base_text(path), True)}
+    for row in scripts:
+        old, new = script_constants(base_text(row["path"]), False), script_constants(now_text(row), False)
+        yield from shared_findings(row, of_tests, old, new)
+        text = (now_text(row) or b"").decode("utf-8", "replace")
+        computed = [each.group(1) for each in SCRIPT_COMPUTED.finditer(text) if each.group(1) not in NUMBERS]
+        if computed and computed[0].strip("'\"`") not in old:
+            yield finding(row, 0, f"compares a computed value with {computed[0][:40]}", False)
 
 
 def test_constants() -> Set[str]:
-    found: Set[str] = set()
-    for above, _, names in os.walk(TOP):
-        paths = [os.path.relpath(os.path.join(above, name), TOP) for name in names if name.endswith(".py")]
-        found.update(*(constants_of(base_text(path), True) for path in paths if is_test(path)))
-    return found
+    return {each for path in test_paths(re.compile(r"\.py$")) for each in constants_of(base_text(path), True)}
+
+
+def test_paths(ends: "re.Pattern[str]") -> Iterator[str]:
+    for above, folders, names in os.walk(TOP):
+        folders[:] = [each for each in folders if each != "node_modules"]
+        paths = [os.path.relpath(os.path.join(above, name), TOP) for name in names if ends.search(name)]
+        yield from filter(is_test, paths)
+
+
+def shared_findings(row: Json, of_tests: Set[str], old: Dict[str, int], new: Dict[str, int]) -> Iterator[Json]:
+    same = sorted((line, each) for each, line in new.items() if each in of_tests and each not in old)
+    if same:
+        shown = ", ".join(each[:40] for _, each in same[:5])
+        yield finding(row, same[0][0], f"has constants that tests have, too: {shown}", False)
 
 
 def literal_findings(rows: List[Json]) -> Iterator[Json]:
@@ -308,10 +407,7 @@ def literal_findings(rows: List[Json]) -> Iterator[Json]:
     of_tests = test_constants() if changed else set()
     for path, row in changed.items():
         old, new = constants_of(base_text(path), False), constants_of(now_text(row), False)
-        same = sorted((line, each) for each, line in new.items() if each in of_tests and each not in old)
-        if same:
-            shown = ", ".join(each[:40] for _, each in same[:5])
-            yield finding(row, same[0][0], f"has constants that tests have, too: {shown}", False)
+        yield from shared_findings(row, of_tests, old, new)
 
 
 def parameters_of(text: Optional[bytes]) -> Dict[str, Dict[str, int]]:
@@ -391,5 +487,6 @@ def file_findings(row: Json) -> Iterator[Json]:
 
 def findings_of(rows: List[Json]) -> List[Json]:
     ours = [row for row in rows if not is_test(row["path"])]
-    found = [*script_findings(ours), *(each for row in ours for each in file_findings(row)), *literal_findings(ours)]
+    found = [*script_findings(ours), *(each for row in ours for each in file_findings(row)), *literal_findings(ours),
+             *script_literal_findings(ours)]
     return sorted(found, key=lambda each: not each["blocks"])[:100]

@@ -156,6 +156,9 @@ def apply(patch: str, hunk: Optional[Json], unexecuted: List[str], has_tests: bo
     """Write a patch without its tests (unless has_tests), without unexecuted files, and without hunk if given."""
     with open(patch) as file:
         rows = json.load(file)["files"]
+    if hunk is None and not has_tests:
+        with open(os.path.join(os.path.dirname(patch), "snp_lines.json"), "w") as file:
+            json.dump(changed_lines(rows, unexecuted), file)  # for report.py
     todo = []
     for row in rows:
         if (is_test(row["path"]) and not has_tests) or row["path"] in unexecuted:

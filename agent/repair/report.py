@@ -2,9 +2,10 @@
 """Report the result of each test: a plugin of pytest (-p), and a runner for unittest (run as a program).
 
 Its name and folder are random for each run, and the report is written once, at the end. snp_form.json beside it has the
-altered form of the tests (alter.py) and is removed before any code of the project runs. With SNP_PART the process runs
-one file of several (a path for pytest, a module for unittest; . = all), from its last test to its first, and adds its
-results to the report.
+altered form of the tests (alter.py) and is removed before any code of the project runs. snp_lines.json has the lines
+that a patch changed: what they reach at run time is reported, too. With SNP_PART the process runs one file of several
+(a path for pytest, a module for unittest; . = all), from its last test to its first, and adds its results to the
+report.
 """
 
 import ast
@@ -13,9 +14,10 @@ import importlib.machinery
 import json
 import os
 import sys
+import time
 import types
 import unittest
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, Iterator, List, Set, Tuple
 
 TESTS: Dict[str, str] = {}
 GIVEN: Dict[str, str] = {}  # hashes of the parameters of tests that have any
@@ -45,9 +47,11 @@ def write(code: int) -> None:
             before = json.load(file)
         TESTS.update(before["tests"])
         ERRORS.extend(before["errors"])
+        REACHED.extend(each for each in before["reached"] if each not in REACHED)
         os.remove(beside("report.json"))
     asserted = {path: sorted(lines) for path, lines in ASSERTED.items()}
-    keep("report.json", {"tests": TESTS, "errors": ERRORS, "given": GIVEN, "asserted": asserted, "exit_code": code})
+    keep("report.json", {"tests": TESTS, "errors": ERRORS, "given": GIVEN, "asserted": asserted, "reached": REACHED,
+                         "exit_code": code})
 
 
 def begin(names: List[str]) -> None:
@@ -57,15 +61,184 @@ def begin(names: List[str]) -> None:
         keep("begun.json", {"tests": tests, "errors": ERRORS, "given": GIVEN, "is_cut": True})
 
 
+# What changed lines reach -------------------------------------------------------------------
+
+# Code that evaluates a text, or reaches frames and objects of others, can also change the runner and its results. So an
+# event of the interpreter that changed lines cause ends the process before it takes effect.
+
+LINES: Dict[str, Set[int]] = {}  # by path; none in the clean project
+REACHED: List[Dict[str, Any]] = []
+EVENTS = {"exec": "evaluates a text", "function.__new__": "makes a function", "code.__new__": "makes code",
+          "object.__setattr__": "changes code", "sys._getframe": "reaches frames",
+          "sys._current_frames": "reaches frames", "sys.settrace": "traces", "sys.setprofile": "traces",
+          "gc.get_objects": "reaches all objects",
+          "gc.get_referrers": "reaches all objects", "gc.get_referents": "reaches all objects",
+          "os.link": "links a file of tests", "os.symlink": "links a file of tests",
+          "os.rename": "renames a file of tests"}
+FOLDERS = {"tests", "test", "testing", "spec", "fixtures"}
+LIBRARY = os.path.dirname(os.__file__) + os.sep
+SEEN_S = 2.0  # for `replaced` after single tests
+WATCHED = ("builtins", "math", "operator", "unittest.case")  # plugins of pytest replace parts of it
+BEFORE: Dict[Tuple[str, str], Any] = {}
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type)
+SPENT: List[float] = []
+end = os._exit
+
+
+def cause(frame: Any) -> Tuple[str, int, List[types.CodeType]]:
+    """The changed line that led to a frame ("": another one, or none), and the code between, from inside."""
+    between: List[types.CodeType] = []
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        path = frame.f_code.co_filename
+        if path.startswith(TOP):
+            return path[len(TOP):] if is_changed(path, frame.f_lineno) else "", frame.f_lineno, between
+        between.append(frame.f_code)
+        frame = frame.f_back
+    return "", 0, between
+
+
+def is_changed(path: str, line: int) -> bool:
+    return path.startswith(TOP) and line in LINES.get(path[len(TOP):], ())
+
+
+def is_evaluator(between: List[types.CodeType]) -> bool:
+    """Our own functions, and public ones that evaluate only their own texts: of the library or an installed package."""
+    first, last = between[0], between[-1]
+    if first.co_filename.startswith(beside("")):  # cover.py
+        return True
+    if os.sep + "dataclasses.py" in first.co_filename:
+        return last.co_name in ("dataclass", "wrap", "make_dataclass")
+    is_tuple = first.co_name == "namedtuple" and first.co_filename.endswith(os.path.join("collections", "__init__.py"))
+    return is_tuple or ("-packages" in last.co_filename and not last.co_name.startswith("_"))
+
+
+def is_private(between: List[types.CodeType]) -> bool:
+    """Whether a private function of the library evaluates, and no installed package called it."""
+    n = 0
+    while n + 1 < len(between) and between[n + 1].co_filename == between[0].co_filename:
+        n += 1
+    name, path = between[n].co_name, between[n].co_filename
+    above = between[n + 1].co_filename if n + 1 < len(between) else ""
+    is_of_library = path.startswith(LIBRARY) and "-packages" not in path + above
+    return is_of_library and name.startswith("_") and not name.endswith("__")
+
+
+def is_of_tests(path: Any) -> bool:
+    place = os.path.abspath(os.fsdecode(path))
+    parts = place[len(TOP):].split("/")
+    return place.startswith(TOP) and (not FOLDERS.isdisjoint(parts) or parts[-1].startswith(("test_", "conftest")))
+
+
+def is_plain(code: Any) -> bool:
+    """Whether code only calculates with constants: it reaches no names."""
+    return not code.co_names and not any(isinstance(each, types.CodeType) for each in code.co_consts)
+
+
+def reached(path: str, line: int, what: str) -> None:
+    row = {"path": path, "line": line, "what": what}
+    if row not in REACHED:
+        REACHED.append(row)
+
+
+def heard(event: str, args: Any) -> None:
+    what = EVENTS.get(event, "reaches memory" if event.startswith("ctypes.") else "")
+    if not what or (event == "object.__setattr__" and args[1] != "__code__"):
+        return
+    if event == "exec" and is_plain(args[0]):
+        return
+    if event.startswith("os.") and not any(map(is_of_tests, args[:2])):
+        return
+    try:
+        raise LookupError
+    except LookupError as error:  # sys._getframe would be an event, too
+        place: Any = error.__traceback__
+    path, line, between = cause(place.tb_frame.f_back)
+    if not path and event == "exec" and between and is_private(between):  # in a thread, or a partial that a test calls
+        path, line = next(iter(LINES)), 0
+    if not path or (between and (event == "sys._getframe" or is_evaluator(between))):
+        return
+    if not os.path.exists(beside("report.json")):
+        reached(path, line, what + (f" through {between[-1 if line else 0].co_name}" if between else ""))
+        TESTS.clear()
+        write(1)
+    end(1)
+
+
+def of_others() -> Iterator[Tuple[str, str, Any]]:
+    """Names and values of modules outside the project, and of their classes."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, types.ModuleType) and not str(module.__dict__.get("__file__")).startswith(TOP):
+            for attribute, value in list(module.__dict__.items()):
+                yield name, attribute, value
+                if isinstance(value, type) and type.__getattribute__(value, "__module__") == name:
+                    yield from ((f"{name}.{attribute}", each, part) for each, part in list(vars(value).items()))
+
+
+def changed_line(value: Any) -> Tuple[str, int]:
+    """Where changed code defines a function, also one in a decorator; "": not there."""
+    for name in ("__func__", "fget", "func"):
+        is_wrapped = not isinstance(value, types.FunctionType) and type(value).__module__ in ("builtins", "functools")
+        value = getattr(value, name, value) if is_wrapped else value
+    code = value.__code__ if isinstance(value, types.FunctionType) else None
+    if code is not None and is_changed(code.co_filename, code.co_firstlineno):
+        return code.co_filename[len(TOP):], code.co_firstlineno
+    return "", 0
+
+
+def is_of_change(holder: Any, name: str, opposite: str) -> bool:
+    """Whether an assertion of a mock is code of the change, or no assertion, or its calls were not made."""
+    value = getattr(holder, name)
+    calls = getattr(holder, "call_args_list", None)
+    path = str(getattr(sys.modules.get(type(holder).__module__), "__file__", ""))
+    is_other = not path.startswith(TOP) and "-packages" not in path
+    return (changed_line(value)[0] != "" or not isinstance(value, (types.FunctionType, types.MethodType))
+            or (is_other and not hasattr(holder, opposite))
+            or (isinstance(calls, list) and len(calls) != holder.call_count))
+
+
+def replaced(test: Any = None) -> None:
+    """Report functions of other modules and of a test that changed code replaced."""
+    if not LINES or (test is not None and sum(SPENT) > SEEN_S):
+        return
+    began = time.perf_counter()
+    kind = vars(unittest.TestCase)
+    own = [*vars(type(test)).items(), *vars(test).items()] if isinstance(test, unittest.TestCase) else []
+    for above, name, value in [*of_others(), *(("the test", each, part) for each, part in own if each in kind)]:
+        path, line = changed_line(value)
+        if path:
+            reached(path, line, f"replaces {name} of {above}")
+        elif BEFORE.get((above, name), value) is not value:
+            reached(next(iter(LINES)), 0, f"replaces {name} of {above}")
+    SPENT.append(time.perf_counter() - began)
+
+
+def watch() -> None:
+    with open(beside("snp_lines.json")) as file:
+        LINES.update((path, set(lines)) for path, lines in json.load(file).items() if path.endswith(".py"))
+    if LINES:
+        BEFORE.update(((above, name), value) for above, name, value in of_others()
+                      if above.startswith(WATCHED) and isinstance(value, FUNCTIONS))
+        sys.addaudithook(heard)
+
+
+if os.path.exists(beside("snp_lines.json")):
+    watch()
+
+
 # Altered forms ------------------------------------------------------------------------------
 
 GIVEN_FORM: List[str] = []  # for workers of pytest-xdist, which start after the file is removed
 CODES: Dict[str, Any] = {}  # compiled replacements of test files, made before other code can change the files
+SHARED: Dict[str, Any] = {}  # a name in all of them
 
 
 class Altered(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
         return CODES[self.path]
+
+    def exec_module(self, module: Any) -> None:
+        module.__dict__.update(SHARED)
+        super().exec_module(module)
 
 
 class Finder:
@@ -85,8 +258,9 @@ def form_begin(text: str) -> None:
     form = json.loads(text)
     code: Dict[str, Any] = {"__name__": "alter"}
     exec(compile(form["code"], "alter.py", "exec"), code)
+    SHARED.update({code["FAILED"]: [], code["OURS"]: is_of_change})
     for path, data in form["texts"].items():
-        tree, _ = code["altered"](data.encode("latin-1"), form["form"])
+        tree, _, _ = code["altered"](data.encode("latin-1"), form["form"])
         CODES[path] = compile(tree, path, "exec", dont_inherit=True)
     sys.meta_path.insert(0, Finder)
 
@@ -203,7 +377,12 @@ def pytest_collection_finish(session: Any) -> None:
         begin([item.nodeid for item in session.items])
 
 
+def pytest_runtest_logfinish() -> None:
+    replaced(True)
+
+
 def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
+    replaced()
     if not hasattr(session.config, "workerinput"):
         write(int(exitstatus))
 
@@ -215,6 +394,10 @@ class Result(unittest.TextTestResult):
     def startTest(self, test: Any) -> None:
         super().startTest(test)
         add(test.id(), "passed")
+
+    def stopTest(self, test: Any) -> None:
+        super().stopTest(test)
+        replaced(test)
 
     def addFailure(self, test: Any, err: Any) -> None:
         super().addFailure(test, err)
@@ -280,6 +463,7 @@ def main() -> None:
     args = of_part(sys.argv[1:]) if PART not in ("", ".") else sys.argv[1:]
     program = unittest.main(module=None, argv=["python -m unittest", *args], exit=False, testRunner=Runner)
     code = 0 if program.result.wasSuccessful() else 1
+    replaced()
     write(code)
     sys.exit(code)
 

@@ -398,6 +398,21 @@ bool snp_verdict_has_failures(const json_t *report)
     return json_array_size(json_object_get(report, "errors")) > 0;
 }
 
+/* What changed lines did while tests ran (report.py); returns whether it ended the run. */
+static bool reached_tell(const json_t *report, json_t *reasons)
+{
+    const json_t *rows = json_object_get(report, "reached");
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+
+        snp_verdict_add(reasons, snp_verdict_unproven, "%.200s:%lld %.200s while the tests run",
+                        snp_json_str(row, "path", "?"), (long long)snp_json_int(row, "line", 0),
+                        snp_json_str(row, "what", "?"));
+    }
+    return json_array_size(rows) > 0 && json_object_size(json_object_get(report, "tests")) == 0;
+}
+
 static void reports_compare(const json_t *base,
                             const json_t *run,
                             const char *what,
@@ -460,6 +475,9 @@ void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons)
     (void)snprintf(what, sizeof(what),
                    strcmp(kind, "hidden") == 0 ? "a hidden test command" : "`%.140s`",
                    snp_json_str(run, "command", ""));
+    if (reached_tell(json_object_get(run, "report"), reasons)) {
+        return;
+    }
     if (strcmp(status, "ok") != 0 && strcmp(status, "error") != 0) {
         snp_verdict_add(reasons, snp_verdict_failed, "%s was stopped: %.40s", what, status);
     } else if (code != 0 && !may_fail) {

@@ -177,6 +177,10 @@ static char *line_make(const struct snp_patch_session *box,
                        " PYTHONPATH=/tmp/%s${PYTHONPATH:+:$PYTHONPATH} NODE_V8_COVERAGE=/tmp/%s",
                        box->nonce, box->nonce);
     }
+    if (job->form != NULL && strcmp(runner, "node") == 0) { /* an evaluated text reaches all */
+        (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
+                       " NODE_OPTIONS=--disallow-code-generation-from-strings");
+    }
     for (size_t i = 0; i < SNP_ARRAY_LEN(runners); i++) {
         const struct runner *one = &runners[i];
         const char *at = one->words == NULL ? NULL : strstr(command, one->words);
@@ -203,7 +207,7 @@ static int tests_alter(struct snp_patch_session *box,
                                                   "command", job->command, "tests", job->passed));
     snp_autofree char *text = snp_need(snp_json_text(how));
     snp_autofree char *code = snp_need_format(
-        "exec(open('/tmp/%s/alter.py').read())\nalter('/tmp/%s')", box->nonce, box->nonce);
+        "exec(open('/tmp/%s/alter.py').read())\nalter('/tmp/%s', is_test)", box->nonce, box->nonce);
 
     SNP_TRY(snp_box_put(box, text, strlen(text), "alter.json", err));
     SNP_TRY(snp_box_put(box, snp_alter_py, snp_alter_py_len, "alter.py", err));
