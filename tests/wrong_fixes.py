@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 
 # Which checks of each program pass. One that does not end passes none.
 RUNNER = """
@@ -70,8 +71,8 @@ class WrongFix:
 
 def file_of_checks(module: str, checks: list[str], kind: str) -> str:
     """A file of tests for both runners."""
-    methods = "".join(f"    def test_{kind}_{n}(self):\n        {check}\n\n" for n, check in enumerate(checks))
-    return f"import unittest\nfrom {module} import {module}\n\n\nclass Checks(unittest.TestCase):\n{methods}"
+    methods = "".join(f"    def test_{kind}_{n}(self):\n{indent(check, ' ' * 8)}\n\n" for n, check in enumerate(checks))
+    return f"import unittest\nfrom {module} import *\n\n\nclass Checks(unittest.TestCase):\n{methods}"
 
 
 def changed(tree: ast.Module) -> Iterator[ast.Module]:
@@ -125,6 +126,9 @@ def human_eval(folder: Path) -> Iterator[Program]:
             for node in check.body:
                 if isinstance(node, ast.Assert) and "candidate" in ast.unparse(node.test):
                     checks.append("assert " + ast.unparse(node.test).replace("candidate(", f"{name}("))
+            if not checks:  # they are in loops
+                body = [each for each in check.body if not isinstance(each, ast.Expr)]
+                checks = ["\n".join(map(ast.unparse, body)).replace("candidate(", f"{name}(")]
             head = ast.parse(row["prompt"] + "    pass\n")
             next(node for node in head.body if isinstance(node, ast.FunctionDef)
                  and node.name == name).body = [ast.parse("raise NotImplementedError").body[0]]

@@ -2,6 +2,7 @@
 """`verify`: a change that tests prove is ready, and none of these cheats is."""
 
 import base64
+import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -23,7 +24,7 @@ import pytest
 import lib
 from lib import Json, Sandbox
 from repairs import CALC, COMMAND, READY, TEST, TESTS, calc_box, more
-from wrong_fixes import WrongFix, file_of_checks, wrong_fixes
+from wrong_fixes import Judge, Program, WrongFix, file_of_checks, human_eval, wrong_fixes
 
 SCRIPT = "const { help } = require('./help.js')\n\nfunction add(a, b) {\n  return a - b\n}\nmodule.exports = { add }\n"
 SCRIPT_TESTS = ("const { test, describe, it } = require('node:test')\nconst assert = require('node:assert')\n"
@@ -866,6 +867,48 @@ def test_node_is_proven_and_what_prints_tap_is_not(box: Sandbox) -> None:
                         " 'not ok'; print(f'1..2\\n{ok} 1 - adds\\nok 2 - rest # SKIP')\"")
         texts = [each["text"] for each in found["reasons"]]
         assert found["verdict"] == word and any(why in text for text in texts), (name, texts)
+
+
+def n_hunks(program: Program) -> int:
+    lines = difflib.SequenceMatcher(None, program.wrong.splitlines(), program.right.splitlines(), autojunk=False)
+    return sum(tag != "equal" for tag, *_ in lines.get_opcodes())
+
+
+def verdict_on_right(box: Sandbox, n: int, programs: Sequence[Program]) -> Json:
+    """One patch, with as many solutions as have hunks that verify leaves out one by one."""
+    name = f"right-{n}"
+    folder = box.make_folder(name)
+    modules = {f"{each.name}_{k}": each for k, each in enumerate(programs)}  # some have the same name
+    for module, each in modules.items():
+        box.make_file(f"{name}/{module}.py", each.wrong)
+        box.make_file(f"{name}/tests/test_{module}.py", file_of_checks(module, each.checks, "it"))
+    done = box.exec("".join(f"open('{module}.py', 'w').write({each.right!r})\n" for module, each in modules.items()),
+                    session=name, options=["--project", folder])
+    assert done["status"] == "ok", done
+    paths = " ".join(f"tests/test_{module}.py" for module in modules)
+    return verdict(box, name, "--allow-uncovered", "--test",
+                   f"python3 -m {'unittest' if n % 2 else 'pytest -q'} {paths}")
+
+
+def test_right_solutions_are_ready(box: Sandbox) -> None:
+    """In all altered and equivalent forms of their tests. SNP_TEST_RIGHT=164 judges all of HumanEval."""
+    folder = os.environ.get("SNP_TEST_DATA", "")
+    lib.need("data", os.path.isfile(os.path.join(folder, "HumanEval.jsonl.gz")), "SNP_TEST_DATA names no such folder")
+    programs = list(human_eval(Path(folder)))
+    assert len(programs) == 164
+    groups: list[list[Program]] = [[]]
+    judge = Judge()
+    for program in programs[::-1][:int(os.environ.get("SNP_TEST_RIGHT", "4"))]:
+        row, = judge.outcomes([program.right], program.checks)
+        program.checks = [check for check, is_right in zip(program.checks, row) if is_right]
+        assert program.checks
+        if sum(map(n_hunks, [*groups[-1], program])) > 20:
+            groups.append([])
+        groups[-1].append(program)
+    judge.close()
+    with ThreadPoolExecutor(2) as pool:
+        for found in pool.map(lambda each: verdict_on_right(box, *each), enumerate(groups)):
+            assert found["verdict"] == READY, found["reasons"]
 
 
 def verdict_on(box: Sandbox, n: int, fix: WrongFix) -> tuple[str, Json]:
