@@ -11,6 +11,7 @@ refuse(why) (no further branches), aside() (of what is saved a copy is made firs
 numbers), vanish(path) (its session is gone once it has been saved, and nobody is told; who asks for it hears so once
 the file is there), lingers(path) (its end is answered once the file is there), loads(path) (restores wait for the
 file; path.begun says that one does).
+Of a session's environment: LINGERS=path (lingers from the start), NEVER=path (not opened, once the file is there).
 Variables that pickle are saved, others are listed as lost.
 """
 
@@ -66,7 +67,7 @@ class Session:
         self.refuses = None
         self.aside = False
         self.vanishes = ""
-        self.lingers = ""
+        self.lingers = (head.get("env") or {}).get("LINGERS", "")
         self.bytes = 1
         self.each = 0
 
@@ -299,7 +300,10 @@ def load(ident: int, session: Session, fd: int, effort: int) -> None:
 def handle(ident: int, head: Json, raw: bytes) -> None:
     method = head["method"]
     session = sessions.get(head.get("session", ""))
-    if method == "open":
+    if method == "open" and (head["env"] or {}).get("NEVER"):
+        until(head["env"]["NEVER"])
+        send(3, ident, {"code": "limit", "message": "no sandbox is left"})
+    elif method == "open":
         sessions[head["session"]] = Session(head)
         send(2, ident, {"manifest": MANIFEST, "open_us": 1})
         stop = (head["env"] or {}).get("STOP")  # once: what follows the first answer to open stays unread

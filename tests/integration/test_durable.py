@@ -882,6 +882,39 @@ def test_nothing_sleeps_that_was_not_seen_to_come_back(start: Callable[..., Daem
     assert [one["name"] for one in done["restored"]["failed"]] == ["heavy"], "all else came back"
 
 
+def test_a_wake_that_was_aborted_while_it_closed_leaves_the_next_one_alone(start: Callable[..., Daemon],
+                                                                           tmp_path: Path) -> None:
+    daemon = start(*LATER)
+    client, other = daemon.client(), daemon.client()
+    gone = tmp_path / "gone"
+    client.run("globals().update(heavy=1)", "s", env={"LINGERS": str(gone)})
+    client.call("checkpoint", session="s")
+    client.fail("die()", "s")
+    waking = client.start("1", "s", recover="checkpoint")  # its sandbox is closed until the file is there
+    assert wait_for(lambda: 'effort=0 error="the interpreter has ended"' in daemon.text())
+    assert other.call("sessions.clear", session="s")[0] == RESPONSE
+    assert client.end_of(waking)[0] == ERROR
+    assert client.run("globals().update(x=7)", "s") == "None"
+    gone.touch()
+    assert client.run("x", "s") == "7" and client.run("x", "s") == "7"
+    assert row(client)["epoch"] == 4
+
+
+def test_calls_of_a_session_that_never_opens_all_fail(start: Callable[..., Daemon], tmp_path: Path) -> None:
+    """A call that fails lets none behind it use a session that is about to be removed."""
+    daemon = start(*LATER)
+    client = daemon.client()
+    may_fail = tmp_path / "may_fail"
+    asked = [client.start("1", "s", env={"NEVER": str(may_fail)}),
+             client.send({"method": "snapshot", "session": "s"}), client.send({"method": "hibernate", "session": "s"})]
+    assert wait_for(lambda: row(daemon.client())), "all were read"
+    may_fail.touch()
+    for kind, head, _, _ in map(client.end_of, asked):
+        assert kind == ERROR and "no sandbox is left" in head["message"]
+    assert row(client) is None
+
+
+
 def test_a_file_is_on_disk_before_its_put_is_answered(start: Callable[..., Daemon], tmp_path: Path) -> None:
     """If the file cannot be saved, the answer says so."""
     def put(session: str, name: str, data: bytes = b"data") -> Json:
