@@ -914,7 +914,6 @@ def test_calls_of_a_session_that_never_opens_all_fail(start: Callable[..., Daemo
     assert row(client) is None
 
 
-
 def test_a_file_is_on_disk_before_its_put_is_answered(start: Callable[..., Daemon], tmp_path: Path) -> None:
     """If the file cannot be saved, the answer says so."""
     def put(session: str, name: str, data: bytes = b"data") -> Json:
