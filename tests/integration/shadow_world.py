@@ -154,8 +154,8 @@ class World:
         at, files = 17, {}
         while at < len(raw):
             kind, = struct.unpack_from("<B", raw, at)
-            end = raw.index(b"\0", at + 9)
-            files[os.fsdecode(raw[at + 9:end])] = kind
+            end = raw.index(b"\0", at + 17)
+            files[os.fsdecode(raw[at + 17:end])] = kind
             at = end + 1
         return files
 
