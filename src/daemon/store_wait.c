@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/store_wait.h"
 
-static int run(struct snp_tx *tx, void *arg, struct snp_err *err)
+static int job_run(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     const struct snp_store_wait *job = arg;
 
@@ -17,23 +17,23 @@ static void done(void *arg, const struct snp_err *err)
 
 void snp_store_start(struct snp_store *store, struct snp_store_wait *job)
 {
-    SNP_STORE_DO(store, .run = run, .done = done, .arg = job, .durability = job->durability);
+    SNP_STORE_DO(store, .run = job_run, .done = done, .arg = job, .durability = job->durability);
 }
 
-int snp_store_await(struct snp_store *store, snp_store_run_fn fn, void *arg, struct snp_err *err)
+int snp_store_await(struct snp_store *store, snp_store_run_fn run, void *arg, struct snp_err *err)
 {
-    struct snp_store_wait job = {.run = fn, .arg = arg};
+    struct snp_store_wait job = {.run = run, .arg = arg};
 
     snp_store_start(store, &job);
     return snp_await(&job.wait, NULL, err);
 }
 
 int snp_store_await_synced(struct snp_store *store,
-                           snp_store_run_fn fn,
+                           snp_store_run_fn run,
                            void *arg,
                            struct snp_err *err)
 {
-    struct snp_store_wait job = {.run = fn, .arg = arg, .durability = SNP_DURABILITY_SYNCED};
+    struct snp_store_wait job = {.run = run, .arg = arg, .durability = SNP_DURABILITY_SYNCED};
 
     snp_store_start(store, &job);
     return snp_await(&job.wait, NULL, err);

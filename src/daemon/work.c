@@ -9,7 +9,7 @@ struct started {
     snp_work_fn *run;
 };
 
-static void run(void *arg)
+static void work_run(void *arg)
 {
     const struct started *started = arg;
     struct snp_request *request = started->work->request;
@@ -20,12 +20,12 @@ static void run(void *arg)
     }
 }
 
-void snp_work_start(const struct snp_work *work, snp_work_fn *fn)
+void snp_work_start(const struct snp_work *work, snp_work_fn *run)
 {
-    struct started started = {.work = work, .run = fn};
+    struct started started = {.work = work, .run = run};
     struct snp_err err;
 
-    if (snp_co_start(run, &started, &err) < 0) {
+    if (snp_co_start(work_run, &started, &err) < 0) {
         snp_request_fail(work->request, &err);
     }
 }

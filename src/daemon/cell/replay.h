@@ -28,8 +28,8 @@ struct snp_cell_replay {
     char *spec; /* owned: JSON; or NULL */
 };
 
-/* On the store's thread: compare the last cell by all that the journal has, and read the next. */
-int snp_replay_read(struct snp_tx *tx, void *replay, struct snp_err *err) SNP_NODISCARD;
+/* On the store's thread; arg: the replay. Compare the last cell by all that the journal has, and read the next. */
+int snp_replay_read(struct snp_tx *tx, void *arg, struct snp_err *err) SNP_NODISCARD;
 
 /* The request of the cell that was read, as it was then. *ret: owned by the caller. */
 int snp_replay_exec(const struct snp_cell_replay *replay,

@@ -344,6 +344,12 @@ static int load_fail(const struct snp_wake *wake, struct snp_err *err)
                     checkpoint, why.msg);
 }
 
+/* The sandbox refused it and the tier is there, so a smaller load may succeed. */
+static bool may_load_less(int r, enum snp_load_effort effort)
+{
+    return r != SNP_E_NOT_FOUND && r != SNP_E_PEER && effort + 1 < SNP_LOAD_N;
+}
+
 /* Load the checkpoint into new executors: what was half filled cannot be used again. */
 static int fill(struct snp_wake *wake, struct snp_err *err)
 {
@@ -366,8 +372,7 @@ static int fill(struct snp_wake *wake, struct snp_err *err)
             if (wake->is_over || r == 0) {
                 return r;
             }
-            /* The sandbox refused it and the tier is there, so a smaller load may succeed. */
-            if (!is_sent || r == SNP_E_NOT_FOUND || r == SNP_E_PEER || effort + 1 == SNP_LOAD_N) {
+            if (!is_sent || !may_load_less(r, effort)) {
                 return load_fail(wake, err);
             }
             snp_log(SNP_LOG_WARN, "wake", "session=%s epoch=%llu effort=%d error=\"%s\"",

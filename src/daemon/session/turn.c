@@ -8,7 +8,7 @@
 #include "daemon/server.h"
 #include "daemon/session/life.h"
 
-static bool is_time(const struct snp_turn *turn, const struct snp_session *session)
+static bool has_come(const struct snp_turn *turn, const struct snp_session *session)
 {
     return turn->is_time != NULL
                ? turn->is_time(session)
@@ -23,7 +23,7 @@ void snp_turns_run(struct snp_session *session)
         (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
         snp_turns_fail(session, false, &err);
     }
-    while (session->live.turns != NULL && is_time(session->live.turns, session)) {
+    while (session->live.turns != NULL && has_come(session->live.turns, session)) {
         struct snp_turn *turn = session->live.turns;
 
         session->live.turns = turn->next;
@@ -96,10 +96,10 @@ static void on_turn(struct snp_turn *turn, struct snp_session *session, const st
 }
 
 int snp_turn_await(struct snp_session *session,
-                   bool (*fn)(const struct snp_session *session),
+                   bool (*is_time)(const struct snp_session *session),
                    struct snp_err *err)
 {
-    struct turn_wait awaited = {.turn = {.run = on_turn, .is_time = fn}};
+    struct turn_wait awaited = {.turn = {.run = on_turn, .is_time = is_time}};
 
     snp_turn_ask(session, &awaited.turn);
     return snp_await(&awaited.wait, NULL, err);
