@@ -63,6 +63,18 @@ static int sum_send(struct exporting *exporting, struct snp_err *err)
     return 0;
 }
 
+/* Wait until the client has read most of what was sent. */
+static int pace_await(const struct exporting *exporting, struct snp_err *err)
+{
+    const struct snp_peer *peer;
+
+    while ((peer = exporting->request->peer) != NULL &&
+           snp_conn_queued(&peer->conn) >= QUEUE_MOST) {
+        SNP_TRY(snp_time_await(&exporting->server->loop, PAUSE_MS, err));
+    }
+    return peer == NULL ? snp_fail(err, SNP_E_PEER, "the client disconnected") : 0;
+}
+
 /* Send the file at the client's pace, then its checksum. */
 static int file_send(struct exporting *exporting, struct snp_err *err)
 {
@@ -70,16 +82,9 @@ static int file_send(struct exporting *exporting, struct snp_err *err)
 
     SNP_TRY_MEMORY(chunk, err);
     for (;;) {
-        const struct snp_peer *peer = exporting->request->peer;
         ssize_t n;
 
-        if (peer == NULL) {
-            return snp_fail(err, SNP_E_PEER, "the client disconnected");
-        }
-        if (snp_conn_queued(&peer->conn) >= QUEUE_MOST) {
-            SNP_TRY(snp_time_await(&exporting->server->loop, PAUSE_MS, err));
-            continue;
-        }
+        SNP_TRY(pace_await(exporting, err));
         n = SNP_RETRY(pread(exporting->fd, chunk, SNP_FILE_CHUNK_MAX, (off_t)exporting->sent));
         if (n < 0) {
             return snp_fail_sys(err, errno, "read the temporary file");

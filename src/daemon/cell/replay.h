@@ -28,7 +28,10 @@ struct snp_cell_replay {
     char *spec; /* owned: JSON; or NULL */
 };
 
-/* On the store's thread; arg: the replay. Compare the last cell by all that the journal has, and read the next. */
+/*
+ * On the store's thread: compare the last cell by all that the journal has, and read the next. arg:
+ * the replay.
+ */
 int snp_replay_read(struct snp_tx *tx, void *arg, struct snp_err *err) SNP_NODISCARD;
 
 /* The request of the cell that was read, as it was then. *ret: owned by the caller. */

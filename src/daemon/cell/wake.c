@@ -52,6 +52,8 @@ struct snp_wake {
     bool was_live;          /* the session had an executor before */
     struct snp_await *turn; /* until the session continues its wake; NULL = not awaited */
     bool is_called;         /* the session continued it while it was not awaited */
+    enum snp_load_effort effort;
+    bool has_tried_all; /* a complete load, which failed */
     struct snp_restored restored;
 };
 
@@ -303,15 +305,15 @@ static int load_exact(struct snp_wake *wake, struct snp_err *err)
     return err->code = SNP_E_UNSUPPORTED;
 }
 
-static int load_checkpoint(struct snp_wake *wake,
-                           enum snp_load_effort effort,
-                           bool *ret_is_sent,
-                           struct snp_err *err)
+static int load_checkpoint(struct snp_wake *wake, bool *ret_is_sent, struct snp_err *err)
 {
     struct snp_session *session = wake->session;
     struct snp_restored *restored = &wake->restored;
     snp_autojson json_t *failed = NULL;
 
+    if (restored->checkpoint == 0) {
+        return 0;
+    }
     json_decref(restored->failed);
     restored->failed = session->durable.checkpoint_lost == NULL
                            ? json_array()
@@ -320,9 +322,9 @@ static int load_checkpoint(struct snp_wake *wake,
     if (restored->no_image[0] != '\0') {
         snp_no_image_drop(restored->failed); /* reported as `no_image` of the answer */
     }
-    SNP_TRY(
-        snp_load(session->live.executor, restored->checkpoint, effort, ret_is_sent, &failed, err));
-    if (effort == SNP_LOAD_ALL) {
+    SNP_TRY(snp_load(session->live.executor, restored->checkpoint, wake->effort, ret_is_sent,
+                     &failed, err));
+    if (wake->effort == SNP_LOAD_ALL) {
         snp_prove_note(session, restored->checkpoint, failed);
     }
     (void)json_array_extend(restored->failed, failed);
@@ -344,19 +346,27 @@ static int load_fail(const struct snp_wake *wake, struct snp_err *err)
                     checkpoint, why.msg);
 }
 
-/* The sandbox refused it and the tier is there, so a smaller load may succeed. */
-static bool may_load_less(int r, enum snp_load_effort effort)
+/* Load less next time. The sandbox refused it and the tier is there, so that may succeed. */
+static int load_lower(struct snp_wake *wake, int r, bool is_sent, struct snp_err *err)
 {
-    return r != SNP_E_NOT_FOUND && r != SNP_E_PEER && effort + 1 < SNP_LOAD_N;
+    const struct snp_session *session = wake->session;
+
+    if (!is_sent || r == SNP_E_NOT_FOUND || r == SNP_E_PEER || wake->effort + 1 == SNP_LOAD_N) {
+        return load_fail(wake, err);
+    }
+    snp_log(SNP_LOG_WARN, "wake", "session=%s epoch=%llu effort=%d error=\"%s\"", session->id,
+            (unsigned long long)session->epoch, (int)wake->effort, err->msg);
+    /* If it was restored once, again in full: a shortage may have been temporary. */
+    wake->effort += wake->has_tried_all || !snp_prove_is_done(session) ? 1 : 0;
+    wake->has_tried_all = true;
+    return 0;
 }
 
 /* Load the checkpoint into new executors: what was half filled cannot be used again. */
 static int fill(struct snp_wake *wake, struct snp_err *err)
 {
     struct snp_session *session = wake->session;
-    enum snp_load_effort effort = SNP_LOAD_ALL;
     bool has_tried_exact = false;
-    bool has_tried_all = false;
 
     for (;;) {
         bool is_sent = false;
@@ -368,18 +378,10 @@ static int fill(struct snp_wake *wake, struct snp_err *err)
             r = load_exact(wake, err);
         }
         if (!wake->is_over && r == SNP_E_UNSUPPORTED && session->live.executor != NULL) {
-            r = wake->restored.checkpoint == 0 ? 0 : load_checkpoint(wake, effort, &is_sent, err);
-            if (wake->is_over || r == 0) {
-                return r;
+            r = load_checkpoint(wake, &is_sent, err);
+            if (!wake->is_over && r < 0 && load_lower(wake, r, is_sent, err) < 0) {
+                return err->code;
             }
-            if (!is_sent || !may_load_less(r, effort)) {
-                return load_fail(wake, err);
-            }
-            snp_log(SNP_LOG_WARN, "wake", "session=%s epoch=%llu effort=%d error=\"%s\"",
-                    session->id, (unsigned long long)session->epoch, (int)effort, err->msg);
-            /* If it was restored once, again in full: a shortage may have been temporary. */
-            effort += has_tried_all || !snp_prove_is_done(session) ? 1 : 0;
-            has_tried_all = true;
         }
         if (wake->is_over || r == 0) {
             return r;
