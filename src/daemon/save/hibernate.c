@@ -7,8 +7,6 @@
  */
 #include "daemon/save/hibernate.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "daemon/co.h"
 #include "daemon/save/checkpoint.h"
@@ -20,14 +18,16 @@
 #include "daemon/session/table.h"
 #include "store/store.h"
 
+/* On its coroutine's stack. */
 struct snp_hibernation {
     struct snp_session *session; /* one reference */
     bool is_gentle;
     struct snp_departure *departure; /* borrowed; NULL = it wakes in the same place */
-    uint64_t epoch;                  /* at its beginning */
     snp_hibernate_done *done;
     void *ctx;
     struct snp_hibernation *next; /* waits for this one */
+    struct snp_await previous;    /* its outcome, for this one, which waits */
+    bool is_begun;
 };
 
 /* The daemon is ending, with time for another attempt. */
@@ -39,24 +39,6 @@ static bool is_tried_again(const struct snp_session *session)
             session->unsaved.end_changes != session->unsaved.changes);
 }
 
-static void begin(struct snp_hibernation *h);
-
-static struct snp_hibernation *tell(struct snp_hibernation *h, const struct snp_err *err)
-{
-    struct snp_hibernation *next = h->next;
-    struct snp_session *session = h->session;
-
-    if (!h->is_gentle) {
-        session->unsaved.n_departing--;
-    }
-    if (h->done != NULL) {
-        h->done(h->ctx, err);
-    }
-    free(h);
-    snp_session_unref(session);
-    return next;
-}
-
 /* The session no longer has an executor to close. */
 static int check_there(const struct snp_session *session, struct snp_err *err)
 {
@@ -66,51 +48,6 @@ static int check_there(const struct snp_session *session, struct snp_err *err)
     return session->live.executor == NULL
                ? snp_fail(err, SNP_E_PEER, "the sandbox ended: %s", session->live.loss)
                : 0;
-}
-
-/* Answer those waiting for this hibernation, or retry after a failure. */
-static void end(struct snp_hibernation *h, const struct snp_err *err)
-{
-    struct snp_session *session = h->session;
-    struct snp_err awake;
-    bool stays = h->departure != NULL && h->departure->stays;
-
-    if (session->server->is_ending && h->departure == NULL &&
-        (err == NULL || !is_tried_again(session))) {
-        snp_lost_tell_end(session, err);
-    }
-    snp_session_ref(session);
-    session->unsaved.hibernation = NULL;
-    h = tell(h, err);
-    if (stays && err == NULL) {
-        (void)snp_fail(&awake, SNP_E_LIMIT, "the session stayed awake");
-        (void)check_there(session, &awake);
-        err = &awake; /* for the waiting ones: it is not hibernated */
-    }
-    while (h != NULL && (err == NULL || (session->state != SNP_SESSION_IDLE &&
-                                         session->state != SNP_SESSION_SAVING))) {
-        h = tell(h, err);
-    }
-    if (h != NULL) {
-        begin(h);
-    }
-    snp_session_go_on(session);
-    session->server->hooks->room(session->server);
-    snp_session_unref(session);
-}
-
-static void left(void *ctx, const struct snp_err *err)
-{
-    end(ctx, err);
-}
-
-static void leave(struct snp_hibernation *h)
-{
-    struct snp_err err;
-
-    if (snp_leave(h->session, left, h, &err) < 0) {
-        end(h, &err);
-    }
 }
 
 /* Proving ------------------------------------------------------------------------------------- */
@@ -175,36 +112,20 @@ static int check_room(const struct snp_session *session, struct snp_err *err)
                           snp_json_str(one, "name", "?"), snp_json_str(one, "reason", "?"));
 }
 
-static void stay(struct snp_hibernation *h, const struct snp_err *err)
+/* 1: the session has changed. Start over, but give way to other requests if this is automatic. */
+static int disturbed(const struct snp_hibernation *h, struct snp_err *err)
 {
-    if (h->departure == NULL) {
-        put_off(h->session);
-    }
-    end(h, err);
-}
-
-/* The session has changed: start over, but give way to other requests if this one is automatic. */
-static void disturbed(struct snp_hibernation *h)
-{
-    struct snp_err why;
-
-    if (check_there(h->session, &why) < 0) {
-        stay(h, &why);
-    } else if (h->is_gentle) {
-        (void)snp_fail(&why, SNP_E_LIMIT, "a request used the session first");
-        stay(h, &why);
-    } else {
-        begin(h);
-    }
+    SNP_TRY(check_there(h->session, err));
+    return h->is_gentle ? snp_fail(err, SNP_E_LIMIT, "a request used the session first") : 1;
 }
 
 /* The session has not changed since the trial restore. */
-static bool is_as_tried(const struct snp_hibernation *h)
+static bool is_as_tried(const struct snp_hibernation *h, uint64_t epoch)
 {
     const struct snp_session *session = h->session;
 
     return session->durable.checkpoint == h->departure->trial->checkpoint &&
-           session->epoch == h->epoch &&
+           session->epoch == epoch &&
            (session->live.executor == NULL ? session->state == SNP_SESSION_ASLEEP
                                            : is_unused(session));
 }
@@ -232,131 +153,173 @@ static int check_losses(struct snp_departure *departure,
                : 0;
 }
 
-static void try_elsewhere(void *arg)
+/* epoch: at the beginning of the attempt. */
+static int try_elsewhere(const struct snp_hibernation *h, uint64_t epoch, struct snp_err *err)
 {
-    struct snp_hibernation *h = arg;
-    struct snp_err why;
+    struct snp_departure *departure = h->departure;
+    int r = snp_prove(h->session, departure->trial, err);
 
-    if (snp_prove(h->session, h->departure->trial, &why) < 0) {
-        h->departure->has_losses = h->departure->stays;
-        end(h, &why);
-    } else if (!is_as_tried(h)) {
-        disturbed(h);
-    } else if (check_losses(h->departure, h->session, &why) < 0) {
-        end(h, &why);
-    } else if (h->departure->stays || h->session->live.executor == NULL) {
-        end(h, NULL);
-    } else {
-        leave(h);
+    if (r < 0) {
+        departure->has_losses = departure->stays;
+        return r;
     }
-}
-
-static void proven(void *ctx, const struct snp_err *err)
-{
-    struct snp_hibernation *h = ctx;
-    struct snp_session *session = h->session;
-    struct snp_err why;
-
-    if (err != NULL) {
-        (void)snp_fail(&why, SNP_E_LIMIT, "%s (%.300s)%s",
-                       session->server->has_ended_tiers
-                           ? "the session is saved, but there was no time to test restoring it"
-                           : "the session could not be restored when tried",
-                       err->msg, session->server->is_ending ? "" : "; the session stays awake");
-        stay(h, &why);
-    } else if (!is_unused(session) || !snp_prove_is_done(session)) {
-        disturbed(h);
-    } else if (check_lost(h, session->durable.unrestorable, &why) < 0 ||
-               (!session->server->is_ending && check_room(session, &why) < 0)) {
-        stay(h, &why);
-    } else {
-        leave(h);
-    }
-}
-
-static void try_here(void *arg)
-{
-    struct snp_hibernation *h = arg;
-    struct snp_err err;
-
-    proven(h, snp_prove(h->session, NULL, &err) < 0 ? &err : NULL);
+    return is_as_tried(h, epoch) ? check_losses(departure, h->session, err) : disturbed(h, err);
 }
 
 /*
  * Close nothing before its checkpoint was restored on trial. When the daemon ends, a session that
  * is small enough to fit in any case is not tried.
  */
-static void prove(struct snp_hibernation *h)
+static int try_here(const struct snp_hibernation *h, struct snp_err *err)
 {
     struct snp_session *session = h->session;
     bool is_small = session->durable.checkpoint_bytes <
                     session->policy.limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_UNPACKED;
-    struct snp_err err;
-    int r = 0;
+    struct snp_err why;
 
-    if (h->departure != NULL) {
-        r = snp_co_start(try_elsewhere, h, &err);
-    } else if (session->durable.checkpoint == 0 || session->live.executor == NULL ||
-               (session->server->is_ending &&
-                (is_small || session->server->n_proving >= SNP_CAP_PROVING))) {
-        leave(h);
-    } else if (snp_prove_is_done(session)) {
-        proven(h, NULL);
-    } else {
-        r = snp_co_start(try_here, h, &err);
+    if (session->durable.checkpoint == 0 || session->live.executor == NULL ||
+        (session->server->is_ending &&
+         (is_small || session->server->n_proving >= SNP_CAP_PROVING))) {
+        return 0;
     }
-    if (r < 0) {
-        stay(h, &err);
+    if (!snp_prove_is_done(session) && snp_prove(session, NULL, &why) < 0) {
+        return snp_fail(err, SNP_E_LIMIT, "%s (%.300s)%s",
+                        session->server->has_ended_tiers
+                            ? "the session is saved, but there was no time to test restoring it"
+                            : "the session could not be restored when tried",
+                        why.msg, session->server->is_ending ? "" : "; the session stays awake");
     }
+    if (!is_unused(session) || !snp_prove_is_done(session)) {
+        return disturbed(h, err);
+    }
+    SNP_TRY(check_lost(h, session->durable.unrestorable, err));
+    return session->server->is_ending ? 0 : check_room(session, err);
 }
 
 /* Saving -------------------------------------------------------------------------------------- */
 
-static void saved(void *ctx, json_t *report, const struct snp_err *err)
+static int save(const struct snp_hibernation *h, struct snp_err *err)
 {
-    struct snp_hibernation *h = ctx;
     struct snp_session *session = h->session;
-    struct snp_err why;
+    snp_autojson json_t *report = NULL;
+    int r;
 
+    if (session->unsaved.is_dirty && !session->durable.is_recorded) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "the journal could not record what session %s ran, so it cannot be saved; "
+                        "the session stays awake",
+                        session->name);
+    }
+    if (session->live.executor == NULL || !needs_saving(session)) {
+        SNP_TRY(snp_store_moved(session->server->store, err));
+        return check_lost(h, session->durable.checkpoint_lost, err);
+    }
+    r = snp_checkpoint_await(session, &report, err);
     if (session->server->has_ended_tiers) {
-        (void)snp_fail(&why, SNP_E_TIMEOUT, "the session was not saved within %d s",
-                       SNP_CAP_END_SAVE_MS / 1000);
-        err = &why;
-    } else if (err == NULL &&
-               (session->state != SNP_SESSION_IDLE || session->unsaved.n_putting > 0)) {
-        disturbed(h);
-        return;
-    } else if (err == NULL && check_lost(h, json_object_get(report, "lost"), &why) < 0) {
-        err = &why;
+        return snp_fail(err, SNP_E_TIMEOUT, "the session was not saved within %d s",
+                        SNP_CAP_END_SAVE_MS / 1000);
     }
-    if (err != NULL) {
-        stay(h, err);
-        return;
+    SNP_TRY(r);
+    if (session->state != SNP_SESSION_IDLE || session->unsaved.n_putting > 0) {
+        return disturbed(h, err);
     }
-    prove(h);
+    return check_lost(h, json_object_get(report, "lost"), err);
 }
 
-static void begin(struct snp_hibernation *h)
+/* Hibernating --------------------------------------------------------------------------------- */
+
+static int hibernate(const struct snp_hibernation *h, struct snp_err *err)
 {
     struct snp_session *session = h->session;
-    struct snp_err err;
+    const struct snp_departure *departure = h->departure;
+    struct snp_await left = {0};
+    int r;
 
-    session->unsaved.hibernation = h;
-    h->epoch = session->epoch;
-    if (session->unsaved.is_dirty && !session->durable.is_recorded) {
-        (void)snp_fail(&err, SNP_E_LIMIT,
-                       "the journal could not record what session %s ran, so it cannot be saved; "
-                       "the session stays awake",
-                       session->name);
-        stay(h, &err);
-    } else if (session->live.executor != NULL && needs_saving(session)) {
-        snp_checkpoint_make(session, saved, h);
-    } else if (snp_store_moved(session->server->store, &err) < 0 ||
-               check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
-        stay(h, &err);
-    } else {
-        prove(h);
+    do {
+        uint64_t epoch = session->epoch;
+
+        r = save(h, err);
+        SNP_THEN(r, departure == NULL ? try_here(h, err) : try_elsewhere(h, epoch, err));
+    } while (r == 1);
+    if (r < 0 && departure == NULL) {
+        put_off(session);
     }
+    if (r < 0 || (departure != NULL && (departure->stays || session->live.executor == NULL))) {
+        return r;
+    }
+    SNP_TRY(snp_leave(session, snp_await_ended, &left, err));
+    return snp_await(&left, NULL, err);
+}
+
+static void answer(const struct snp_hibernation *h, const struct snp_err *err)
+{
+    if (!h->is_gentle) {
+        h->session->unsaved.n_departing--;
+    }
+    h->done(h->ctx, err);
+}
+
+/* It ended: so do those waiting for it, or the first of them begins after a failure. */
+static void end(const struct snp_hibernation *h, const struct snp_err *err)
+{
+    struct snp_session *session = h->session;
+    struct snp_hibernation *next = h->next;
+    struct snp_err awake;
+    bool stays = h->departure != NULL && h->departure->stays;
+
+    if (session->server->is_ending && h->departure == NULL &&
+        (err == NULL || !is_tried_again(session))) {
+        snp_lost_tell_end(session, err);
+    }
+    session->unsaved.hibernation = NULL;
+    answer(h, err);
+    if (stays && err == NULL) {
+        (void)snp_fail(&awake, SNP_E_LIMIT, "the session stayed awake");
+        (void)check_there(session, &awake);
+        err = &awake; /* for the waiting ones: it is not hibernated */
+    }
+    while (next != NULL) {
+        struct snp_hibernation *waiting = next;
+
+        next = next->next;
+        if (err != NULL &&
+            (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_SAVING)) {
+            session->unsaved.hibernation = waiting;
+            waiting->is_begun = true;
+            next = NULL;
+        }
+        snp_await_ended(&waiting->previous, err);
+    }
+    snp_session_go_on(session);
+    session->server->hooks->room(session->server);
+}
+
+static void run(void *arg)
+{
+    struct snp_hibernation h = *(const struct snp_hibernation *)arg;
+    struct snp_hibernation **last = &h.session->unsaved.hibernation;
+    struct snp_err err;
+    int r = 0;
+
+    snp_session_ref(h.session);
+    if (!h.is_gentle) {
+        h.session->unsaved.n_departing++; /* queued cells do not make it fail */
+    }
+    h.is_begun = *last == NULL;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = &h;
+    if (!h.is_begun) {
+        r = snp_await(&h.previous, NULL, &err);
+    }
+    if (h.is_begun) {
+        r = hibernate(&h, &err);
+        end(&h, r < 0 ? &err : NULL);
+    } else {
+        answer(&h, r < 0 ? &err : NULL);
+    }
+    snp_session_unref(h.session);
 }
 
 bool snp_hibernate_must_wait(const struct snp_session *session)
@@ -366,45 +329,19 @@ bool snp_hibernate_must_wait(const struct snp_session *session)
            (session->state != SNP_SESSION_HIBERNATING || session->unsaved.hibernation == NULL);
 }
 
-static void hibernate(struct snp_session *session,
-                      bool is_gentle,
-                      struct snp_departure *departure,
-                      snp_hibernate_done *done,
-                      void *ctx)
+static void start(struct snp_hibernation *h)
 {
-    struct snp_hibernation *h = calloc(1, sizeof(*h));
-    struct snp_hibernation *last = session->unsaved.hibernation;
     struct snp_err err;
 
-    if (h == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        if (done != NULL) {
-            done(ctx, &err);
-        }
-        return;
-    }
-    snp_session_ref(session);
-    *h = (struct snp_hibernation){.session = session,
-                                  .is_gentle = is_gentle,
-                                  .departure = departure,
-                                  .done = done,
-                                  .ctx = ctx};
-    if (!is_gentle) {
-        session->unsaved.n_departing++; /* queued cells do not make it fail */
-    }
-    while (last != NULL && last->next != NULL) {
-        last = last->next;
-    }
-    if (last != NULL) {
-        last->next = h;
-    } else {
-        begin(h);
+    if (snp_co_start(run, h, &err) < 0) {
+        h->done(h->ctx, &err);
     }
 }
 
 void snp_hibernate(struct snp_session *session, bool is_gentle, snp_hibernate_done *done, void *ctx)
 {
-    hibernate(session, is_gentle, NULL, done, ctx);
+    start(&(struct snp_hibernation){
+        .session = session, .is_gentle = is_gentle, .done = done, .ctx = ctx});
 }
 
 void snp_hibernate_for(struct snp_session *session,
@@ -412,5 +349,6 @@ void snp_hibernate_for(struct snp_session *session,
                        snp_hibernate_done *done,
                        void *ctx)
 {
-    hibernate(session, false, departure, done, ctx);
+    start(&(struct snp_hibernation){
+        .session = session, .departure = departure, .done = done, .ctx = ctx});
 }

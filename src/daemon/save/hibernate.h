@@ -15,10 +15,10 @@ struct snp_session;
 struct snp_trial;
 
 /*
- * Save unsaved state, then close the executor. done: NULL = none; err: NULL = the session is
- * hibernated. If it cannot be saved it stays unchanged. is_gentle: it also stays if a part of it
- * could not be saved (and would be lost). The session is IDLE, being saved, or hibernating: then
- * done is called with that outcome.
+ * Save unsaved state, then close the executor. err: NULL = the session is hibernated. If it cannot
+ * be saved it stays unchanged. is_gentle: it also stays if a part of it could not be saved (and
+ * would be lost). The session is IDLE, being saved, or hibernating: then done is called with that
+ * outcome.
  */
 typedef void snp_hibernate_done(void *ctx, const struct snp_err *err);
 void snp_hibernate(struct snp_session *session,
