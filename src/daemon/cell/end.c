@@ -29,6 +29,7 @@
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
 #include "daemon/tier.h"
+#include "daemon/work.h"
 #include "store/job.h"
 #include "wire/session.h"
 
@@ -366,48 +367,25 @@ void snp_session_end(struct snp_session *session, struct snp_request *request)
     destroy(session, request, false);
 }
 
-/*
- * The end of a session whose steps stay. Steps in memory would end with it, so they are written
- * first.
- */
-struct retiring {
-    struct snp_spill_waiter waiter;
-    struct snp_request *request; /* owned */
-    struct snp_session *session; /* one reference */
-};
-
-static void retire(struct snp_spill_waiter *waiter)
+/* Steps in memory would end with it, so they are written first. */
+static int retire(const struct snp_work *work, struct snp_err *err)
 {
-    struct retiring *retiring = snp_container_of(waiter, struct retiring, waiter);
-    struct snp_session *session = retiring->session;
-    struct snp_err err;
+    struct snp_request *request = work->request;
+    snp_cleanup(snp_session_unrefp) struct snp_session *session = work->session;
 
-    if (session->state == SNP_SESSION_CLOSING) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session was destroyed");
-        snp_request_fail(retiring->request, &err);
-    } else if (snp_memory_wait_any(session, waiter)) {
-        return;
-    } else {
-        destroy(session, retiring->request, true);
+    snp_session_ref(session);
+    while (session->state != SNP_SESSION_CLOSING && snp_memory_await_any(session)) {
     }
-    snp_session_unref(session);
-    free(retiring);
+    if (session->state == SNP_SESSION_CLOSING) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "the session was destroyed");
+    }
+    destroy(session, request, true);
+    return 0;
 }
 
-void snp_session_retire(struct snp_session *session, struct snp_request *request)
+void snp_session_retire(const struct snp_work *work)
 {
-    struct retiring *retiring = calloc(1, sizeof(*retiring));
-    struct snp_err err;
-
-    if (retiring == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(request, &err);
-        return;
-    }
-    snp_session_ref(session);
-    *retiring =
-        (struct retiring){.waiter = {.run = retire}, .request = request, .session = session};
-    retire(&retiring->waiter);
+    snp_work_start(work, retire);
 }
 
 void snp_session_clear(struct snp_session *session, struct snp_request *request, bool is_idle_only)

@@ -10,6 +10,7 @@
 
 struct snp_request;
 struct snp_session;
+struct snp_work;
 
 /*
  * End a session: its waiting cells fail, the tier clears up, the journal forgets it. request: of
@@ -19,7 +20,7 @@ struct snp_session;
 void snp_session_end(struct snp_session *session, struct snp_request *request);
 
 /* The same, but the steps of a run stay; they are written to disk first. */
-void snp_session_retire(struct snp_session *session, struct snp_request *request);
+void snp_session_retire(const struct snp_work *work);
 
 /*
  * Give the session a fresh interpreter and an empty workspace, without cells, snapshots and

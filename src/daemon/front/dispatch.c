@@ -521,7 +521,7 @@ static void run_show(const struct snp_work *work)
 static void run_destroy(const struct snp_work *work)
 {
     if (snp_json_bool(work->head, "keep_steps", false)) {
-        snp_session_retire(work->session, work->request);
+        snp_session_retire(work);
     } else {
         snp_session_end(work->session, work->request);
     }

@@ -8,15 +8,11 @@
 
 struct snp_session;
 
-/* err: NULL = it is gone. The callee continues the session. */
-typedef void snp_leave_done(void *ctx, const struct snp_err *err);
-
 /*
- * Save the state that stays. Snapshots in memory are written to disk first. The session is then
- * ASLEEP.
+ * In a coroutine, whose caller has a reference and then continues the session. Snapshots in memory
+ * are written to disk first. The session is then ASLEEP. Fails if the executor may not be gone.
  */
-int snp_leave(struct snp_session *session, snp_leave_done *done, void *ctx, struct snp_err *err)
-    SNP_NODISCARD;
+int snp_leave(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 
 /* The same for an executor that cannot be used; waiting calls continue. */
 void snp_leave_drop(struct snp_session *session);

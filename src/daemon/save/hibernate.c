@@ -232,7 +232,6 @@ static int hibernate(const struct snp_hibernation *h, struct snp_err *err)
 {
     struct snp_session *session = h->session;
     const struct snp_departure *departure = h->departure;
-    struct snp_await left = {0};
     int r;
 
     do {
@@ -247,8 +246,7 @@ static int hibernate(const struct snp_hibernation *h, struct snp_err *err)
     if (r < 0 || (departure != NULL && (departure->stays || session->live.executor == NULL))) {
         return r;
     }
-    SNP_TRY(snp_leave(session, snp_await_ended, &left, err));
-    return snp_await(&left, NULL, err);
+    return snp_leave(session, err);
 }
 
 static void answer(const struct snp_hibernation *h, const struct snp_err *err)

@@ -46,6 +46,13 @@ void snp_memory_forget(struct snp_session *session)
 
 /* Waiting for one ------------------------------------------------------------------------------ */
 
+/* A coroutine waits until a snapshot is on disk or has failed. */
+struct snp_spill_waiter {
+    struct snp_spill_waiter *next;
+    char snapshot[SNP_SESSION_ID_LEN + 1];
+    struct snp_await wait;
+};
+
 static void waiters_call(struct snp_server *server, const char *snapshot)
 {
     struct snp_spill_waiter **at = &server->spill_waiters;
@@ -66,7 +73,7 @@ static void waiters_call(struct snp_server *server, const char *snapshot)
         struct snp_spill_waiter *waiter = called;
 
         called = waiter->next;
-        waiter->run(waiter);
+        snp_await_ended(&waiter->wait, NULL);
     }
 }
 
@@ -81,13 +88,12 @@ static struct snp_memory_copy *unsaved_find(struct snp_session *session, const c
     return b;
 }
 
-bool snp_memory_wait(struct snp_server *server,
-                     const char *snapshot,
-                     bool again,
-                     struct snp_spill_waiter *waiter)
+bool snp_memory_await(struct snp_server *server, const char *snapshot, bool again)
 {
+    struct snp_spill_waiter waiter = {0};
     struct snp_session *session = NULL;
     struct snp_memory_copy *b = NULL;
+    struct snp_err ignored;
 
     for (size_t i = 0; i < server->sessions.n_slots && b == NULL; i++) {
         session = server->sessions.slots[i];
@@ -96,15 +102,15 @@ bool snp_memory_wait(struct snp_server *server,
     if (b == NULL || (b->is_failed && (!again || !is_alive(session, b) || b->is_doomed))) {
         return false;
     }
-    memcpy(waiter->snapshot, b->snapshot, sizeof(waiter->snapshot));
-    waiter->next = server->spill_waiters;
-    server->spill_waiters = waiter;
+    memcpy(waiter.snapshot, b->snapshot, sizeof(waiter.snapshot));
+    waiter.next = server->spill_waiters;
+    server->spill_waiters = &waiter;
     if (b->is_failed) {
         b->is_failed = false;
         b->tries = 0;
         snp_memory_spill(session);
     }
-    return true;
+    return snp_await(&waiter.wait, NULL, &ignored) == 0;
 }
 
 /* A copy to be written to disk. */
@@ -121,32 +127,6 @@ static const struct snp_memory_copy *leaving_find(const struct snp_session *sess
 bool snp_memory_is_leaving(const struct snp_session *session)
 {
     return leaving_find(session) != NULL;
-}
-
-bool snp_memory_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter)
-{
-    const struct snp_memory_copy *b = leaving_find(session);
-
-    return b != NULL && snp_memory_wait(session->server, b->snapshot, false, waiter);
-}
-
-struct spill_wait {
-    struct snp_spill_waiter waiter;
-    struct snp_await wait;
-};
-
-static void on_spill(struct snp_spill_waiter *waiter)
-{
-    snp_await_ended(&snp_container_of(waiter, struct spill_wait, waiter)->wait, NULL);
-}
-
-bool snp_memory_await(struct snp_server *server, const char *snapshot, bool again)
-{
-    struct spill_wait spill = {.waiter = {.run = on_spill}};
-    struct snp_err ignored;
-
-    return snp_memory_wait(server, snapshot, again, &spill.waiter) &&
-           snp_await(&spill.wait, NULL, &ignored) == 0;
 }
 
 bool snp_memory_await_any(struct snp_session *session)

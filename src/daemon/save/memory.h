@@ -41,13 +41,6 @@ struct snp_memory_copy {
     unsigned users; /* writers and rollbacks */
 };
 
-/* Waits until a snapshot is on disk or has failed. Embedded in its owner. */
-struct snp_spill_waiter {
-    struct snp_spill_waiter *next;
-    void (*run)(struct snp_spill_waiter *waiter);
-    char snapshot[SNP_SESSION_ID_LEN + 1];
-};
-
 /* SNP_E_LIMIT: too many are in memory only; one more must wait. */
 int snp_memory_room(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 
@@ -90,22 +83,14 @@ void snp_memory_measure(struct snp_session *session);
 void snp_memory_check(struct snp_session *session);
 
 /*
- * True if the snapshot is being written to disk: waiter->run is called at the end, whatever the
- * outcome. again: retry one that failed, since the disk may have room now.
+ * In a coroutine: true if the snapshot was being written to disk, after the end of that, whatever
+ * the outcome. again: retry one that failed, since the disk may have room now.
  */
-bool snp_memory_wait(struct snp_server *server,
-                     const char *snapshot,
-                     bool again,
-                     struct snp_spill_waiter *waiter);
-
+bool snp_memory_await(struct snp_server *server, const char *snapshot, bool again);
 /*
  * The same for any of the session's copies that is not on disk; false: its executor may go without
  * a loss.
  */
-bool snp_memory_wait_any(struct snp_session *session, struct snp_spill_waiter *waiter);
-
-/* In a coroutine: the same, and wait for it. */
-bool snp_memory_await(struct snp_server *server, const char *snapshot, bool again);
 bool snp_memory_await_any(struct snp_session *session);
 
 /* Copies remain to be written to disk. */
