@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,6 +29,7 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
+#include "daemon/store_wait.h"
 #include "daemon/tier.h"
 #include "daemon/tiers.h"
 #include "store/checkpoint.h"
@@ -39,23 +39,22 @@
 #include "wire/session.h"
 #include "wire/tier.h"
 
+/* On its coroutine's stack. */
 struct snp_save {
     struct snp_session *session;   /* one reference */
-    struct snp_save *next;         /* the next in the queue; owned */
+    struct snp_save *next;         /* the next in the queue */
+    struct snp_await *wait;        /* for its turn, then for file transfers; NULL = neither */
     struct snp_executor *executor; /* one reference; NULL = not begun */
-    bool has_begun;
-    bool is_beside; /* a running cell: saves the state before it */
-    bool is_late;   /* that cell had ended when the tier got the request */
-    bool is_again;
-    bool is_journals; /* the journal failed, not the tier */
-    bool wants_image; /* with an image: variables cannot hold all */
-    bool is_aside;    /* the session may change before the end of the save */
+    bool is_beside;                /* a running cell: saves the state before it */
+    bool is_late;                  /* that cell had ended when the tier got the request */
+    bool is_journals;              /* the journal failed, not the tier */
+    bool wants_image;              /* with an image: variables cannot hold all */
+    bool is_aside;                 /* the session may change before the end of the save */
     bool has_copy;
     uint32_t number;
     char snapshot[SNP_STORE_ID_LEN + 1];
     snp_checkpoint_made *made;
     void *ctx;
-    unsigned pending;
     uint64_t epoch; /* these three: of the saved state */
     uint64_t cell;
     uint64_t effect;  /* written by the store's thread, if there is no copy */
@@ -64,17 +63,15 @@ struct snp_save {
     uint64_t begun_us;
     uint64_t bytes; /* of the checkpoint's contents */
     bool has_image;
-    struct snp_buf known; /* owned; written by the store's thread at first */
-    json_t *report;       /* owned; NULL = not made */
-    json_t *first;        /* owned: of the previous one, without an image; or NULL */
-    json_t *lost;         /* owned */
-    struct snp_err err;
+    struct snp_buf known;     /* owned; written by the store's thread at first */
+    struct snp_await written; /* by the tier */
+    struct snp_await stored;
+    json_t *report; /* owned; NULL = not made */
+    json_t *first;  /* owned: of the previous one, without an image; or NULL */
+    json_t *lost;   /* owned */
 };
 
-static void save_begin(struct snp_save *save);
-static void save_turn(struct snp_save *save);
-
-static void save_free(struct snp_save *save)
+static void save_done(struct snp_save *save)
 {
     snp_buf_done(&save->known);
     json_decref(save->report);
@@ -82,7 +79,20 @@ static void save_free(struct snp_save *save)
     json_decref(save->lost);
     snp_executor_unref(save->executor);
     snp_session_unref(save->session);
-    free(save);
+}
+
+static void save_wait(struct snp_save *save)
+{
+    struct snp_await wait = {0};
+    struct snp_err ignored;
+
+    save->wait = &wait;
+    (void)snp_await(&wait, NULL, &ignored);
+}
+
+static void save_continue(struct snp_save *save)
+{
+    snp_await_ended(SNP_TAKE_PTR(save->wait), NULL);
 }
 
 /* Record a new checkpoint in the session. */
@@ -174,7 +184,7 @@ static void save_again(struct snp_session *session)
  * A save of the current state failed. After a save beside a running cell, the end of the cell
  * saves again.
  */
-static void save_failed(const struct snp_save *save)
+static void save_failed(const struct snp_save *save, const struct snp_err *err)
 {
     struct snp_session *session = save->session;
 
@@ -182,7 +192,7 @@ static void save_failed(const struct snp_save *save)
         session->live.executor != save->executor) {
         return;
     }
-    if (save->is_aside && save->err.code == SNP_E_LIMIT && !save->is_journals) {
+    if (save->is_aside && err->code == SNP_E_LIMIT && !save->is_journals) {
         /*
          * The memory limit leaves no room for a copy: from now on cells wait for saves, or none
          * would succeed.
@@ -191,83 +201,11 @@ static void save_failed(const struct snp_save *save)
         save_later(session);
         return;
     }
-    snp_unsaved_note(session, &save->err);
+    snp_unsaved_note(session, err);
     session->unsaved.is_tiers = !save->is_journals;
     if (session->unsaved.when != SNP_CHECKPOINT_OFF && snp_tier_can(session->policy.tier, "save")) {
         save_again(session);
     }
-}
-
-/*
- * Data written to a folder that the next daemon does not use is not saved, although later saves
- * build on it.
- */
-static void refuse_moved(struct snp_save *save)
-{
-    if (!save->has_copy && snp_store_moved(save->session->server->store, &save->err) < 0) {
-        json_decref(SNP_TAKE_PTR(save->report));
-    }
-}
-
-static void save_end(struct snp_save *save)
-{
-    struct snp_session *session = save->session;
-    struct snp_server *server = session->server;
-    struct snp_save *next = save->next;
-
-    session->unsaved.save = next;
-    server->n_saving--;
-    if (save->report != NULL) {
-        note_made(save);
-    } else if (save->first != NULL) {
-        save->report = SNP_TAKE_PTR(save->first); /* it was recorded */
-    }
-    if (save->report != NULL) {
-        refuse_moved(save);
-    } else {
-        snp_log(SNP_LOG_WARN, "checkpoint", "session=%s cell=%llu error=\"%s\"", session->id,
-                (unsigned long long)save->cell, save->err.msg);
-        save_failed(save);
-    }
-    snp_session_event(session, SNP_EV_SAVED);
-    if (next != NULL) {
-        save_turn(next);
-    }
-    if (save->made != NULL) {
-        save->made(save->ctx, save->report, save->report == NULL ? &save->err : NULL);
-    }
-    snp_session_go_on(session);
-    snp_checkpoint_tick(server);
-    server->hooks->saved(session, save->report != NULL);
-    if (is_image_needed(save)) {
-        save_later(session);
-    }
-    save_free(save);
-}
-
-static void step_end(struct snp_save *save)
-{
-    save->pending--;
-    if (save->pending > 0) {
-        return;
-    }
-    if (save->report == NULL && save->is_late && !save->is_again) {
-        /* That cell's answer arrived before this one's. */
-        save->is_again = true;
-        save->err = (struct snp_err){.code = SNP_OK};
-        snp_executor_unref(SNP_TAKE_PTR(save->executor));
-        save_begin(save);
-        return;
-    }
-    if (is_whole(save) && is_image_needed(save)) {
-        note_made(save);
-        save->first = SNP_TAKE_PTR(save->report);
-        json_decref(SNP_TAKE_PTR(save->lost));
-        snp_executor_unref(SNP_TAKE_PTR(save->executor));
-        save_begin(save);
-        return;
-    }
-    save_end(save);
 }
 
 /* Both ends of the pipe --------------------------------------------------------------------- */
@@ -275,6 +213,7 @@ static void step_end(struct snp_save *save)
 static void stored(void *arg, const struct snp_checkpoint_report *report, const struct snp_err *err)
 {
     struct snp_save *save = arg;
+    struct snp_err no_memory;
 
     if (err->code == SNP_OK) {
         save->bytes = report->bytes;
@@ -286,35 +225,17 @@ static void stored(void *arg, const struct snp_checkpoint_report *report, const 
                       .same_items = report->same_items, .lost = save->lost,
                       .image = report->has_image, .us = snp_now_us() - save->begun_us);
         if (save->report == NULL) {
-            (void)snp_fail(&save->err, SNP_E_NOMEM, "out of memory");
+            (void)snp_fail(&no_memory, SNP_E_NOMEM, "out of memory");
+            err = &no_memory;
         }
-    } else if (save->err.code == SNP_OK || err->code != SNP_E_PEER) {
-        /*
-         * The tier's reason is better than "stream broken"; "disk full" is better than "no reader".
-         */
-        save->err = *err;
-        save->is_journals = true;
     }
-    step_end(save);
-}
-
-static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
-{
-    struct snp_save *save = ctx;
-
-    (void)ret_bad;
-    save->is_late = save->is_beside && answer->head == NULL && answer->err->code == SNP_E_DENIED;
-    if (answer->head == NULL && (save->err.code == SNP_OK || save->err.code == SNP_E_PEER)) {
-        save->err = *answer->err;
-    }
-    step_end(save);
-    return 0;
+    snp_await_ended(&save->stored, err);
 }
 
 /* The tier has a copy of the state: later changes do not affect the save. */
 static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad)
 {
-    const struct snp_save *save = ctx;
+    const struct snp_save *save = snp_container_of(ctx, struct snp_save, written);
     struct snp_session *session = save->session;
     int r = snp_record_check(event->head, &snp_event_taken_form, ret_bad);
 
@@ -332,7 +253,7 @@ static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err 
     return 0;
 }
 
-static int streams_start(struct snp_save *save, struct snp_err *err)
+static int streams_await(struct snp_save *save, struct snp_err *err)
 {
     struct snp_session *session = save->session;
     struct snp_tier_call call = {
@@ -340,9 +261,9 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
         .raw_len = save->known.len,
         .timeout_ms = SNP_CAP_TIER_LOAD_MS,
         .answer = &snp_tier_save_answer_form,
-        .done = written,
+        .done = snp_tier_answered,
         .event = taken,
-        .ctx = save,
+        .ctx = &save->written,
     };
     const struct snp_checkpoint_save spec = {
         .session = session->id,
@@ -354,9 +275,12 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
         .done = stored,
         .arg = save,
     };
+    struct snp_err why;
     int ends[2];
     int r;
 
+    save->written = (struct snp_await){0};
+    save->stored = (struct snp_await){0};
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
@@ -371,12 +295,22 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
         (void)close(ends[0]);
         return r;
     }
-    save->pending++;
-    r = snp_checkpoint_save(session->server->store, ends[0], &spec, &save->err);
-    if (r == 0) {
-        save->pending++;
-    } /* else the tier's pipe is broken, and its answer ends the save */
-    return 0;
+    if (snp_checkpoint_save(session->server->store, ends[0], &spec, &why) < 0) {
+        snp_await_ended(&save->stored, &why); /* the tier meets the end of the pipe */
+    }
+    r = snp_await(&save->written, NULL, err);
+    save->is_late = save->is_beside && r == SNP_E_DENIED;
+    if (snp_await(&save->stored, NULL, &why) == 0) {
+        return 0;
+    }
+    if (r == 0 || why.code != SNP_E_PEER) {
+        /*
+         * The tier's reason is better than "stream broken"; "disk full" is better than "no reader".
+         */
+        *err = why;
+        save->is_journals = true;
+    }
+    return err->code;
 }
 
 /* The start ----------------------------------------------------------------------------------- */
@@ -392,23 +326,8 @@ static int run_known(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r < 0 ? r : snp_journal_known_keys(tx, save->base, &save->known, err);
 }
 
-static void known(void *arg, const struct snp_err *err)
-{
-    struct snp_save *save = arg;
-
-    if (err->code != SNP_OK) {
-        save->err = *err;
-        save->is_journals = true;
-    } else if (save->executor->state != SNP_EXECUTOR_OPEN) {
-        (void)snp_fail(&save->err, SNP_E_PEER, "the session ended before it was saved");
-    } else {
-        (void)streams_start(save, &save->err);
-    }
-    step_end(save);
-}
-
 /* Note the state to save: the present one; for a snapshot's copy it was noted when taken. */
-static int state_note(struct snp_save *save)
+static int state_note(struct snp_save *save, struct snp_err *err)
 {
     struct snp_session *session = save->session;
 
@@ -421,52 +340,123 @@ static int state_note(struct snp_save *save)
     if (save->is_beside && session->unsaved.has_begun_putting) {
         /* It is not known whether the file arrived before the cell. */
         return snp_fail(
-            &save->err, SNP_E_LIMIT,
+            err, SNP_E_LIMIT,
             "a file was put while the cell began; the session can be saved after the cell");
     }
     return 0;
 }
 
-static void save_begin(struct snp_save *save)
+static int attempt(struct snp_save *save, struct snp_err *err)
 {
     struct snp_session *session = save->session;
-    int r = 0;
 
-    save->has_begun = true;
-    save->pending = 1;
+    save->is_late = false;
+    save->is_journals = false;
     save->begun_us = snp_now_us();
     save->base = session->durable.checkpoint;
     save->wants_image =
         save->first != NULL || (is_whole(save) && has_lost(session->durable.checkpoint_lost) &&
                                 snp_tier_has_images(session->policy.tier));
-    if (session->live.executor == NULL) {
-        r = snp_fail(&save->err, SNP_E_PEER, "the session ended before it was saved");
-    } else {
-        save->executor = session->live.executor;
-        snp_executor_ref(save->executor);
+    snp_executor_unref(save->executor);
+    save->executor = session->live.executor;
+    if (save->executor == NULL) {
+        return snp_fail(err, SNP_E_PEER, "the session ended before it was saved");
     }
-    if (r == 0 && !save->has_copy) {
-        r = state_note(save);
+    snp_executor_ref(save->executor);
+    SNP_TRY(save->has_copy ? 0 : state_note(save, err));
+    if (snp_store_await(session->server->store, run_known, save, err) < 0) {
+        save->is_journals = true;
+        return err->code;
     }
-    if (r == 0) {
-        SNP_STORE_DO(session->server->store, .run = run_known, .done = known, .arg = save);
-    } else {
-        step_end(save);
+    return save->executor->state == SNP_EXECUTOR_OPEN
+               ? streams_await(save, err)
+               : snp_fail(err, SNP_E_PEER, "the session ended before it was saved");
+}
+
+/* A second attempt: the running cell's answer arrived before this one's, or an image is needed. */
+static int attempts(struct snp_save *save, struct snp_err *err)
+{
+    bool is_again = false;
+
+    for (;;) {
+        int r = attempt(save, err);
+
+        if (r < 0 && save->is_late && !is_again) {
+            is_again = true;
+        } else if (r == 0 && is_whole(save) && is_image_needed(save)) {
+            note_made(save);
+            save->first = SNP_TAKE_PTR(save->report);
+            json_decref(SNP_TAKE_PTR(save->lost));
+        } else {
+            return r;
+        }
     }
 }
 
-/* Its turn has come. No state is noted while file transfers are pending; no new ones are let in. */
-static void save_turn(struct snp_save *save)
+static void save_end(struct snp_save *save, struct snp_err *err)
 {
     struct snp_session *session = save->session;
+    struct snp_server *server = session->server;
 
+    session->unsaved.save = save->next;
+    server->n_saving--;
+    if (save->report != NULL) {
+        note_made(save);
+    } else {
+        save->report = SNP_TAKE_PTR(save->first); /* it was recorded */
+    }
+    if (save->report == NULL) {
+        snp_log(SNP_LOG_WARN, "checkpoint", "session=%s cell=%llu error=\"%s\"", session->id,
+                (unsigned long long)save->cell, err->msg);
+        save_failed(save, err);
+    } else if (!save->has_copy && snp_store_moved(server->store, err) < 0) {
+        /*
+         * Data written to a folder that the next daemon does not use is not saved, although later
+         * saves build on it.
+         */
+        json_decref(SNP_TAKE_PTR(save->report));
+    }
+    snp_session_event(session, SNP_EV_SAVED);
+    if (save->next != NULL) {
+        save_continue(save->next);
+    }
+    if (save->made != NULL) {
+        save->made(save->ctx, save->report, save->report == NULL ? err : NULL);
+    }
+    snp_session_go_on(session);
+    snp_checkpoint_tick(server);
+    server->hooks->saved(session, save->report != NULL);
+    if (is_image_needed(save)) {
+        save_later(session);
+    }
+}
+
+/* No state is noted while file transfers are pending; no new ones are let in. */
+static void save_run(void *arg)
+{
+    snp_cleanup(save_done) struct snp_save save = *(const struct snp_save *)arg;
+    struct snp_session *session = save.session;
+    struct snp_save **last = &session->unsaved.save;
+    struct snp_err err;
+
+    snp_session_ref(session);
+    snp_buf_init(&save.known, SNP_JOURNAL_KNOWN_MAX);
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = &save;
+    if (session->unsaved.save != &save) {
+        save_wait(&save);
+    }
     session->server->n_saving++;
-    if (!save->has_copy) {
+    if (!save.has_copy) {
         snp_session_event(session, SNP_EV_SAVE);
     }
-    if (session->state != SNP_SESSION_SAVING || session->unsaved.n_putting == 0) {
-        save_begin(save);
+    if (session->state == SNP_SESSION_SAVING && session->unsaved.n_putting > 0) {
+        save_wait(&save);
     }
+    (void)!attempts(&save, &err); /* save.report shows whether it failed */
+    save_end(&save, &err);
 }
 
 void snp_checkpoint_has_puts(struct snp_session *session)
@@ -484,9 +474,9 @@ void snp_checkpoint_put_begin(struct snp_session *session)
 void snp_checkpoint_put_end(struct snp_session *session)
 {
     session->unsaved.n_putting--;
-    if (session->unsaved.save != NULL && !session->unsaved.save->has_begun &&
+    if (session->unsaved.save != NULL && session->unsaved.save->wait != NULL &&
         session->unsaved.n_putting == 0) {
-        save_begin(session->unsaved.save);
+        save_continue(session->unsaved.save);
     }
 }
 
@@ -496,39 +486,26 @@ static void save_start(struct snp_session *session,
                        snp_checkpoint_made *made,
                        void *ctx)
 {
-    struct snp_save *save = session->durable.is_recorded ? calloc(1, sizeof(*save)) : NULL;
-    struct snp_save **last = &session->unsaved.save;
+    struct snp_save save = {.session = session,
+                            .is_aside = is_aside && !session->unsaved.is_short,
+                            .made = made,
+                            .ctx = ctx};
     struct snp_err err;
+    int r;
 
-    if (save == NULL) {
-        (void)snp_fail(&err, session->durable.is_recorded ? SNP_E_NOMEM : SNP_E_NOT_FOUND,
-                       session->durable.is_recorded ? "out of memory"
-                                                    : "the session has not run a cell yet");
-        if (made != NULL) {
-            made(ctx, NULL, &err);
-        }
-        return;
-    }
-    snp_session_ref(session);
-    save->session = session;
-    save->is_aside = is_aside && !session->unsaved.is_short;
-    save->made = made;
-    save->ctx = ctx;
-    snp_buf_init(&save->known, SNP_JOURNAL_KNOWN_MAX);
     if (copy != NULL) {
-        save->has_copy = true;
-        save->number = copy->number;
-        save->epoch = copy->epoch;
-        save->cell = copy->cell;
-        save->effect = copy->effect;
-        (void)snprintf(save->snapshot, sizeof(save->snapshot), "%s", copy->snapshot);
+        save.has_copy = true;
+        save.number = copy->number;
+        save.epoch = copy->epoch;
+        save.cell = copy->cell;
+        save.effect = copy->effect;
+        (void)snprintf(save.snapshot, sizeof(save.snapshot), "%s", copy->snapshot);
     }
-    while (*last != NULL) {
-        last = &(*last)->next;
-    }
-    *last = save;
-    if (session->unsaved.save == save) {
-        save_turn(save);
+    r = session->durable.is_recorded
+            ? snp_co_start(save_run, &save, &err)
+            : snp_fail(&err, SNP_E_NOT_FOUND, "the session has not run a cell yet");
+    if (r < 0 && made != NULL) {
+        made(ctx, NULL, &err);
     }
 }
 
