@@ -4,11 +4,8 @@
  * Then the limits are written to the policy, then the sandbox, if there is one, then the journal.
  * The sandbox keeps limits that it cannot change; the next one is opened with the policy.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/log.h"
 #include "base/str.h"
+#include "daemon/co.h"
 #include "daemon/request.h"
 #include "daemon/save/hibernate.h"
 #include "daemon/save/journal_entry.h"
@@ -27,14 +24,11 @@
 #include "wire/tier.h"
 
 struct setting_change {
-    struct snp_request *request; /* owned */
     struct snp_session *session; /* one reference */
-    struct snp_waiter waiter;
-    json_t *asked; /* owned */
+    json_t *asked;               /* owned */
     struct snp_limits was;
     struct snp_limits now;
-    json_t *at_wake; /* owned: keys */
-    struct snp_turn turn;
+    json_t *at_wake;        /* owned: keys */
     struct snp_place place; /* of the trial, with `limits` */
     struct snp_limits limits;
     struct snp_trial trial;
@@ -42,29 +36,16 @@ struct setting_change {
     struct snp_err untried; /* why there was no trial; code 0 = there was one, or none was needed */
 };
 
-static void setting_free(struct setting_change *setting)
+static void setting_done(struct setting_change *setting)
 {
     json_decref(setting->asked);
     json_decref(setting->at_wake);
     json_decref(setting->trial.failed);
     json_decref(setting->place.manifest);
     snp_session_unref(setting->session);
-    free(setting);
 }
 
-/* Restore the old limits, except those that another request has changed since. */
-static void setting_fail(struct setting_change *setting, const struct snp_err *why)
-{
-    uint64_t *value = setting->session->policy.limits.value;
-    struct snp_err err = *why;
-
-    for (int i = 0; i < SNP_LIMIT_N; i++) {
-        value[i] = value[i] == setting->now.value[i] ? setting->was.value[i] : value[i];
-    }
-    (void)snp_err_wrap(&err, "the limits of session %s are unchanged", setting->session->name);
-    snp_request_fail(setting->request, &err);
-    setting_free(setting);
-}
+/* Applying ------------------------------------------------------------------------------------- */
 
 /* Without a sandbox that can change limits, changed limits apply to the next one. */
 static void all_at_wake(struct setting_change *setting)
@@ -78,81 +59,46 @@ static void all_at_wake(struct setting_change *setting)
     }
 }
 
-static void written(void *ctx, const struct snp_err *why)
-{
-    struct setting_change *setting = ctx;
-    snp_autojson json_t *was = NULL;
-    snp_autojson json_t *limits = NULL;
-    snp_autojson json_t *untried = NULL;
-    struct snp_err err;
-
-    if (why != NULL) {
-        (void)snp_fail(&err, why->code, "the journal cannot be written (%.300s)", why->msg);
-        setting_fail(setting, &err);
-        return;
-    }
-    if (setting->untried.code != SNP_OK) {
-        untried = json_string(setting->untried.msg);
-    }
-    was = snp_limits_to_json(&setting->was);
-    limits = snp_limits_to_json(&setting->now);
-    snp_request_answer(setting->request,
-                       SNP_WRITE(snp_sessions_set_answer, .was = was, .limits = limits,
-                                 .at_wake = setting->at_wake, .untried = untried,
-                                 .state = snp_session_state_text(setting->session)));
-    setting_free(setting);
-}
-
-static void write_down(struct setting_change *setting)
-{
-    struct snp_err err;
-
-    if (setting->session->state == SNP_SESSION_CLOSING) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "another request destroyed the session");
-        setting_fail(setting, &err);
-    } else if (snp_entry_session(setting->session, written, setting, &err) < 0) {
-        written(setting, &err);
-    }
-}
-
+/* An invalid manifest ends the tier. */
 static int limited(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
-    struct setting_change *setting = ctx;
+    int r = answer->head == NULL
+                ? 0
+                : snp_manifest_check(json_object_get(answer->head, "manifest"), ret_bad);
+
+    snp_await_end(ctx, answer->head, answer->err);
+    return r;
+}
+
+/* Fails if the sandbox has ended, or its tier lacks the method. */
+static int sandbox_limit(struct setting_change *setting, struct snp_err *err)
+{
     struct snp_session *session = setting->session;
+    struct snp_executor *executor = session->live.executor;
+    snp_autojson json_t *limits = snp_limits_to_json(&session->policy.limits);
+    snp_autojson json_t *answer = NULL;
+    struct snp_await wait = {0};
+    const struct snp_tier_call call = {
+        .head = SNP_WRITE(snp_tier_limit_request, .session = executor->id, .limits = limits),
+        .timeout_ms = session->server->options.tier_ms,
+        .answer = &snp_tier_limit_answer_form,
+        .done = limited,
+        .ctx = &wait,
+    };
     json_t *manifest;
     struct snp_err ignored;
-    int r;
 
-    if (answer->head == NULL) { /* the sandbox has ended, or its tier lacks the method */
-        all_at_wake(setting);
-        write_down(setting);
-        return 0;
-    }
-    manifest = json_object_get(answer->head, "manifest");
-    r = snp_manifest_check(manifest, ret_bad);
-    if (r == 0 && snp_tier_mark(session->policy.tier, manifest) == 0) {
+    SNP_TRY(snp_tier_ask(executor->tier, &call, err));
+    SNP_TRY(snp_await(&wait, &answer, err));
+    manifest = json_object_get(answer, "manifest");
+    if (snp_manifest_check(manifest, &ignored) == 0 &&
+        snp_tier_mark(session->policy.tier, manifest) == 0) {
         (void)!snp_session_policy_opened(session, manifest,
                                          &ignored); /* on failure the old manifest stays */
     }
     json_decref(setting->at_wake);
-    setting->at_wake = json_incref(json_object_get(answer->head, "later"));
-    write_down(setting);
-    return r;
-}
-
-static int tier_ask(struct setting_change *setting, struct snp_err *err)
-{
-    struct snp_executor *executor = setting->session->live.executor;
-    snp_autojson json_t *limits = snp_limits_to_json(&setting->session->policy.limits);
-    const struct snp_tier_call call = {
-        .head = SNP_WRITE(snp_tier_limit_request, .session = executor->id, .limits = limits),
-        .timeout_ms = setting->session->server->options.tier_ms,
-        .answer = &snp_tier_limit_answer_form,
-        .done = limited,
-        .ctx = setting,
-    };
-
-    return snp_tier_ask(executor->tier, &call, err);
+    setting->at_wake = json_incref(json_object_get(answer, "later"));
+    return 0;
 }
 
 /* Data that fit now may not fit with these limits. */
@@ -167,10 +113,14 @@ static bool is_tighter(const struct snp_limits *wanted, const struct snp_limits 
     return false;
 }
 
-static void apply(struct setting_change *setting, const struct snp_limits *wanted)
+static int apply(struct setting_change *setting,
+                 const struct snp_limits *wanted,
+                 struct snp_err *err)
 {
     struct snp_session *session = setting->session;
-    struct snp_err err;
+    struct snp_await written = {0};
+    struct snp_err why;
+    int r;
 
     if (is_tighter(wanted, &session->policy.limits)) {
         session->durable.proven = 0; /* it was restored with the old limits */
@@ -181,80 +131,64 @@ static void apply(struct setting_change *setting, const struct snp_limits *wante
     if (setting->untried.code == SNP_OK && setting->trial.failed != NULL) {
         snp_prove_note(session, setting->trial.checkpoint, setting->trial.failed);
     }
-    if (session->live.executor == NULL || tier_ask(setting, &err) < 0) {
+    if (session->live.executor == NULL || sandbox_limit(setting, &why) < 0) {
         all_at_wake(setting);
-        write_down(setting);
+    }
+    if (session->state == SNP_SESSION_CLOSING) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "another request destroyed the session");
+    }
+    r = snp_entry_session(session, snp_await_ended, &written, &why);
+    SNP_THEN(r, snp_await(&written, NULL, &why));
+    return r == 0 ? 0 : snp_fail(err, why.code, "the journal cannot be written (%.300s)", why.msg);
+}
+
+/* Restore the old limits, except those that another request has changed since. */
+static void undo(const struct setting_change *setting)
+{
+    uint64_t *value = setting->session->policy.limits.value;
+
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        value[i] = value[i] == setting->now.value[i] ? setting->was.value[i] : value[i];
     }
 }
 
-static void set(struct setting_change *setting);
+/* Trying --------------------------------------------------------------------------------------- */
 
-static void refuse(struct setting_change *setting, const struct snp_err *why)
+/* The requested limits, and the session's others. */
+static struct snp_limits wanted_find(const struct setting_change *setting)
 {
-    const struct snp_session *session = setting->session;
-    uint64_t used = session->live.memory_bytes; /* 0: this daemon has run no cell of it */
-    struct snp_err err;
-    char text[32];
-
-    (void)snp_fail(
-        &err, SNP_E_LIMIT,
-        "a trial restore failed: %.200s (%s: %s). Set a higher limit, or delete data "
-        "first",
-        why->msg, used != 0 ? "memory used" : "saved data",
-        snp_format_bytes(used != 0 ? used : session->durable.checkpoint_bytes, text, sizeof(text)));
-    setting_fail(setting, &err);
-}
-
-/* The trial ended: the data fit the lowered limits, do not fit, or it is not known. */
-static void tried(void *ctx, const struct snp_err *why)
-{
-    struct setting_change *setting = ctx;
     struct snp_limits wanted = setting->session->policy.limits;
     struct snp_err ignored;
 
     (void)!snp_limits_from_json(setting->asked, &wanted, &ignored); /* it was parsed before */
-    if (why != NULL && setting->departure.has_losses) {
-        refuse(setting, why);
-    } else if (why == NULL && setting->trial.failed == NULL) {
-        set(setting); /* it had hibernated first */
-    } else {
-        if (why != NULL) {
-            setting->untried = *why;
-        } else if (is_tighter(&wanted, &setting->limits)) {
-            (void)snp_fail(&setting->untried, SNP_E_LIMIT,
-                           "another request lowered limits during the trial");
-        }
-        apply(setting, &wanted);
-    }
+    return wanted;
 }
 
-static void turn_come(struct snp_turn *turn, struct snp_session *session, const struct snp_err *why)
+static int refuse(const struct snp_session *session, const struct snp_err *why, struct snp_err *err)
 {
-    struct setting_change *setting = snp_container_of(turn, struct setting_change, turn);
+    uint64_t used = session->live.memory_bytes; /* 0: this daemon has run no cell of it */
+    char text[32];
 
-    (void)session;
-    if (why != NULL) {
-        setting_fail(setting, why);
-    } else {
-        set(setting);
-    }
+    return snp_fail(
+        err, SNP_E_LIMIT,
+        "a trial restore failed: %.200s (%s: %s). Set a higher limit, or delete data "
+        "first",
+        why->msg, used != 0 ? "memory used" : "saved data",
+        snp_format_bytes(used != 0 ? used : session->durable.checkpoint_bytes, text, sizeof(text)));
 }
 
-static void turn_ask(struct setting_change *setting)
-{
-    setting->turn = (struct snp_turn){.run = turn_come, .survives_clear = true};
-    snp_turn_ask(setting->session, &setting->turn);
-}
-
-static void try_out(struct setting_change *setting, const struct snp_limits *wanted)
+/*
+ * Fails if the data do not fit the lowered limits. 1: the session had hibernated first. *wanted is
+ * replaced: other limits may have changed.
+ */
+static int try_out(struct setting_change *setting, struct snp_limits *wanted, struct snp_err *err)
 {
     struct snp_session *session = setting->session;
     const struct snp_session_policy *policy = &session->policy;
+    struct snp_await tried = {0};
+    struct snp_err why;
+    int r;
 
-    if (snp_hibernate_must_wait(session)) {
-        turn_ask(setting);
-        return;
-    }
     json_decref(setting->trial.failed);
     json_decref(setting->place.manifest);
     setting->limits = *wanted;
@@ -266,63 +200,95 @@ static void try_out(struct setting_change *setting, const struct snp_limits *wan
                                         .limits = &setting->limits};
     setting->trial = (struct snp_trial){.place = &setting->place};
     setting->departure = (struct snp_departure){.trial = &setting->trial, .stays = true};
-    snp_hibernate_for(session, &setting->departure, tried, setting);
+    snp_hibernate_for(session, &setting->departure, snp_await_ended, &tried);
+    r = snp_await(&tried, NULL, &why);
+    if (r < 0 && setting->departure.has_losses) {
+        return refuse(session, &why, err);
+    }
+    if (r == 0 && setting->trial.failed == NULL) {
+        return 1;
+    }
+    *wanted = wanted_find(setting);
+    if (r < 0) {
+        setting->untried = why;
+    } else if (is_tighter(wanted, &setting->limits)) {
+        (void)snp_fail(&setting->untried, SNP_E_LIMIT,
+                       "another request lowered limits during the trial");
+    }
+    return 0;
 }
 
-static void set(struct setting_change *setting)
+/* Wait until the limits can be applied, and were tried, if that is needed. */
+static int limits_await(struct setting_change *setting,
+                        struct snp_limits *ret_wanted,
+                        struct snp_err *err)
 {
+    const struct snp_turn turn = {.survives_clear = true};
     struct snp_session *session = setting->session;
-    struct snp_limits wanted = session->policy.limits;
-    struct snp_err err;
+    int r;
 
-    if (snp_limits_from_json(setting->asked, &wanted, &err) < 0) {
-        snp_request_fail(setting->request, &err);
-        setting_free(setting);
-        return;
-    }
-    if (session->unsaved.n_departing > 0) { /* it is being tried with its present limits */
-        turn_ask(setting);
-        return;
-    }
-    if (snp_session_is_asleep(session) ? is_tighter(&wanted, &session->policy.limits)
-                                       : !snp_session_is_live(session)) {
-        snp_session_when_live(session, &setting->waiter);
-    } else if (is_tighter(&wanted, &session->policy.limits)) {
-        try_out(setting, &wanted);
-    } else {
-        apply(setting, &wanted);
-    }
+    do {
+        bool is_lower;
+
+        *ret_wanted = wanted_find(setting);
+        is_lower = is_tighter(ret_wanted, &session->policy.limits);
+        if (session->unsaved.n_departing > 0) { /* it is being tried with its present limits */
+            SNP_TRY(snp_turn_await(session, &turn, err));
+            r = 1;
+        } else if (snp_session_is_asleep(session) ? is_lower : !snp_session_is_live(session)) {
+            SNP_TRY(snp_session_await_live(session, err));
+            r = 1;
+        } else if (is_lower && snp_hibernate_must_wait(session)) {
+            SNP_TRY(snp_turn_await(session, &turn, err));
+            r = 1;
+        } else {
+            r = is_lower ? try_out(setting, ret_wanted, err) : 0;
+        }
+    } while (r == 1);
+    return r;
 }
 
-static void awake(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *err)
-{
-    struct setting_change *setting = snp_container_of(waiter, struct setting_change, waiter);
+/* The change ----------------------------------------------------------------------------------- */
 
-    (void)session;
-    if (err != NULL) {
-        setting_fail(setting, err);
-    } else {
-        set(setting);
+static void answer(struct snp_request *request, const struct setting_change *setting)
+{
+    snp_autojson json_t *was = snp_limits_to_json(&setting->was);
+    snp_autojson json_t *limits = snp_limits_to_json(&setting->now);
+    snp_autojson json_t *untried =
+        setting->untried.code == SNP_OK ? NULL : json_string(setting->untried.msg);
+
+    snp_request_answer(request, SNP_WRITE(snp_sessions_set_answer, .was = was, .limits = limits,
+                                          .at_wake = setting->at_wake, .untried = untried,
+                                          .state = snp_session_state_text(setting->session)));
+}
+
+static int run(const struct snp_work *work, struct snp_err *err)
+{
+    struct snp_request *request = work->request;
+    snp_cleanup(setting_done) struct setting_change setting = {
+        .session = work->session,
+        .asked = json_incref(json_object_get(work->head, "limits")),
+        .at_wake = json_array(),
+    };
+    struct snp_limits wanted = work->session->policy.limits;
+    int r;
+
+    snp_session_ref(setting.session);
+    if (setting.session->name[0] == '\0') {
+        return snp_fail(err, SNP_E_INVALID, "an unnamed session ends with its call");
     }
+    SNP_TRY(snp_limits_from_json(setting.asked, &wanted, err));
+    r = limits_await(&setting, &wanted, err);
+    SNP_THEN(r, apply(&setting, &wanted, err));
+    if (r < 0) {
+        undo(&setting);
+        return snp_err_wrap(err, "the limits of session %s are unchanged", setting.session->name);
+    }
+    answer(request, &setting);
+    return 0;
 }
 
 void snp_run_set(const struct snp_work *work)
 {
-    struct setting_change *setting;
-
-    if (work->session->name[0] == '\0') {
-        snp_request_refuse(work->request, SNP_E_INVALID, "an unnamed session ends with its call");
-        return;
-    }
-    setting = snp_request_state(work->request, sizeof(*setting));
-    if (setting == NULL) {
-        return;
-    }
-    snp_session_ref(work->session);
-    setting->request = work->request;
-    setting->session = work->session;
-    setting->waiter.run = awake;
-    setting->asked = json_incref(json_object_get(work->head, "limits"));
-    setting->at_wake = json_array();
-    set(setting);
+    snp_work_start(work, run);
 }

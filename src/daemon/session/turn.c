@@ -95,12 +95,14 @@ static void on_turn(struct snp_turn *turn, struct snp_session *session, const st
     snp_await_ended(&snp_container_of(turn, struct turn_wait, turn)->wait, err);
 }
 
-int snp_turn_await(struct snp_session *session,
-                   bool (*is_time)(const struct snp_session *session),
-                   struct snp_err *err)
+int snp_turn_await(struct snp_session *session, const struct snp_turn *asked, struct snp_err *err)
 {
-    struct turn_wait awaited = {.turn = {.run = on_turn, .is_time = is_time}};
+    struct turn_wait awaited = {0};
 
+    if (asked != NULL) {
+        awaited.turn = *asked;
+    }
+    awaited.turn.run = on_turn;
     snp_turn_ask(session, &awaited.turn);
     return snp_await(&awaited.wait, NULL, err);
 }

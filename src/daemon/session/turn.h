@@ -31,9 +31,12 @@ struct snp_turn {
 /* Call turn->run when its condition holds, before waiting cells; perhaps at once. */
 void snp_turn_ask(struct snp_session *session, struct snp_turn *turn);
 
-/* In a coroutine: wait for a turn. is_time: NULL = at rest. Fails if the turn does not come. */
+/*
+ * In a coroutine: wait for a turn. asked: without run(), copied; NULL = at rest. Fails if the turn
+ * does not come.
+ */
 int snp_turn_await(struct snp_session *session,
-                   bool (*is_time)(const struct snp_session *session),
+                   const struct snp_turn *asked,
                    struct snp_err *err) SNP_NODISCARD;
 
 /* For session/life.c: run the turns whose condition holds. */
