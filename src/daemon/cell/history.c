@@ -3,7 +3,6 @@
  * The methods `history`, `cell.show` and `journal.events`: the store's thread reads the journal,
  * the loop answers.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -15,6 +14,7 @@
 #include "daemon/session/life.h"
 #include "daemon/session/missing_cells.h"
 #include "daemon/session/table.h"
+#include "daemon/store_wait.h"
 #include "daemon/work.h"
 #include "store/journal.h"
 #include "wire/frame.h"
@@ -25,13 +25,11 @@ enum {
     EVENTS_MAX = 200,
 };
 
-/* A pending query. Only one thread at a time makes and uses its json_t. */
+/* A query. Only one thread at a time makes and uses its json_t. */
 struct query {
-    struct snp_request *request; /* owned */
     struct snp_session *session; /* one reference, or NULL */
-    char id[SNP_SESSION_ID_LEN + 1];
-    uint64_t running; /* number of the running cell; 0 = none */
-    uint64_t last;    /* number of the last cell at the request */
+    uint64_t running;            /* number of the running cell; 0 = none */
+    uint64_t last;               /* number of the last cell at the request */
     uint64_t cell;
     size_t limit;
     json_t *rows;        /* owned: the answer of history */
@@ -42,10 +40,9 @@ struct query {
     struct snp_buf events;
     struct snp_buf seen[2];
     uint64_t unsealed; /* files of contents */
-    bool has_result;
 };
 
-static void query_free(struct query *query)
+static void query_done(struct query *query)
 {
     snp_session_unref(query->session);
     json_decref(query->rows);
@@ -55,29 +52,26 @@ static void query_free(struct query *query)
     snp_buf_done(&query->events);
     snp_buf_done(&query->seen[0]);
     snp_buf_done(&query->seen[1]);
-    free(query);
 }
 
-static void query_start(const struct snp_work *work, snp_store_run_fn run, snp_store_done_fn done)
+/* query: zeroed. */
+static int query_await(const struct snp_work *work,
+                       snp_store_run_fn run,
+                       struct query *query,
+                       struct snp_err *err)
 {
-    struct query *query = snp_request_state(work->request, sizeof(*query));
+    struct snp_session *session = work->session;
 
-    if (query == NULL) {
-        return;
-    }
-    query->request = work->request;
     query->cell = (uint64_t)snp_json_int(work->head, "cell", snp_json_int(work->head, "before", 0));
     query->limit = (size_t)snp_json_int(work->head, "limit", ROWS_DEFAULT);
-    if (work->session != NULL) {
-        query->session = work->session;
-        snp_session_ref(work->session);
-        query->last = work->session->cells;
-        query->running =
-            work->session->live.running == NULL ? 0 : work->session->live.running->cell;
-        (void)snp_entry_pay(work->session, NULL, NULL); /* owed cells are then in the journal */
-        memcpy(query->id, work->session->id, sizeof(query->id));
+    if (session != NULL) {
+        query->session = session;
+        snp_session_ref(session);
+        query->last = session->cells;
+        query->running = session->live.running == NULL ? 0 : session->live.running->cell;
+        (void)snp_entry_pay(session, NULL, NULL); /* owed cells are then in the journal */
     }
-    SNP_STORE_DO(work->request->server->store, .run = run, .done = done, .arg = query);
+    return snp_store_await(work->request->server->store, run, query, err);
 }
 
 /* history ---------------------------------------------------------------------------------- */
@@ -125,7 +119,7 @@ static int history_row(const struct snp_journal_cell *row, void *arg, struct snp
 static int run_history_query(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct query *query = arg;
-    const struct snp_journal_page page = {query->id, query->cell, query->limit};
+    const struct snp_journal_page page = {query->session->id, query->cell, query->limit};
     int r;
 
     json_decref(query->rows);
@@ -149,26 +143,23 @@ static int owed_row(const struct snp_journal_cell *row, void *arg, struct snp_er
     return 0;
 }
 
-static void history_read(void *arg, const struct snp_err *err)
+static int history(const struct snp_work *work, struct snp_err *err)
 {
-    struct query *query = arg;
+    struct snp_request *request = work->request;
+    snp_cleanup(query_done) struct query query = {0};
     struct snp_err ignored;
 
-    if (err->code != SNP_OK) {
-        snp_request_fail(query->request, err);
-    } else {
-        (void)!snp_entry_owed_each(query->session, owed_row, query, &ignored);
-        snp_request_answer(query->request,
-                           SNP_WRITE(snp_history_answer, .cells = query->rows,
-                                     .state = snp_session_state_text(query->session),
-                                     .missing = snp_session_missing(query->session)));
-    }
-    query_free(query);
+    SNP_TRY(query_await(work, run_history_query, &query, err));
+    (void)!snp_entry_owed_each(query.session, owed_row, &query, &ignored);
+    snp_request_answer(request, SNP_WRITE(snp_history_answer, .cells = query.rows,
+                                          .state = snp_session_state_text(query.session),
+                                          .missing = snp_session_missing(query.session)));
+    return 0;
 }
 
 void snp_run_history(const struct snp_work *work)
 {
-    query_start(work, run_history_query, history_read);
+    snp_work_start(work, history);
 }
 
 /* cell.show -------------------------------------------------------------------------------- */
@@ -185,7 +176,7 @@ static int part_read(struct snp_tx *tx,
 
     snp_buf_done(buf);
     snp_buf_init(buf, max);
-    r = snp_journal_cell_part(tx, query->id, query->cell, part, buf, err);
+    r = snp_journal_cell_part(tx, query->session->id, query->cell, part, buf, err);
     return r == SNP_E_NOT_FOUND ? 0 : r;
 }
 
@@ -209,15 +200,15 @@ static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
     struct snp_journal_cell row;
     int r;
 
-    SNP_TRY(snp_journal_cell_get(tx, query->id, query->cell, &row, err));
+    SNP_TRY(snp_journal_cell_get(tx, query->session->id, query->cell, &row, err));
     json_decref(query->row);
     query->row = cell_json(query, &row);
     SNP_TRY_MEMORY(query->row != NULL && call_add(query->row, &row) >= 0, err);
-    query->has_result = row.has_result;
     r = part_read(tx, query, SNP_PART_CODE, SNP_FRAME_BODY_MAX, &query->code, err);
     query->code_len = query->code.len;
     if (r == 0 && row.stdin_bytes > 0) {
-        r = snp_journal_cell_part(tx, query->id, query->cell, SNP_PART_STDIN, &query->code, err);
+        r = snp_journal_cell_part(tx, query->session->id, query->cell, SNP_PART_STDIN, &query->code,
+                                  err);
         r = r == SNP_E_NOT_FOUND ? 0 : r;
     }
     SNP_THEN(r, part_read(tx, query, SNP_PART_RESULT, (size_t)2 * SNP_FRAME_HEAD_MAX,
@@ -233,7 +224,7 @@ static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
 }
 
 /* Send the cell's output again as events. */
-static void events_send(struct query *query)
+static void events_send(struct snp_request *request, struct query *query)
 {
     static const char *const heads[] = {"{\"event\":\"stdout\"}", "{\"event\":\"stderr\"}"};
     struct snp_frame frame;
@@ -244,13 +235,13 @@ static void events_send(struct query *query)
     while (query->events.len > 0 &&
            snp_frame_peek(&query->events, SNP_FRAME_BODY_MAX, &frame, &size, &has, &ignored) == 0 &&
            has) {
-        snp_request_event(query->request, frame.head, frame.head_len, frame.raw, frame.raw_len);
+        snp_request_event(request, frame.head, frame.head_len, frame.raw, frame.raw_len);
         snp_buf_consume(&query->events, size);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(heads); i++) {
         if (query->seen[i].len > 0) {
-            snp_request_event(query->request, heads[i], strlen(heads[i]),
-                              snp_buf_bytes(&query->seen[i]), query->seen[i].len);
+            snp_request_event(request, heads[i], strlen(heads[i]), snp_buf_bytes(&query->seen[i]),
+                              query->seen[i].len);
         }
     }
 }
@@ -264,44 +255,28 @@ static json_t *result_whole(struct query *query)
     return has == NULL ? NULL : snp_reply_whole(query->session, has, NULL, NULL);
 }
 
-/* Pass on the cell's row, followed by code and input. */
-static void row_pass(struct query *query)
+static int cell_show(const struct snp_work *work, struct snp_err *err)
 {
-    snp_autofree char *text = snp_json_text(query->row);
-
-    if (text == NULL) {
-        snp_request_answer(query->request, NULL);
-        return;
-    }
-    snp_request_pass(query->request, text, strlen(text), snp_buf_bytes(&query->code),
-                     query->code.len);
-}
-
-static void cell_read(void *arg, const struct snp_err *err)
-{
-    struct query *query = arg;
+    struct snp_request *request = work->request;
+    snp_cleanup(query_done) struct query query = {0};
+    snp_autofree char *text = NULL;
     json_t *result;
 
-    if (err->code != SNP_OK) {
-        snp_request_fail(query->request, err);
-        query_free(query);
-        return;
+    SNP_TRY(query_await(work, run_cell_query, &query, err));
+    events_send(request, &query);
+    result = result_whole(&query);
+    if (json_object_set_new(query.row, "code_len", json_integer((json_int_t)query.code_len)) >= 0 &&
+        json_object_set_new(query.row, "result", result == NULL ? json_null() : result) >= 0) {
+        text = snp_json_text(query.row);
     }
-    events_send(query);
-    result = result_whole(query);
-    if (json_object_set_new(query->row, "code_len", json_integer((json_int_t)query->code_len)) <
-            0 ||
-        json_object_set_new(query->row, "result", result == NULL ? json_null() : result) < 0) {
-        snp_request_answer(query->request, NULL);
-    } else {
-        row_pass(query);
-    }
-    query_free(query);
+    SNP_TRY_MEMORY(text, err);
+    snp_request_pass(request, text, strlen(text), snp_buf_bytes(&query.code), query.code.len);
+    return 0;
 }
 
 void snp_run_cell_show(const struct snp_work *work)
 {
-    query_start(work, run_cell_query, cell_read);
+    snp_work_start(work, cell_show);
 }
 
 /* journal.events --------------------------------------------------------------------------- */
@@ -329,36 +304,33 @@ static int run_events_query(struct snp_tx *tx, void *arg, struct snp_err *err)
 }
 
 /* A condition that lasts until the folder is back, hence no row of the journal. */
-static void moved_add(const struct query *query)
+static void moved_add(struct snp_store *store, json_t *rows)
 {
     struct snp_err err;
 
-    if (snp_store_moved(query->request->server->store, &err) < 0) {
-        (void)json_array_insert_new(query->rows, 0,
+    if (snp_store_moved(store, &err) < 0) {
+        (void)json_array_insert_new(rows, 0,
                                     SNP_WRITE(snp_journal_row, .at = (double)snp_wall_us() / 1e6,
                                               .kind = "journal_moved", .text = err.msg));
     }
 }
 
-static void events_read(void *arg, const struct snp_err *err)
+static int events(const struct snp_work *work, struct snp_err *err)
 {
-    struct query *query = arg;
+    struct snp_request *request = work->request;
+    snp_cleanup(query_done) struct query query = {0};
+    bool sealed;
 
-    if (err->code != SNP_OK) {
-        snp_request_fail(query->request, err);
-    } else {
-        bool sealed = snp_store_is_sealed(query->request->server->store);
-
-        moved_add(query);
-
-        snp_request_answer(query->request,
-                           SNP_WRITE(snp_journal_events_answer, .events = query->rows,
-                                     .sealed = sealed, .unsealed = sealed ? query->unsealed : 0));
-    }
-    query_free(query);
+    SNP_TRY(query_await(work, run_events_query, &query, err));
+    sealed = snp_store_is_sealed(request->server->store);
+    moved_add(request->server->store, query.rows);
+    snp_request_answer(request,
+                       SNP_WRITE(snp_journal_events_answer, .events = query.rows, .sealed = sealed,
+                                 .unsealed = sealed ? query.unsealed : 0));
+    return 0;
 }
 
 void snp_run_events(const struct snp_work *work)
 {
-    query_start(work, run_events_query, events_read);
+    snp_work_start(work, events);
 }
