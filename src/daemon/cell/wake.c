@@ -191,16 +191,12 @@ static int room_await(struct snp_wake *wake, struct snp_err *err)
 static int executor_open(struct snp_wake *wake, struct snp_err *err)
 {
     struct snp_session *session = wake->session;
-    struct snp_await written = {0};
     snp_autojson json_t *manifest = NULL;
 
     session->epoch++;
     wake->restored.checkpoint = session->durable.checkpoint;
-    if (session->durable.is_recorded) {
-        SNP_TRY(snp_entry_session(session, snp_await_ended, &written, err));
-        if (snp_await(&written, NULL, err) < 0) {
-            return snp_err_wrap(err, "cannot wake the session: the journal cannot be written");
-        }
+    if (session->durable.is_recorded && snp_entry_session(session, err) < 0) {
+        return snp_err_wrap(err, "cannot wake the session: the journal cannot be written");
     }
     SNP_TRY(room_await(wake, err));
     if (session->policy.project != NULL) {
@@ -505,11 +501,8 @@ static int loss_accept(struct snp_session *session,
                        const struct snp_restored *restored,
                        struct snp_err *err)
 {
-    struct snp_await written = {0};
-
     snp_durable_accept(session, restored->place.checkpoint_cell);
-    SNP_TRY(snp_entry_accepted(session, restored->place.after, snp_await_ended, &written, err));
-    if (snp_await(&written, NULL, err) < 0) {
+    if (snp_entry_accepted(session, restored->place.after, err) < 0) {
         return snp_err_wrap(
             err, "cannot wake the session: the journal could not record the dropped cells");
     }

@@ -148,13 +148,11 @@ static int depart(struct moving *moving, struct snp_err *err)
 static int move_record(struct moving *moving, struct snp_err *err)
 {
     struct snp_session *session = moving->session;
-    struct snp_await written = {0};
     int r;
 
     snp_session_policy_swap(session, &moving->place);
     snp_prove_note(session, moving->trial.checkpoint, moving->trial.failed);
-    r = snp_entry_session(session, snp_await_ended, &written, err);
-    SNP_THEN(r, snp_await(&written, NULL, err));
+    r = snp_entry_session(session, err);
     if (r == 0) {
         snp_log(SNP_LOG_INFO, "move", "session=%s from=%s to=%s", session->id, moving->from->name,
                 moving->to->name);

@@ -118,9 +118,7 @@ static int apply(struct setting_change *setting,
                  struct snp_err *err)
 {
     struct snp_session *session = setting->session;
-    struct snp_await written = {0};
     struct snp_err why;
-    int r;
 
     if (is_tighter(wanted, &session->policy.limits)) {
         session->durable.proven = 0; /* it was restored with the old limits */
@@ -137,9 +135,9 @@ static int apply(struct setting_change *setting,
     if (session->state == SNP_SESSION_CLOSING) {
         return snp_fail(err, SNP_E_NOT_FOUND, "another request destroyed the session");
     }
-    r = snp_entry_session(session, snp_await_ended, &written, &why);
-    SNP_THEN(r, snp_await(&written, NULL, &why));
-    return r == 0 ? 0 : snp_fail(err, why.code, "the journal cannot be written (%.300s)", why.msg);
+    return snp_entry_session(session, &why) < 0
+               ? snp_fail(err, why.code, "the journal cannot be written (%.300s)", why.msg)
+               : 0;
 }
 
 /* Restore the old limits, except those that another request has changed since. */

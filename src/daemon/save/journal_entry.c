@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "daemon/co.h"
 #include "daemon/save/unsaved.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
@@ -529,44 +530,34 @@ static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
     return 0;
 }
 
-/* NULL: out of memory. */
-static struct snp_entry *session_new(struct snp_session *session, snp_entry_done *done, void *ctx)
+static int session_await(struct snp_session *session, const uint64_t *after, struct snp_err *err)
 {
-    struct snp_entry *entry = entry_new(session, done, ctx);
-
-    if (entry != NULL) {
-        entry->has_row = !session->durable.is_recorded;
-        entry->spec = snp_session_spec_text(session);
-        if (entry->spec == NULL) {
-            entry_free(SNP_TAKE_PTR(entry));
-        }
-    }
-    return entry;
-}
-
-int snp_entry_session(struct snp_session *session,
-                      snp_entry_done *done,
-                      void *ctx,
-                      struct snp_err *err)
-{
-    struct snp_entry *entry = session_new(session, done, ctx);
-
-    return entry == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                         : submit(session->server, entry, run_session, SNP_DURABILITY_PROCESS, err);
-}
-
-int snp_entry_accepted(struct snp_session *session,
-                       uint64_t after,
-                       snp_entry_done *done,
-                       void *ctx,
-                       struct snp_err *err)
-{
-    struct snp_entry *entry = session_new(session, done, ctx);
+    struct snp_await written = {0};
+    struct snp_entry *entry = entry_new(session, snp_await_ended, &written);
 
     SNP_TRY_MEMORY(entry, err);
-    entry->has_undo = true;
-    entry->undo_after = after;
-    return submit(session->server, entry, run_session, SNP_DURABILITY_PROCESS, err);
+    entry->has_row = !session->durable.is_recorded;
+    entry->spec = snp_session_spec_text(session);
+    if (entry->spec == NULL) {
+        entry_free(entry);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (after != NULL) {
+        entry->has_undo = true;
+        entry->undo_after = *after;
+    }
+    SNP_TRY(submit(session->server, entry, run_session, SNP_DURABILITY_PROCESS, err));
+    return snp_await(&written, NULL, err);
+}
+
+int snp_entry_session(struct snp_session *session, struct snp_err *err)
+{
+    return session_await(session, NULL, err);
+}
+
+int snp_entry_accepted(struct snp_session *session, uint64_t after, struct snp_err *err)
+{
+    return session_await(session, &after, err);
 }
 
 static int run_clear(struct snp_tx *tx, void *arg, struct snp_err *err)

@@ -47,17 +47,12 @@ struct snp_outcome {
  */
 void snp_entry_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_entry_done *done);
 
-/* Write the session's current epoch and policy. */
-int snp_entry_session(struct snp_session *session,
-                      snp_entry_done *done,
-                      void *ctx,
-                      struct snp_err *err) SNP_NODISCARD;
+/* In a coroutine: write the session's current epoch and policy. */
+int snp_entry_session(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 
 /* The same, and its cells after that one read "undone": they were given up. */
 int snp_entry_accepted(struct snp_session *session,
                        uint64_t after,
-                       snp_entry_done *done,
-                       void *ctx,
                        struct snp_err *err) SNP_NODISCARD;
 
 /* Remove its cells, snapshots and checkpoints; write the current epoch. */

@@ -46,16 +46,13 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
 static int project_save(struct beginning *beginning, struct snp_err *err)
 {
     struct snp_session *session = beginning->session;
-    struct snp_await written = {0};
     struct snp_await made = {0};
     snp_autojson json_t *report = NULL;
-    int r = snp_entry_session(session, snp_await_ended, &written, err);
 
-    SNP_THEN(r, snp_await(&written, NULL, err));
-    if (r < 0) {
+    if (snp_entry_session(session, err) < 0) {
         snp_session_event(session, SNP_EV_SAVED);
         snp_session_go_on(session);
-        return r;
+        return err->code;
     }
     snp_checkpoint_make_aside(session, snp_await_end, &made);
     SNP_TRY(snp_await(&made, &report, err));
