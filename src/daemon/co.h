@@ -15,7 +15,7 @@
 struct snp_co;
 
 enum {
-    /* Operations use 22 KiB; saves that fail in a row, each in the end of the last, 200. */
+    /* Operations use 22 KiB. */
     SNP_CO_STACK = 512 << 10,
 };
 
