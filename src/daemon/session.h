@@ -51,13 +51,6 @@ enum snp_checkpoint_when {
     SNP_CHECKPOINT_AFTER, /* after each answer, while the session continues */
 };
 
-/* Waits until the session has an executor. Embedded in its owner. */
-struct snp_waiter {
-    struct snp_waiter *next;
-    /* Called once. err: NULL = session->live.executor is set. */
-    void (*run)(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *err);
-};
-
 /* The part of a session's policy that depends on its place: a tier and its settings. */
 struct snp_place {
     struct snp_found_tier *tier; /* tiers.c's */
@@ -140,17 +133,14 @@ struct snp_session_unsaved {
 };
 
 /*
- * Its executor, its running cell and its queues: owned by executor.c, exec.c, turn.c, wake.c and
+ * Its executor, its running cell and its queue: owned by executor.c, exec.c, turn.c, wake.c and
  * cell.c. save/memory.c owns the copies and their sizes.
  */
 struct snp_session_live {
-    struct snp_executor *executor;             /* one reference; NULL = none */
-    struct snp_wake *wake;                     /* owned by wake.c; NULL = it is not waking */
-    struct snp_exec *running;                  /* borrowed; or NULL */
-    struct snp_exec *waiting[SNP_CAP_WAITING]; /* in order, n_waiting of them; borrowed */
-    unsigned n_waiting;
-    struct snp_waiter *waiters;     /* need an executor, in order; borrowed */
-    struct snp_turn *turns;         /* need exclusive use, in order; borrowed */
+    struct snp_executor *executor;  /* one reference; NULL = none */
+    struct snp_wake *wake;          /* owned by wake.c; NULL = it is not waking */
+    struct snp_exec *running;       /* borrowed; or NULL */
+    struct snp_turn *turns;         /* its queue (turn.h); borrowed */
     struct snp_memory_copy *copies; /* snapshots in memory, newest first; owned */
     uint64_t memory_bytes;          /* maximum of its last cell */
     uint64_t measured_bytes;        /* its memory as last measured; 0 = not since its last cell */

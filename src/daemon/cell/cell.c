@@ -251,9 +251,10 @@ static bool begin_again(struct snp_exec *exec, bool has_row)
 {
     struct snp_session *session = exec->session;
 
-    if (!may_begin_again(exec) || !snp_exec_put_back(exec)) {
+    if (!may_begin_again(exec)) {
         return false;
     }
+    snp_turn_enter(session, &exec->turn, true);
     (void)snprintf(session->live.loss, sizeof(session->live.loss), "%.190s", exec->err.msg);
     exec->was_put_back = true;
     exec->is_intent_due = false;

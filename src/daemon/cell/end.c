@@ -72,7 +72,7 @@ static json_t *running_json(const struct snp_session *session)
                ? NULL
                : SNP_WRITE(snp_ended_row, .cell = exec->cell,
                            .ran_ms = now > exec->started_us ? (now - exec->started_us) / 1000 : 0,
-                           .waiting = session->live.n_waiting);
+                           .waiting = snp_exec_waiting(session));
 }
 
 int snp_session_unused_check(const struct snp_session *session, struct snp_err *err)
@@ -80,7 +80,7 @@ int snp_session_unused_check(const struct snp_session *session, struct snp_err *
     snp_autojson json_t *running = running_json(session);
     const char *name = session->name[0] == '\0' ? session->id : session->name;
 
-    if (running != NULL && session->live.n_waiting == 0) {
+    if (running != NULL && snp_exec_waiting(session) == 0) {
         return snp_fail_with(
             err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
             "session %s has been running cell %lld for %.1f s; this would cut it off", name,
@@ -93,13 +93,13 @@ int snp_session_unused_check(const struct snp_session *session, struct snp_err *
                              "cells wait; this would cut them off",
                              name, (long long)snp_json_int(running, "cell", 0),
                              (double)snp_json_int(running, "ran_ms", 0) / 1000,
-                             session->live.n_waiting);
+                             snp_exec_waiting(session));
     }
-    return session->live.n_waiting == 0
+    return snp_exec_waiting(session) == 0
                ? 0
                : snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
                                "session %s is about to run %u cells; this would cut them off", name,
-                               session->live.n_waiting);
+                               snp_exec_waiting(session));
 }
 
 static struct ending *ending_new(struct snp_session *session, struct snp_request *request)
@@ -137,8 +137,10 @@ static void let_go(struct snp_session *session, const char *why)
     session->live.running = NULL; /* the cell ends separately, and finds itself detached */
     snp_checkpoint_unplan(session);
     (void)snp_fail(&err, SNP_E_NOT_FOUND, "%s", why);
-    snp_turns_fail(session, session->state != SNP_SESSION_CLOSING, &err);
-    (void)snp_exec_fail_waiting(session, &err);
+    snp_turns_fail(session,
+                   SNP_TURNS_CLEARED | SNP_TURNS_AWAKE |
+                       (session->state == SNP_SESSION_CLOSING ? SNP_TURNS_SURVIVING : 0),
+                   &err);
 }
 
 /* Destroying ---------------------------------------------------------------------------------- */
@@ -285,8 +287,10 @@ static void clear(struct snp_session *session,
     if (ending != NULL) {
         ending->is_reset = is_reset;
         ending->is_idle_only = is_idle_only;
-        ending->turn =
-            (struct snp_turn){.run = on_turn, .is_time = is_time_to_clear, .survives_clear = true};
+        ending->turn = (struct snp_turn){.kind = SNP_TURN_SOON,
+                                         .run = on_turn,
+                                         .is_time = is_time_to_clear,
+                                         .survives_clear = true};
         snp_turn_ask(session, &ending->turn);
     }
 }
@@ -355,9 +359,9 @@ static void destroy(struct snp_session *session, struct snp_request *request, bo
         destroy_now(ending);
         return;
     }
-    ending->turn = (struct snp_turn){.run = destroy_turn,
+    ending->turn = (struct snp_turn){.kind = SNP_TURN_FIRST,
+                                     .run = destroy_turn,
                                      .is_time = is_time_to_destroy,
-                                     .is_first = true,
                                      .survives_clear = true};
     snp_turn_ask(session, &ending->turn);
 }
@@ -413,7 +417,7 @@ void snp_session_lost(struct snp_session *session, const char *reason)
     }
     (void)snp_fail(&err, SNP_E_PEER, "the sandbox ended: %s", session->live.loss);
     if (session->name[0] == '\0') {
-        (void)snp_exec_fail_waiting(session, &err);
+        snp_turns_fail(session, SNP_TURNS_AWAKE, &err);
         snp_session_remove(session);
         return;
     }

@@ -24,12 +24,12 @@ static void opened(void *ctx, json_t *manifest, const struct snp_err *why)
         return; /* it is ending already */
     }
     if (manifest == NULL) {
-        snp_exec_fail_waiting(session, why);
+        snp_turns_fail(session, SNP_TURNS_AWAKE, why);
         snp_session_remove(session);
         return;
     }
     if (snp_session_policy_opened(session, manifest, &err) < 0) {
-        snp_exec_fail_waiting(session, &err);
+        snp_turns_fail(session, SNP_TURNS_AWAKE, &err);
         snp_session_end(session, NULL);
         return;
     }

@@ -23,31 +23,18 @@
 #include "wire/result.h"
 #include "wire/session.h"
 
-void snp_exec_next(struct snp_session *session)
+static void on_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *err)
 {
-    while (session->state == SNP_SESSION_IDLE && session->live.n_waiting > 0) {
-        struct snp_exec *exec = session->live.waiting[0];
-        struct snp_err err;
+    struct snp_exec *exec = snp_container_of(turn, struct snp_exec, turn);
+    struct snp_err failed;
 
-        (void)snp_exec_take_out(exec);
-        if (snp_cell_run(exec, &err) < 0) {
-            snp_exec_fail(exec, &err);
-        }
+    (void)session;
+    if (err == NULL && snp_cell_run(exec, &failed) < 0) {
+        err = &failed;
     }
-    if (session->state == SNP_SESSION_IDLE && session->name[0] == '\0') {
-        snp_session_end(session, NULL);
+    if (err != NULL) {
+        snp_exec_fail(exec, err);
     }
-}
-
-void snp_exec_refuse(struct snp_session *session)
-{
-    struct snp_err err;
-
-    (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
-    if (snp_session_is_asleep(session)) {
-        snp_waiters_run(session, &err);
-    }
-    snp_exec_fail_cells(session, &err);
 }
 
 /* Add a cell to the end of its session's queue. */
@@ -56,7 +43,7 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     struct snp_peer *peer = exec->request->peer;
     struct snp_session *session = exec->session;
 
-    if (session->live.n_waiting == SNP_CAP_WAITING) {
+    if (snp_exec_waiting(session) >= SNP_CAP_WAITING) {
         return snp_fail(
             err, SNP_E_LIMIT,
             "%d cells already wait for session %s (the limit); try again when some have ended",
@@ -76,7 +63,8 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     }
     peer->waiting_bytes += exec->raw_len;
     exec->waiting_bytes = exec->raw_len;
-    session->live.waiting[session->live.n_waiting++] = exec;
+    exec->turn = (struct snp_turn){.kind = SNP_TURN_CELL, .run = on_turn};
+    snp_turn_enter(session, &exec->turn, false);
     return 0;
 }
 
@@ -117,13 +105,12 @@ static void waits_tell(uv_timer_t *timer)
 
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         struct snp_session *session = server->sessions.slots[i];
+        struct snp_exec *exec = session == NULL ? NULL : snp_exec_first(session);
 
-        for (unsigned j = 0; session != NULL && j < session->live.n_waiting; j++) {
-            struct snp_exec *exec = session->live.waiting[j];
-
+        for (unsigned ahead = 0; exec != NULL; ahead++, exec = snp_exec_after(exec)) {
             if (exec->asked_us != 0 && busy_with(session) != NULL &&
                 now - exec->asked_us >= (uint64_t)SNP_CAP_WAIT_TOLD_MS * 900) {
-                tell_wait(exec, j);
+                tell_wait(exec, ahead);
             }
             is_more |= exec->asked_us != 0;
         }
@@ -212,7 +199,7 @@ void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request)
         return;
     }
     (void)snp_fail(&err, SNP_E_TIMEOUT, "interrupted before it started");
-    if (snp_exec_take_out(exec)) {
+    if (snp_turn_leave(exec->session, &exec->turn)) {
         waiting_drop(exec, &err);
     }
     snp_request_answer(request, SNP_WRITE(snp_interrupt_answer, .interrupted = true));
@@ -224,7 +211,7 @@ void snp_exec_abandon(struct snp_exec *exec)
     struct snp_err err;
 
     (void)snp_fail(&err, SNP_E_PEER, "the client disconnected");
-    if (snp_exec_take_out(exec)) {
+    if (snp_turn_leave(session, &exec->turn)) {
         waiting_drop(exec, &err);
     } else if (session->live.running == exec && session->name[0] == '\0' &&
                session->state == SNP_SESSION_RUNNING) {

@@ -24,13 +24,4 @@ void snp_exec_interrupt(struct snp_exec *exec, struct snp_request *request);
 /* The cell's client has disconnected: a waiting cell is dropped, an unnamed session ends. */
 void snp_exec_abandon(struct snp_exec *exec);
 
-/* For session/life.c: start the next cell; end an unnamed session that has run its cell. */
-void snp_exec_next(struct snp_session *session);
-
-/*
- * The same while the daemon ends: no cell begins; file transfers into a live session still
- * complete.
- */
-void snp_exec_refuse(struct snp_session *session);
-
 #endif

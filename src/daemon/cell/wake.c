@@ -102,16 +102,18 @@ static int decide(struct snp_session *session, struct snp_restored *restored, st
 {
     struct snp_missing *missing = &restored->missing;
     const struct snp_missing_cell *deadly;
+    struct snp_exec *exec;
 
     (void)snp_missing_fail(missing, &restored->place, err);
-    while (session->live.n_waiting > 0 &&
-           session->live.waiting[0]->spec.recover == SNP_RECOVER_ASK) {
-        snp_exec_fail_first(session, err);
+    while ((exec = snp_exec_first(session)) != NULL && exec->spec.recover == SNP_RECOVER_ASK) {
+        (void)snp_turn_leave(session, &exec->turn);
+        snp_turns_fail(session, SNP_TURNS_LIVE, err);
+        snp_exec_fail(exec, err);
     }
-    if (session->live.n_waiting == 0) {
+    if (exec == NULL) {
         return err->code;
     }
-    restored->decision = session->live.waiting[0]->spec.recover;
+    restored->decision = exec->spec.recover;
     if (restored->decision == SNP_RECOVER_SKIP) {
         restored->decision = SNP_RECOVER_REPLAY;
         restored->left_out = snp_missing_leave_out(missing);
@@ -563,9 +565,9 @@ static void wake_failed(struct snp_session *session, bool was_live, const struct
     } else {
         snp_session_rest(session);
     }
-    (void)snp_exec_fail_waiting(session, err);
+    snp_turns_fail(session, SNP_TURNS_AWAKE, err);
     if (!was_live && session->policy.manifest == NULL && session->live.executor == NULL) {
-        snp_turns_fail(session, false, err);
+        snp_turns_fail(session, SNP_TURNS_ALONE, err);
         snp_session_remove(session); /* it never existed */
     } else {
         snp_turns_run(session);
@@ -633,6 +635,6 @@ void snp_wake_start(struct snp_session *session)
     struct snp_err err;
 
     if (snp_co_start(wake_run, session, &err) < 0) {
-        (void)snp_exec_fail_waiting(session, &err);
+        snp_turns_fail(session, SNP_TURNS_AWAKE, &err);
     }
 }

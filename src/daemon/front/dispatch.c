@@ -52,7 +52,7 @@ struct handler {
 
 /* A request that continues later, with its head and bytes. */
 struct deferred_request {
-    struct snp_waiter waiter;
+    struct snp_turn turn;
     /* its head and raw are owned; the session has one reference, or is NULL */
     struct snp_work work;
 };
@@ -700,11 +700,11 @@ static int tier_need(struct snp_work *work, struct snp_err *err)
 }
 
 /* A request that waited for its session to wake. */
-static void parked_run(struct snp_waiter *waiter,
+static void parked_run(struct snp_turn *turn,
                        struct snp_session *session,
                        const struct snp_err *err)
 {
-    struct deferred_request *parked = snp_container_of(waiter, struct deferred_request, waiter);
+    struct deferred_request *parked = snp_container_of(turn, struct deferred_request, turn);
 
     (void)session;
     if (err != NULL) {
@@ -721,8 +721,8 @@ static void park(const struct snp_work *work)
     struct deferred_request *parked = work_keep(work);
 
     if (parked != NULL) {
-        parked->waiter.run = parked_run;
-        snp_session_when_live(work->session, &parked->waiter);
+        parked->turn = (struct snp_turn){.kind = SNP_TURN_LIVE, .run = parked_run};
+        snp_turn_ask(work->session, &parked->turn);
     }
 }
 

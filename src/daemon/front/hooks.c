@@ -2,7 +2,6 @@
 #include "daemon/front/hooks.h"
 
 #include "daemon/cell/end.h"
-#include "daemon/cell/start.h"
 #include "daemon/cell/wake.h"
 #include "daemon/front/dispatch.h"
 #include "daemon/front/end.h"
@@ -11,16 +10,9 @@
 #include "daemon/save/memory.h"
 #include "daemon/save/room.h"
 #include "daemon/save/unsaved.h"
-#include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/table.h"
-#include "daemon/session/turn.h"
 #include "daemon/snapshot/project.h"
-
-static void files(struct snp_session *session)
-{
-    snp_waiters_run(session, NULL);
-}
 
 static void saved(struct snp_session *session, bool is_made)
 {
@@ -67,10 +59,7 @@ static void tier_lost(const struct snp_tier *tier, struct snp_server *server, co
 }
 
 const struct snp_hooks snp_daemon_hooks = {
-    .turns = snp_turns_run,
-    .refuse = snp_exec_refuse,
-    .files = files,
-    .cells = snp_exec_next,
+    .end = snp_session_end,
     .wake = snp_wake_start,
     .wake_step = snp_wake_go_on,
     .begun = snp_snapshot_project,

@@ -183,7 +183,8 @@ static int turn_await(const struct moving *moving, struct snp_err *err)
         session->unsaved.hibernation == NULL) {
         return 0;
     }
-    SNP_TRY(snp_turn_await(session, &(const struct snp_turn){.is_time = is_time}, err));
+    SNP_TRY(snp_turn_await(
+        session, &(const struct snp_turn){.kind = SNP_TURN_SOON, .is_time = is_time}, err));
     return session->policy.tier != moving->from
                ? snp_fail(err, SNP_E_LIMIT, "another request moved the session first")
                : session_check(session, err);

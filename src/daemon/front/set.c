@@ -221,7 +221,7 @@ static int limits_await(struct setting_change *setting,
                         struct snp_limits *ret_wanted,
                         struct snp_err *err)
 {
-    const struct snp_turn turn = {.survives_clear = true};
+    const struct snp_turn turn = {.kind = SNP_TURN_REST, .survives_clear = true};
     struct snp_session *session = setting->session;
     int r;
 

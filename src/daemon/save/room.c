@@ -17,7 +17,7 @@ static bool is_candidate(const struct snp_session *session)
     return session->state == SNP_SESSION_IDLE && session->name[0] != '\0' &&
            session->live.wake == NULL && session->unsaved.save == NULL &&
            !session->unsaved.is_proving && session->unsaved.unsavable_us <= snp_now_us() &&
-           session->live.n_waiting == 0 && session->durable.is_recorded;
+           snp_exec_first(session) == NULL && session->durable.is_recorded;
 }
 
 static struct snp_session *least_recently_used(const struct snp_sessions *table)
@@ -143,7 +143,7 @@ void snp_room_unwant(struct snp_session *session)
 /* The client whose cell the session wakes for; NULL: none, or it has disconnected. */
 static struct snp_peer *peer_of(const struct snp_session *session)
 {
-    const struct snp_exec *exec = session->live.n_waiting == 0 ? NULL : session->live.waiting[0];
+    const struct snp_exec *exec = snp_exec_first(session);
 
     return exec == NULL || exec->request == NULL ? NULL : exec->request->peer;
 }

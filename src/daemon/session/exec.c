@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cells in memory, and the queue of waiting cells.
- *
- * Invariants: a cell is in exactly one place: session->live.waiting or session->live.running. It
+ * Invariants: a cell is in exactly one place: its session's queue or session->live.running. It
  * holds one reference to its session and owns its request, which is ended exactly once. Only an
  * IDLE session starts a cell; a session without an executor is woken first.
  */
@@ -10,11 +8,9 @@
 
 #include <stdlib.h>
 
-#include "daemon/co.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
-#include "daemon/session/life.h"
 #include "daemon/session/table.h"
 
 void snp_exec_uncount_raw(struct snp_exec *exec)
@@ -72,104 +68,30 @@ void snp_exec_fail(struct snp_exec *exec, const struct snp_err *err)
     snp_exec_free(exec);
 }
 
-bool snp_exec_take_out(struct snp_exec *exec)
+static struct snp_exec *cell_of(struct snp_turn *turn)
 {
-    struct snp_session *session = exec->session;
-
-    for (unsigned i = 0; i < session->live.n_waiting; i++) {
-        if (session->live.waiting[i] == exec) {
-            session->live.n_waiting--;
-            for (unsigned j = i; j < session->live.n_waiting; j++) {
-                session->live.waiting[j] = session->live.waiting[j + 1];
-            }
-            return true;
-        }
+    while (turn != NULL && turn->kind != SNP_TURN_CELL) {
+        turn = turn->next;
     }
-    return false;
+    return turn == NULL ? NULL : snp_container_of(turn, struct snp_exec, turn);
 }
 
-bool snp_exec_put_back(struct snp_exec *exec)
+struct snp_exec *snp_exec_first(const struct snp_session *session)
 {
-    struct snp_session *session = exec->session;
+    return cell_of(session->live.turns);
+}
 
-    if (session->live.n_waiting == SNP_CAP_WAITING) {
-        return false;
+struct snp_exec *snp_exec_after(const struct snp_exec *exec)
+{
+    return cell_of(exec->turn.next);
+}
+
+unsigned snp_exec_waiting(const struct snp_session *session)
+{
+    unsigned n = 0;
+
+    for (const struct snp_exec *at = snp_exec_first(session); at != NULL; at = snp_exec_after(at)) {
+        n++;
     }
-    for (unsigned i = session->live.n_waiting; i > 0; i--) {
-        session->live.waiting[i] = session->live.waiting[i - 1];
-    }
-    session->live.waiting[0] = exec;
-    session->live.n_waiting++;
-    return true;
-}
-
-void snp_waiters_run(struct snp_session *session, const struct snp_err *err)
-{
-    while (session->live.waiters != NULL && (err != NULL || snp_session_is_live(session))) {
-        struct snp_waiter *waiter = session->live.waiters;
-
-        session->live.waiters = waiter->next;
-        waiter->run(waiter, session, err);
-    }
-}
-
-void snp_exec_fail_first(struct snp_session *session, const struct snp_err *err)
-{
-    snp_waiters_run(session, err);
-    if (session->live.n_waiting > 0) {
-        struct snp_exec *exec = session->live.waiting[0];
-
-        (void)snp_exec_take_out(exec);
-        snp_exec_fail(exec, err);
-    }
-}
-
-void snp_exec_fail_cells(struct snp_session *session, const struct snp_err *err)
-{
-    while (session->live.n_waiting > 0) {
-        struct snp_exec *exec = session->live.waiting[0];
-
-        (void)snp_exec_take_out(exec);
-        snp_exec_fail(exec, err);
-    }
-}
-
-bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *err)
-{
-    bool any = session->live.n_waiting > 0;
-
-    snp_waiters_run(session, err);
-    snp_exec_fail_cells(session, err);
-    return any;
-}
-
-void snp_session_when_live(struct snp_session *session, struct snp_waiter *waiter)
-{
-    struct snp_waiter **at = &session->live.waiters;
-
-    while (*at != NULL) {
-        at = &(*at)->next;
-    }
-    waiter->next = NULL;
-    *at = waiter;
-    snp_session_go_on(session);
-}
-
-struct live_wait {
-    struct snp_waiter waiter;
-    struct snp_await wait;
-};
-
-static void live(struct snp_waiter *waiter, struct snp_session *session, const struct snp_err *err)
-{
-    (void)session;
-    snp_await_ended(&snp_container_of(waiter, struct live_wait, waiter)->wait, err);
-}
-
-int snp_session_await_live(struct snp_session *session, struct snp_err *err)
-{
-    struct live_wait awaited = {.waiter = {.run = live}};
-
-    snp_session_when_live(session, &awaited.waiter);
-    return snp_await(&awaited.wait, NULL, err);
+    return n;
 }

@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SESSION_EXEC_H
 
 /*
- * Cells in memory, and a session's queue of waiting cells. One cell runs at a time, in order of
- * arrival: start.c begins it, cell.c runs it.
+ * Cells in memory. One cell of a session runs at a time, in order of arrival: start.c begins it,
+ * cell.c runs it.
  */
 
 #include <stdbool.h>
@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "daemon/session/turn.h"
 #include "daemon/spec.h"
 
 struct snp_exec;
@@ -23,10 +24,11 @@ struct snp_session;
 typedef void snp_exec_ended(void *ctx, json_t *result, const struct snp_err *err);
 
 /*
- * One cell. It is in session->live.waiting or is session->live.running, holds one reference to its
+ * One cell. It is in its session's queue or is session->live.running, holds one reference to its
  * session, and is ended exactly once, by cell.c or by snp_exec_fail.
  */
 struct snp_exec {
+    struct snp_turn turn;
     struct snp_request *request; /* owned; NULL once ended, or if it has no client */
     snp_exec_ended *ended;       /* called instead of answering a request; or NULL */
     void *ctx;
@@ -59,36 +61,14 @@ struct snp_exec {
     uint64_t noted_us;     /* monotonic: when its output was last written */
 };
 
-/* Call the waiter as soon as the session has an executor, which may be at once. */
-void snp_session_when_live(struct snp_session *session, struct snp_waiter *waiter);
-
-/* In a coroutine: wait until the session has an executor. */
-int snp_session_await_live(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
-
-/* Fail the first cell in the queue, and those waiting for an executor without a cell. */
-void snp_exec_fail_first(struct snp_session *session, const struct snp_err *err);
-
-/*
- * Call those waiting for an executor; err: NULL = while the session is live; each call may change
- * that.
- */
-void snp_waiters_run(struct snp_session *session, const struct snp_err *err);
-
-/* Fail the waiting cells. */
-void snp_exec_fail_cells(struct snp_session *session, const struct snp_err *err);
-
-/* Fail all cells and others that wait for a session; true if there was a cell. */
-bool snp_exec_fail_waiting(struct snp_session *session, const struct snp_err *err);
+/* The first waiting cell, and the one after a waiting cell; NULL: none. Borrowed. */
+struct snp_exec *snp_exec_first(const struct snp_session *session);
+struct snp_exec *snp_exec_after(const struct snp_exec *exec);
+unsigned snp_exec_waiting(const struct snp_session *session);
 
 /* End a cell that is in neither place any more, and free it. */
 void snp_exec_fail(struct snp_exec *exec, const struct snp_err *err);
 void snp_exec_free(struct snp_exec *exec);
-
-/* Remove a cell from the queue; false: it is not there. */
-bool snp_exec_take_out(struct snp_exec *exec);
-
-/* Return a cell that did not run to the head of the queue. False: the queue is full. */
-bool snp_exec_put_back(struct snp_exec *exec);
 
 /* The cell has ended: its client can no longer stop or answer it. */
 void snp_exec_detach(struct snp_exec *exec);

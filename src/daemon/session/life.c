@@ -15,32 +15,23 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/missing_cells.h"
 #include "daemon/session/table.h"
-
-/* What waiting calls may do in a state. */
-enum go_on {
-    GO_NOT = 0,
-    GO_WAKE,  /* it is woken if a call waits */
-    GO_STEP,  /* the wake takes its next step */
-    GO_CELLS, /* calls that need an executor, then the next cell */
-    GO_FILES, /* calls that need an executor */
-};
+#include "daemon/session/turn.h"
 
 /* clang-format off */
 static const struct {
     const char *shown;
-    enum go_on go_on;
     bool is_open; /* it keeps the daemon running */
 } states[SNP_SESSION_N] = {
-    [SNP_SESSION_OPENING]      = {"running",    GO_NOT,   true}, /* its first cell waits for it */
-    [SNP_SESSION_IDLE]         = {"idle",       GO_CELLS, true},
-    [SNP_SESSION_RUNNING]      = {"running",    GO_FILES, true},
-    [SNP_SESSION_SAVING]       = {"idle",       GO_NOT,   true}, /* a cell may begin at any time */
-    [SNP_SESSION_HIBERNATING]  = {"hibernated", GO_NOT,   true},
-    [SNP_SESSION_ASLEEP]       = {"hibernated", GO_WAKE,  false},
-    [SNP_SESSION_WAKING]       = {"waking",     GO_STEP,  true},
-    [SNP_SESSION_REPLAYING]    = {"running",    GO_NOT,   true},
-    [SNP_SESSION_ROLLING_BACK] = {"running",    GO_NOT,   true},
-    [SNP_SESSION_CLOSING]      = {"closing",    GO_NOT,   false},
+    [SNP_SESSION_OPENING]      = {"running",    true}, /* its first cell waits for it */
+    [SNP_SESSION_IDLE]         = {"idle",       true},
+    [SNP_SESSION_RUNNING]      = {"running",    true},
+    [SNP_SESSION_SAVING]       = {"idle",       true}, /* a cell may begin at any time */
+    [SNP_SESSION_HIBERNATING]  = {"hibernated", true},
+    [SNP_SESSION_ASLEEP]       = {"hibernated", false},
+    [SNP_SESSION_WAKING]       = {"waking",     true},
+    [SNP_SESSION_REPLAYING]    = {"running",    true},
+    [SNP_SESSION_ROLLING_BACK] = {"running",    true},
+    [SNP_SESSION_CLOSING]      = {"closing",    false},
 };
 
 /* An event, the state it occurs in, and the next state. */
@@ -117,30 +108,16 @@ void snp_session_go_on(struct snp_session *session)
     const struct snp_hooks *hooks = session->server->hooks;
 
     snp_session_ref(session);
-    hooks->turns(session);
-    if (session->server->is_ending && session->live.wake == NULL) {
-        hooks->refuse(session);
-    }
-    switch (session->unsaved.n_departing > 0 ? GO_NOT : states[session->state].go_on) {
-    case GO_WAKE:
-        if (session->live.running == NULL &&
-            (session->live.n_waiting > 0 || session->live.waiters != NULL)) {
-            hooks->wake(session);
-        }
-        break;
-    case GO_STEP:
+    snp_turns_run(session);
+    if (session->unsaved.n_departing > 0) {
+        /* it is about to leave */
+    } else if (session->state == SNP_SESSION_WAKING) {
         hooks->wake_step(session);
-        break;
-    case GO_CELLS:
-        hooks->files(session);
-        hooks->cells(session);
-        break;
-    case GO_FILES:
-        hooks->files(session);
-        break;
-    case GO_NOT:
-    default:
-        break;
+    } else if (session->state == SNP_SESSION_ASLEEP && session->live.running == NULL &&
+               snp_turns_need_executor(session)) {
+        hooks->wake(session);
+    } else if (session->state == SNP_SESSION_IDLE && session->name[0] == '\0') {
+        hooks->end(session, NULL); /* it has run its cell */
     }
     snp_session_unref(session);
 }

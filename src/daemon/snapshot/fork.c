@@ -33,7 +33,7 @@
 
 /* One of the new sessions. */
 struct forked_session {
-    struct snp_waiter waiter;
+    struct snp_turn turn;
     struct snp_await woken;
     struct forking *forking;     /* borrowed */
     struct snp_session *session; /* one reference; NULL = not in the table */
@@ -129,11 +129,11 @@ static void answer(struct snp_request *request, const struct forking *forking, u
 /* Waking --------------------------------------------------------------------------------------- */
 
 /* At once, because the first cell of the session takes its losses, too. */
-static void child_woken(struct snp_waiter *waiter,
+static void child_woken(struct snp_turn *turn,
                         struct snp_session *session,
                         const struct snp_err *err)
 {
-    struct forked_session *child = snp_container_of(waiter, struct forked_session, waiter);
+    struct forked_session *child = snp_container_of(turn, struct forked_session, turn);
     struct forking *forking = child->forking;
 
     if (err == NULL) {
@@ -190,8 +190,8 @@ static int children_wake(struct forking *forking, struct snp_err *err)
     }
     forking->is_image = true; /* until one reports otherwise */
     for (unsigned i = 0; i < forking->n; i++) {
-        forking->children[i].waiter.run = child_woken;
-        snp_session_when_live(forking->children[i].session, &forking->children[i].waiter);
+        forking->children[i].turn = (struct snp_turn){.kind = SNP_TURN_LIVE, .run = child_woken};
+        snp_turn_ask(forking->children[i].session, &forking->children[i].turn);
     }
     for (unsigned i = 0; i < forking->n; i++) {
         if (snp_await(&forking->children[i].woken, NULL, &why) < 0 && r == 0) {
