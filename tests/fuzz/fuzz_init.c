@@ -80,9 +80,9 @@ static void idle_record(char kind, const char *bytes, size_t n)
     if (kind == 'E' && n == 21) {
         snp_cell_on_exit(&sandbox, 0, bytes);
         SNP_ASSERT(sandbox.has_interpreter == (bytes[0] != SNP_INIT_INTERPRETER));
-    } else if (kind == 'M' && n == sizeof(value)) {
+    } else if (kind == 'M' && n == sizeof(value) + 1) {
         memcpy(&value, bytes, sizeof(value));
-        snp_cell_on_memory(&sandbox, value);
+        snp_cell_on_memory(&sandbox, value, bytes[sizeof(value)] != 0);
     }
 }
 

@@ -376,19 +376,17 @@ static uint64_t written_bytes(const struct snp_layer_changes *changes,
     return bytes;
 }
 
-int snp_changes_report(struct snp_layer_changes *changes,
-                       uint64_t cpu_us,
-                       uint8_t flags,
-                       struct snp_buf *out)
+int snp_changes_report(struct snp_layer_changes *changes, uint64_t cpu_us, struct snp_buf *out)
 {
     struct change_list now = {0};
     struct statfs fs;
     uint64_t written = 0;
+    uint8_t flags = 0;
 
     look(changes, &now);
     if (fstatfs(changes->upper_fd, &fs) == 0) {
         written = written_bytes(changes, &now, &fs);
-        flags |= changes->is_whole ? 0 : full_flags(&fs);
+        flags = changes->is_whole ? 0 : full_flags(&fs);
     }
     flags |= now.is_truncated ? SNP_CHANGES_TRUNCATED : 0;
     if (snp_buf_add(out, &flags, 1) < 0 || snp_buf_add(out, &cpu_us, 8) < 0 ||

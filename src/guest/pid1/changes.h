@@ -24,12 +24,9 @@ void snp_changes_rebase(struct snp_layer_changes *changes);
 void snp_changes_accept(struct snp_layer_changes *changes, const char *path);
 
 /*
- * Append u8 flags (the given ones and those of full file systems), u64 cpu_us, u64 written and the
- * files changed since the last call.
+ * Append u8 flags of full file systems, u64 cpu_us, u64 written and the files changed since the
+ * last call.
  */
-int snp_changes_report(struct snp_layer_changes *changes,
-                       uint64_t cpu_us,
-                       uint8_t flags,
-                       struct snp_buf *out);
+int snp_changes_report(struct snp_layer_changes *changes, uint64_t cpu_us, struct snp_buf *out);
 
 #endif

@@ -278,8 +278,7 @@ static int on_changes(struct snp_init *in, struct snp_guest_request *rq)
 {
     (void)rq;
     snp_reap(in); /* report a dead interpreter before answering about its cell */
-    return snp_changes_report(in->changes, snp_processes_cpu(in),
-                              in->was_crowded ? SNP_CHANGES_CROWDED : 0, &in->out);
+    return snp_changes_report(in->changes, snp_processes_cpu(in), &in->out);
 }
 
 static void stop_one(pid_t pid, void *data)
@@ -357,7 +356,7 @@ static int on_watch(struct snp_init *in, struct snp_guest_request *rq)
     in->most_threads = snp_body_take(&rq->body, 4);
     in->is_watching = in->watch_limit != 0 || in->most_threads != 0;
     in->watched = 0;
-    in->was_crowded = in->was_crowded && !in->is_watching; /* reported at the end of the cell */
+    in->was_crowded = false;
     return rq->body.bad ? EINVAL : 0;
 }
 

@@ -30,7 +30,7 @@ struct snp_init {
      */
     unsigned room;
     bool is_watching;
-    bool was_crowded;      /* since the watch began */
+    bool was_crowded;      /* a sample found most_threads, since the watch began */
     uint64_t watched;      /* bytes in the last report */
     uint64_t watch_limit;  /* bytes above which to report; 0 = not watched */
     uint64_t most_threads; /* of the code; 0 = not watched */

@@ -167,6 +167,8 @@ void snp_memory_watch(struct snp_init *in)
 {
     struct memory_sample sample = {.sleepers = &in->sleepers};
     uint64_t bytes;
+    bool is_news;
+    char body[9]; /* u64 bytes, u8: crowded? */
 
     if (in->n_samples % SOCKETS_EVERY == 0 && in->watch_limit != 0 && in->diag_fd >= 0) {
         in->sockets_bytes = snp_sockets_bytes(in->diag_fd);
@@ -177,18 +179,19 @@ void snp_memory_watch(struct snp_init *in)
         sample.anonymous = 0;
     }
     (void)snp_processes_each(in, add_memory, &sample);
-    in->was_crowded |= in->most_threads > 1 && sample.threads >= in->most_threads;
-    if (in->watch_limit == 0) {
-        return;
-    }
-    bytes = sample_bytes(in, &sample);
+    is_news = !in->was_crowded && in->most_threads > 1 && sample.threads >= in->most_threads;
+    in->was_crowded |= is_news;
+    bytes = in->watch_limit == 0 ? 0 : sample_bytes(in, &sample);
     if (bytes > in->watch_limit / 2) { /* too close to estimate */
         sample = (struct memory_sample){.sleepers = &in->sleepers, .is_shared = true};
         (void)snp_processes_each(in, add_memory, &sample);
         bytes = sample_bytes(in, &sample);
     }
-    if (bytes > in->watched + (1 << 20) || bytes + (1 << 20) < in->watched) {
+    is_news |= bytes > in->watched + (1 << 20) || bytes + (1 << 20) < in->watched;
+    if (is_news) {
         in->watched = bytes;
-        snp_frame_send(SNP_INIT_MEMORY, 0, &bytes, sizeof(bytes));
+        memcpy(body, &bytes, sizeof(bytes));
+        body[8] = in->was_crowded ? 1 : 0;
+        snp_frame_send(SNP_INIT_MEMORY, 0, body, sizeof(body));
     }
 }

@@ -57,7 +57,6 @@ enum {
     SNP_CHANGES_INODES_FULL = 4,
     SNP_CHANGES_TMP_FULL = 8,
     SNP_CHANGES_SHM_FULL = 16,
-    SNP_CHANGES_CROWDED = 32, /* a sample found the maximum number of processes */
 };
 
 /* Flags of a KEEP reply. */

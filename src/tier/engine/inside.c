@@ -103,10 +103,10 @@ static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
         s->supervisor->events->exited(s, f->id, f->raw);
         return;
     }
-    if (f->type == SNP_INIT_MEMORY && f->raw_len == 8) {
+    if (f->type == SNP_INIT_MEMORY && f->raw_len == 9) {
         uint64_t bytes;
         memcpy(&bytes, f->raw, sizeof(bytes));
-        s->supervisor->events->memory(s, bytes);
+        s->supervisor->events->memory(s, bytes, f->raw[8] != 0);
         return;
     }
     if (f->type == SNP_INIT_SPARED && f->raw_len == 9) {

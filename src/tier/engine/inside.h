@@ -17,7 +17,7 @@ struct snp_sandbox_events {
     void (*guest_end)(struct snp_sandbox *s, const struct snp_err *err);
     void (*output)(struct snp_sandbox *s, int stream, const char *bytes, size_t n);
     void (*exited)(struct snp_sandbox *s, uint32_t id, const char *raw); /* 21 bytes of an EXIT */
-    void (*memory)(struct snp_sandbox *s, uint64_t bytes);
+    void (*memory)(struct snp_sandbox *s, uint64_t bytes, bool is_crowded);
     /* The sandbox's files exceed a limit that no file system enforces. */
     void (*disk)(struct snp_sandbox *s, enum snp_limit limit);
     void (*denial)(struct snp_sandbox *s, const struct snp_denial *denial);

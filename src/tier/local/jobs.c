@@ -370,7 +370,7 @@ static void on_watch(uv_timer_t *timer)
     if (is_running && !snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY)) {
         snp_family_usage(snp_forked_of(s)->process.pid, s->spec.limits.value[SNP_LIMIT_MEMORY],
                          &usage);
-        s->supervisor->events->memory(s, usage.memory_bytes + own->mapping_bytes);
+        s->supervisor->events->memory(s, usage.memory_bytes + own->mapping_bytes, false);
     }
     pause_us =
         pause_us > DISK_SHARE * own->measure_cost_us ? pause_us : DISK_SHARE * own->measure_cost_us;

@@ -843,6 +843,23 @@ static void guest_denial(struct snp_sandbox *s, const json_t *head)
     }
 }
 
+/*
+ * Was the cell stopped after it reached the limit of processes? Those that missed the signal, as
+ * Python's do just after a fork, would leave the next cell no time and no process for its copy.
+ */
+static bool leaves_crowd(struct snp_tier_cell *c)
+{
+    struct snp_sandbox *s = c->sandbox;
+
+    if (c->phase != SNP_CELL_STOPPING || c->guarantee.interpreter != SNP_GUARANTEE_STANDBY) {
+        return false;
+    }
+    if (s->cgroup != NULL) {
+        snp_meter_read(&s->meter, &s->supervisor->cgroups, s->cgroup, &c->usage);
+    }
+    return c->is_crowded || c->usage.pids_denied > s->last_usage.pids_denied;
+}
+
 static void guest_done(struct snp_sandbox *s, const json_t *head, const struct snp_frame *f)
 {
     struct snp_tier_cell *c = s->cell;
@@ -854,6 +871,10 @@ static void guest_done(struct snp_sandbox *s, const json_t *head, const struct s
         return;
     }
     if (c->phase == SNP_CELL_RUNNING || c->phase == SNP_CELL_STOPPING) {
+        if (leaves_crowd(c)) {
+            sweep(c);
+            return;
+        }
         c->done = json_incref((json_t *)(uintptr_t)head);
         if (c->is_atomic && !snp_streq(status, "ok")) {
             sweep(c);
@@ -1036,13 +1057,14 @@ void snp_cell_on_exit(struct snp_sandbox *s, uint32_t id, const char *raw)
     }
 }
 
-void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes)
+void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes, bool is_crowded)
 {
     struct snp_tier_cell *c = s->cell;
 
     if (c == NULL) {
         return;
     }
+    c->is_crowded |= is_crowded;
     c->watched_peak = bytes > c->watched_peak ? bytes : c->watched_peak;
     if (bytes > s->spec.limits.value[SNP_LIMIT_MEMORY] + FRESH_BYTES &&
         c->phase != SNP_CELL_WAITING && c->phase <= SNP_CELL_STOPPING) {

@@ -73,7 +73,8 @@ void snp_cell_on_output(struct snp_sandbox *s, int stream, const char *bytes, si
 void snp_cell_on_exit(struct snp_sandbox *s,
                       uint32_t id,
                       const char *raw); /* 21 bytes of an EXIT */
-void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes);
+/* A sample of pid 1. is_crowded: one found the maximum number of processes. */
+void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes, bool is_crowded);
 /* The session's files exceed a limit that no file system enforces (local tier). */
 void snp_cell_on_disk(struct snp_sandbox *s, enum snp_limit limit);
 void snp_cell_on_denial(struct snp_sandbox *s, const struct snp_denial *denial);

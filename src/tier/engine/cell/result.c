@@ -308,7 +308,7 @@ static void add_limit_denials(struct snp_tier_cell *c)
         deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "",
                    c->usage.pids_denied - c->sandbox->last_usage.pids_denied);
     }
-    if ((c->changes_flags & SNP_CHANGES_CROWDED) != 0) {
+    if (c->is_crowded) {
         deny_limit(c, SNP_LIMIT_PROCESSES, "fork", "", 1); /* seen at the limit, not counted */
     }
     if (was_signalled(c) && WTERMSIG(c->exit_status) == SIGXFSZ) {

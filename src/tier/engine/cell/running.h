@@ -50,6 +50,7 @@ struct snp_tier_cell {
     bool is_rolled_back;  /* interpreter and files are restored */
     bool was_swept;       /* it caused a sweep */
     bool is_session_over; /* the sandbox ended during the cell */
+    bool is_crowded;      /* pid 1 found the maximum number of processes */
     bool was_restarted;   /* the interpreter was new at its start */
     bool has_exit;
     int exit_status; /* wait status of interpreter or command */
