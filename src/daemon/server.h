@@ -48,7 +48,7 @@ struct snp_executors {
 /* Events of lower parts; front/hooks.c connects the handlers. All are called on the loop. */
 struct snp_hooks {
     /* A session continues (life.c): an unnamed one has run its cell; one that is needed wakes. */
-    void (*end)(struct snp_session *session, struct snp_request *request);
+    void (*end)(struct snp_session *session);
     void (*wake)(struct snp_session *session);
     void (*wake_step)(struct snp_session *session);
     /* It has its first sandbox, in which no cell has run. */

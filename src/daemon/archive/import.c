@@ -257,7 +257,7 @@ static void import_undo(const struct snp_import *import)
     struct snp_err err;
 
     if (import->session != NULL) {
-        snp_session_end(import->session, NULL);
+        snp_session_end(import->session);
     }
     if (import->has_row && snp_store_await_synced(import->server->store, run_remove,
                                                   (void *)(uintptr_t)import, &err) < 0) {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/cell/wake.h"
+#include "daemon/co.h"
 #include "daemon/request.h"
 #include "daemon/save/at_rest.h"
 #include "daemon/save/checkpoint.h"
@@ -33,33 +34,9 @@
 #include "store/job.h"
 #include "wire/session.h"
 
-/* A pending end or clearing. */
-struct ending {
-    struct snp_session *session; /* one reference */
-    struct snp_request *request; /* owned, or NULL */
-    bool is_reset;               /* asked for as the end of `default` */
-    bool is_idle_only;           /* of a clearing: must not cut off cells */
-    bool keep_steps;             /* of an end */
-    struct snp_turn turn;
-    unsigned pending;   /* of an end: steps that have not ended yet */
-    json_t *ended;      /* owned: the cell that was cut off; or NULL */
-    struct snp_err err; /* the first error, if any */
-};
-
 static bool is_default(const struct snp_session *session)
 {
     return strcmp(session->name, "default") == 0;
-}
-
-/* ended: borrowed, or NULL. */
-static void end_answer(struct snp_request *request, json_t *ended, const struct snp_err *err)
-{
-    if (request != NULL && err != NULL) {
-        snp_request_fail(request, err);
-    } else if (request != NULL) {
-        snp_request_answer(
-            request, SNP_WRITE(snp_sessions_destroy_answer, .destroyed = true, .ended = ended));
-    }
 }
 
 /* The running cell and the number of waiting cells. NULL: no cell runs. */
@@ -102,29 +79,6 @@ int snp_session_unused_check(const struct snp_session *session, struct snp_err *
                                snp_exec_waiting(session));
 }
 
-static struct ending *ending_new(struct snp_session *session, struct snp_request *request)
-{
-    struct ending *ending = calloc(1, sizeof(*ending));
-    struct snp_err err;
-
-    if (ending == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        end_answer(request, NULL, &err);
-        return NULL;
-    }
-    snp_session_ref(session);
-    ending->session = session;
-    ending->request = request;
-    return ending;
-}
-
-static void ending_free(struct ending *ending)
-{
-    snp_session_unref(ending->session);
-    json_decref(ending->ended);
-    free(ending);
-}
-
 /* Fail the waiting cells and detach the running one. why: of static duration. */
 static void let_go(struct snp_session *session, const char *why)
 {
@@ -143,98 +97,7 @@ static void let_go(struct snp_session *session, const char *why)
                    &err);
 }
 
-/* Destroying ---------------------------------------------------------------------------------- */
-
-static void part_ended(struct ending *ending)
-{
-    if (--ending->pending > 0) {
-        return;
-    }
-    /* The output of an unnamed session, which ends with its call, is read after that. */
-    if (ending->session->name[0] != '\0') {
-        snp_tier_forget(ending->session->server, ending->session->id);
-    }
-    snp_session_remove(ending->session);
-    snp_room_serve(ending->session->server);
-    end_answer(ending->request, ending->ended, ending->err.code == SNP_OK ? NULL : &ending->err);
-    ending_free(ending);
-}
-
-static void forgotten(void *ctx, const struct snp_err *err)
-{
-    struct ending *ending = ctx;
-
-    if (err != NULL) {
-        ending->err = *err;
-        (void)snp_err_wrap(&ending->err,
-                           "the session ended, but could not be removed from the journal");
-    }
-    part_ended(ending);
-}
-
-static void executor_closed(void *ctx, const struct snp_err *err)
-{
-    struct ending *ending = ctx;
-
-    if (err != NULL && ending->err.code == SNP_OK) {
-        ending->err = *err;
-    }
-    part_ended(ending);
-}
-
-/* The session is in the journal, or its row is about to be written. */
-static bool is_in_journal(const struct snp_session *session)
-{
-    return session->name[0] != '\0' &&
-           (session->durable.is_recorded || session->cells > 0 || session->unsaved.n_putting > 0);
-}
-
 /* Clearing ------------------------------------------------------------------------------------ */
-
-static void cleared(void *ctx, const struct snp_err *err)
-{
-    struct ending *ending = ctx;
-    struct snp_session *session = ending->session;
-
-    if (err == NULL) {
-        session->cells = 0;
-        snp_durable_clear(session);
-        json_decref(SNP_TAKE_PTR(session->live.restored));
-    }
-    snp_session_event(session, SNP_EV_RESTED);
-    if (ending->request != NULL && err != NULL) {
-        snp_request_fail(ending->request, err);
-    } else if (ending->request != NULL) {
-        snp_request_answer(ending->request,
-                           ending->is_reset
-                               ? SNP_WRITE(snp_sessions_destroy_answer, .destroyed = true,
-                                           .reset = true, .ended = ending->ended)
-                               : SNP_WRITE(snp_sessions_clear_answer, .cleared = true,
-                                           .epoch = session->epoch, .ended = ending->ended));
-    }
-    snp_session_go_on(session);
-    ending_free(ending);
-}
-
-static void clear_closed(void *ctx, const struct snp_err *err)
-{
-    struct ending *ending = ctx;
-    struct snp_session *session = ending->session;
-    struct snp_err failure;
-
-    /* No new executor may run until the old one is known to be gone. */
-    if (err != NULL) {
-        cleared(ending, err);
-        return;
-    }
-    snp_tier_forget(session->server, session->id); /* cells are numbered from 1 again */
-    session->epoch++;
-    if (!session->durable.is_recorded) {
-        cleared(ending, NULL);
-    } else if (snp_entry_clear(session, cleared, ending, &failure) < 0) {
-        cleared(ending, &failure);
-    }
-}
 
 /* A save, close, move or rollback ends first. A running cell is not awaited. */
 static bool is_time_to_clear(const struct snp_session *session)
@@ -243,93 +106,120 @@ static bool is_time_to_clear(const struct snp_session *session)
            session->unsaved.save == NULL && session->unsaved.n_departing == 0;
 }
 
-static void on_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *err)
+/* No new executor may run until the old one is known to be gone. */
+static int contents_clear(struct snp_session *session, struct snp_err *err)
 {
-    struct ending *ending = snp_container_of(turn, struct ending, turn);
-    struct snp_err busy;
+    struct snp_await closed = {0};
 
-    if (err == NULL && ending->is_idle_only && snp_session_unused_check(session, &busy) < 0) {
-        err = &busy;
+    if (session->live.executor != NULL) {
+        snp_executor_close(session->live.executor, snp_await_ended, &closed);
+        SNP_TRY(snp_await(&closed, NULL, err));
     }
-    if (err != NULL) {
-        end_answer(ending->request, NULL, err);
-        ending_free(ending);
-        return;
-    }
-    ending->ended = running_json(session);
-    snp_session_event(session, SNP_EV_CLEAR);
-    let_go(session, "the session was cleared");
-    if (session->live.executor == NULL) {
-        clear_closed(ending, NULL);
-    } else {
-        snp_executor_close(session->live.executor, clear_closed, ending);
-    }
+    snp_tier_forget(session->server, session->id); /* cells are numbered from 1 again */
+    session->epoch++;
+    SNP_TRY(session->durable.is_recorded ? snp_entry_clear(session, err) : 0);
+    session->cells = 0;
+    snp_durable_clear(session);
+    json_decref(SNP_TAKE_PTR(session->live.restored));
+    return 0;
 }
 
-static void clear(struct snp_session *session,
-                  struct snp_request *request,
-                  bool is_idle_only,
-                  bool is_reset)
+/* In a coroutine, whose caller has a reference. is_reset: asked for as the end of `default`. */
+static int clear(struct snp_session *session,
+                 struct snp_request *request,
+                 bool is_idle_only,
+                 bool is_reset,
+                 struct snp_err *err)
 {
-    struct ending *ending;
-    struct snp_err err;
+    const struct snp_turn turn = {
+        .kind = SNP_TURN_SOON, .is_time = is_time_to_clear, .survives_clear = true};
+    snp_autojson json_t *ended = NULL;
+    int r;
 
     if (session->name[0] == '\0') {
-        (void)snp_fail(&err, SNP_E_INVALID, "an unnamed session ends with its call");
-        end_answer(request, NULL, &err);
-        return;
+        return snp_fail(err, SNP_E_INVALID, "an unnamed session ends with its call");
     }
-    if (is_idle_only && snp_session_unused_check(session, &err) < 0) {
-        end_answer(request, NULL, &err);
-        return;
+    SNP_TRY(is_idle_only ? snp_session_unused_check(session, err) : 0);
+    SNP_TRY(snp_turn_await(session, &turn, err));
+    SNP_TRY(is_idle_only ? snp_session_unused_check(session, err) : 0);
+    ended = running_json(session);
+    snp_session_event(session, SNP_EV_CLEAR);
+    let_go(session, "the session was cleared");
+    r = contents_clear(session, err);
+    snp_session_event(session, SNP_EV_RESTED);
+    if (r == 0) {
+        snp_request_answer(request, is_reset
+                                        ? SNP_WRITE(snp_sessions_destroy_answer, .destroyed = true,
+                                                    .reset = true, .ended = ended)
+                                        : SNP_WRITE(snp_sessions_clear_answer, .cleared = true,
+                                                    .epoch = session->epoch, .ended = ended));
     }
-    ending = ending_new(session, request);
-    if (ending != NULL) {
-        ending->is_reset = is_reset;
-        ending->is_idle_only = is_idle_only;
-        ending->turn = (struct snp_turn){.kind = SNP_TURN_SOON,
-                                         .run = on_turn,
-                                         .is_time = is_time_to_clear,
-                                         .survives_clear = true};
-        snp_turn_ask(session, &ending->turn);
-    }
+    snp_session_go_on(session);
+    return r;
 }
 
-static void destroy_now(struct ending *ending)
+static int clear_asked(const struct snp_work *work, struct snp_err *err)
 {
-    struct snp_session *session = ending->session;
-    struct snp_err failure;
+    snp_cleanup(snp_session_unrefp) struct snp_session *session = work->session;
 
-    ending->ended = running_json(session);
+    snp_session_ref(session);
+    return clear(session, work->request, snp_json_bool(work->head, "idle_only", false), false, err);
+}
+
+void snp_run_clear(const struct snp_work *work)
+{
+    snp_work_start(work, clear_asked);
+}
+
+/* Destroying ---------------------------------------------------------------------------------- */
+
+/* The session is in the journal, or its row is about to be written. */
+static bool is_in_journal(const struct snp_session *session)
+{
+    return session->name[0] != '\0' &&
+           (session->durable.is_recorded || session->cells > 0 || session->unsaved.n_putting > 0);
+}
+
+/* The same. *ret_ended: the cell that was cut off, owned by the caller; NULL = none. */
+static int destroy(struct snp_session *session,
+                   bool keep_steps,
+                   json_t **ret_ended,
+                   struct snp_err *err)
+{
+    struct snp_await forgotten = {0};
+    struct snp_await closed = {0};
+    struct snp_err why;
+    int r = 0;
+
+    *ret_ended = running_json(session);
     snp_session_event(session, SNP_EV_DESTROY);
     let_go(session, "the session was destroyed");
     snp_entry_forgive(session);
-    ending->pending = 2;
     if (!is_in_journal(session)) {
-        part_ended(ending);
-    } else if (snp_entry_remove(session, ending->keep_steps, forgotten, ending, &failure) < 0) {
-        forgotten(ending, &failure);
+        snp_await_ended(&forgotten, NULL);
+    } else if (snp_entry_remove(session, keep_steps, snp_await_ended, &forgotten, &why) < 0) {
+        snp_await_ended(&forgotten, &why);
     }
-    if (session->live.executor == NULL) {
-        executor_closed(ending, NULL);
+    if (session->live.executor != NULL) {
+        snp_executor_close(session->live.executor, snp_await_ended, &closed);
     } else {
-        snp_executor_close(session->live.executor, executor_closed, ending);
+        snp_await_ended(&closed, NULL);
     }
-}
-
-static void destroy_turn(struct snp_turn *turn,
-                         struct snp_session *session,
-                         const struct snp_err *err)
-{
-    struct ending *ending = snp_container_of(turn, struct ending, turn);
-
-    (void)session;
-    if (err != NULL) {
-        end_answer(ending->request, NULL, err);
-        ending_free(ending);
-    } else {
-        destroy_now(ending);
+    r = snp_await(&forgotten, NULL, err);
+    if (r < 0) {
+        (void)snp_err_wrap(err, "the session ended, but could not be removed from the journal");
     }
+    if (snp_await(&closed, NULL, &why) < 0 && r == 0) {
+        *err = why;
+        r = err->code;
+    }
+    /* The output of an unnamed session, which ends with its call, is read after that. */
+    if (session->name[0] != '\0') {
+        snp_tier_forget(session->server, session->id);
+    }
+    snp_session_remove(session);
+    snp_room_serve(session->server);
+    return r;
 }
 
 /* Requests to save, hibernate or move it are answered first. A running cell is not awaited. */
@@ -338,63 +228,54 @@ static bool is_time_to_destroy(const struct snp_session *session)
     return session->unsaved.n_departing == 0 && !snp_checkpoint_is_awaited(session);
 }
 
-static void destroy(struct snp_session *session, struct snp_request *request, bool keep_steps)
+static int destroy_asked(const struct snp_work *work, struct snp_err *err)
 {
-    struct ending *ending;
-
-    if (session->state == SNP_SESSION_CLOSING) {
-        SNP_ASSERT(request == NULL); /* requests no longer find it */
-        return;
-    }
-    if (is_default(session)) {
-        clear(session, request, false, true);
-        return;
-    }
-    ending = ending_new(session, request);
-    if (ending == NULL) {
-        return;
-    }
-    ending->keep_steps = keep_steps;
-    if (request == NULL || is_time_to_destroy(session)) {
-        destroy_now(ending);
-        return;
-    }
-    ending->turn = (struct snp_turn){.kind = SNP_TURN_FIRST,
-                                     .run = destroy_turn,
-                                     .is_time = is_time_to_destroy,
-                                     .survives_clear = true};
-    snp_turn_ask(session, &ending->turn);
-}
-
-void snp_session_end(struct snp_session *session, struct snp_request *request)
-{
-    destroy(session, request, false);
-}
-
-/* Steps in memory would end with it, so they are written first. */
-static int retire(const struct snp_work *work, struct snp_err *err)
-{
+    const struct snp_turn turn = {
+        .kind = SNP_TURN_FIRST, .is_time = is_time_to_destroy, .survives_clear = true};
     struct snp_request *request = work->request;
     snp_cleanup(snp_session_unrefp) struct snp_session *session = work->session;
+    const bool keep_steps = snp_json_bool(work->head, "keep_steps", false);
+    snp_autojson json_t *ended = NULL;
 
     snp_session_ref(session);
-    while (session->state != SNP_SESSION_CLOSING && snp_memory_await_any(session)) {
+    /* Steps in memory would end with it, so they are written first. */
+    while (keep_steps && session->state != SNP_SESSION_CLOSING && snp_memory_await_any(session)) {
     }
     if (session->state == SNP_SESSION_CLOSING) {
         return snp_fail(err, SNP_E_NOT_FOUND, "the session was destroyed");
     }
-    destroy(session, request, true);
+    if (is_default(session)) {
+        return clear(session, request, false, true, err);
+    }
+    SNP_TRY(is_time_to_destroy(session) ? 0 : snp_turn_await(session, &turn, err));
+    SNP_TRY(destroy(session, keep_steps, &ended, err));
+    snp_request_answer(request,
+                       SNP_WRITE(snp_sessions_destroy_answer, .destroyed = true, .ended = ended));
     return 0;
 }
 
-void snp_session_retire(const struct snp_work *work)
+void snp_run_destroy(const struct snp_work *work)
 {
-    snp_work_start(work, retire);
+    snp_work_start(work, destroy_asked);
 }
 
-void snp_session_clear(struct snp_session *session, struct snp_request *request, bool is_idle_only)
+static void end_run(void *arg)
 {
-    clear(session, request, is_idle_only, false);
+    snp_cleanup(snp_session_unrefp) struct snp_session *session = arg;
+    snp_autojson json_t *ended = NULL;
+    struct snp_err ignored; /* logged */
+
+    snp_session_ref(session);
+    (void)!destroy(session, false, &ended, &ignored);
+}
+
+void snp_session_end(struct snp_session *session)
+{
+    struct snp_err err;
+
+    if (session->state != SNP_SESSION_CLOSING && snp_co_start(end_run, session, &err) < 0) {
+        snp_log(SNP_LOG_ERROR, "session-end", "session=%s error=\"%s\"", session->id, err.msg);
+    }
 }
 
 /* Losing -------------------------------------------------------------------------------------- */

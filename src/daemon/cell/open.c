@@ -30,7 +30,7 @@ static void opened(void *ctx, json_t *manifest, const struct snp_err *why)
     }
     if (snp_session_policy_opened(session, manifest, &err) < 0) {
         snp_turns_fail(session, SNP_TURNS_AWAKE, &err);
-        snp_session_end(session, NULL);
+        snp_session_end(session);
         return;
     }
     snp_session_event(session, SNP_EV_OPENED);

@@ -160,7 +160,7 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
     memcpy(request->session, session->id, sizeof(request->session));
     if (exec_enqueue(exec, raw, &err) < 0) {
         if (session->name[0] == '\0' && session->state == SNP_SESSION_OPENING) {
-            snp_session_end(session, NULL);
+            snp_session_end(session);
         }
         snp_exec_fail(exec, &err);
         return;
@@ -181,7 +181,7 @@ static void waiting_drop(struct snp_exec *exec, const struct snp_err *err)
     snp_exec_fail(exec, err);
     if (session->name[0] == '\0' && session->state != SNP_SESSION_CLOSING &&
         !snp_session_is_asleep(session)) {
-        snp_session_end(session, NULL);
+        snp_session_end(session);
     }
     snp_session_unref(session);
 }
@@ -215,7 +215,7 @@ void snp_exec_abandon(struct snp_exec *exec)
         waiting_drop(exec, &err);
     } else if (session->live.running == exec && session->name[0] == '\0' &&
                session->state == SNP_SESSION_RUNNING) {
-        snp_session_end(session, NULL);
+        snp_session_end(session);
     } else if (session->live.running == exec && exec->spec.asked.attached &&
                exec->executor->tier != NULL) {
         snp_exec_interrupt_running(session, NULL); /* on failure its limits end it */

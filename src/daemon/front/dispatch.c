@@ -518,20 +518,6 @@ static void run_show(const struct snp_work *work)
     snp_request_answer(work->request, snp_session_to_json(work->session, true));
 }
 
-static void run_destroy(const struct snp_work *work)
-{
-    if (snp_json_bool(work->head, "keep_steps", false)) {
-        snp_session_retire(work);
-    } else {
-        snp_session_end(work->session, work->request);
-    }
-}
-
-static void run_clear(const struct snp_work *work)
-{
-    snp_session_clear(work->session, work->request, snp_json_bool(work->head, "idle_only", false));
-}
-
 /* Resident pages of this process. */
 static uint64_t rss_bytes(void)
 {
@@ -585,8 +571,8 @@ static const struct handler handlers[SNP_METHODS_N] = {
     [SNP_METHOD_ANSWER] = {run_answer, 0},
     [SNP_METHOD_SESSIONS_LIST] = {run_list, 0},
     [SNP_METHOD_SESSIONS_SHOW] = {run_show, NEEDS_SESSION},
-    [SNP_METHOD_SESSIONS_DESTROY] = {run_destroy, NEEDS_SESSION},
-    [SNP_METHOD_SESSIONS_CLEAR] = {run_clear, NEEDS_SESSION},
+    [SNP_METHOD_SESSIONS_DESTROY] = {snp_run_destroy, NEEDS_SESSION},
+    [SNP_METHOD_SESSIONS_CLEAR] = {snp_run_clear, NEEDS_SESSION},
     [SNP_METHOD_SESSIONS_MOVE] = {snp_run_move, NEEDS_SESSION},
     [SNP_METHOD_SESSIONS_SET] = {snp_run_set, NEEDS_SESSION},
     [SNP_METHOD_CHECKPOINT] = {snp_run_checkpoint, CHANGES},

@@ -389,7 +389,7 @@ static void owners_check(struct snp_server *server)
         if (session != NULL && session->policy.owner[0] != '\0' &&
             session->state != SNP_SESSION_CLOSING && snp_process_is_over(session->policy.owner)) {
             snp_log(SNP_LOG_INFO, "owner-ended", "session=%s", session->id);
-            snp_session_end(session, NULL);
+            snp_session_end(session);
         }
     }
 }

@@ -580,12 +580,12 @@ static int submit_plain(struct snp_session *session,
                          : submit(session->server, entry, run, SNP_DURABILITY_SYNCED, err);
 }
 
-int snp_entry_clear(struct snp_session *session,
-                    snp_entry_done *done,
-                    void *ctx,
-                    struct snp_err *err)
+int snp_entry_clear(struct snp_session *session, struct snp_err *err)
 {
-    return submit_plain(session, run_clear, done, ctx, err);
+    struct snp_await written = {0};
+
+    SNP_TRY(submit_plain(session, run_clear, snp_await_ended, &written, err));
+    return snp_await(&written, NULL, err);
 }
 
 static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)

@@ -55,11 +55,9 @@ int snp_entry_accepted(struct snp_session *session,
                        uint64_t after,
                        struct snp_err *err) SNP_NODISCARD;
 
-/* Remove its cells, snapshots and checkpoints; write the current epoch. */
-int snp_entry_clear(struct snp_session *session,
-                    snp_entry_done *done,
-                    void *ctx,
-                    struct snp_err *err) SNP_NODISCARD;
+/* In a coroutine: remove its cells, snapshots and checkpoints; write the current epoch. */
+int snp_entry_clear(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
+
 /* Remove all records; keep_steps: except the steps of a run. */
 int snp_entry_remove(struct snp_session *session,
                      bool keep_steps,

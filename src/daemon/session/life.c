@@ -117,7 +117,7 @@ void snp_session_go_on(struct snp_session *session)
                snp_turns_need_executor(session)) {
         hooks->wake(session);
     } else if (session->state == SNP_SESSION_IDLE && session->name[0] == '\0') {
-        hooks->end(session, NULL); /* it has run its cell */
+        hooks->end(session); /* it has run its cell */
     }
     snp_session_unref(session);
 }

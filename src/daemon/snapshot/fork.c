@@ -90,7 +90,7 @@ static void forking_undo(struct forking *forking)
 
     for (unsigned i = 0; i < forking->n; i++) {
         if (forking->children[i].session != NULL) {
-            snp_session_end(forking->children[i].session, NULL);
+            snp_session_end(forking->children[i].session);
         }
     }
     if (snp_store_await_synced(forking->server->store, run_remove, forking, &err) < 0) {
