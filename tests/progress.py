@@ -25,6 +25,7 @@ class Progress:
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         reporter.ensure_newline()
         reporter.write_line(text)
+        reporter.flush()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.all = self.all or len(session.items)
