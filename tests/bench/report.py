@@ -20,21 +20,20 @@ brackets: the higher it is, the less the times of the group mean.
 |---|---:|---:|---:|---:|---|---|"""
 
 TITLES = {
-    "floor": ("The floor", "A message of 300 bytes passes a chain of processes that only forward it: the time that "
-              "the kernel and the processors need before any work is done. With several processors each step may "
-              "wake a sleeping one."),
-    "fresh": ("New sessions", "From the request until the first result is there, all controls on: namespaces, "
-              "control groups, Landlock, seccomp. The headline is the pool kept empty: every session is forked on "
-              "demand, one after the other, each ended before the next. `bwrap` has the same namespaces and a "
-              "similar root, but no control groups, no Landlock and no filter; it starts an interpreter each time. "
-              "Measured in turns. In this and the groups that follow cells are plain (no standby) and no disk is "
-              "waited for; Storage of a cell has the cost of both. All sessions stay awake and are not saved while "
-              "idle."),
+    "floor": ("The floor", "A message of 300 bytes passes a chain of processes that only forward it. The kernel and "
+              "the processors need this time before any work is done. With several processors each step may wake a "
+              "sleeping one."),
+    "fresh": ("New sessions", "From the request to the first result, with all controls: namespaces, control groups, "
+              "Landlock, seccomp. The main figure has an empty pool: every session is forked on demand and ended "
+              "before the next. `bwrap` has the same namespaces and a similar root, but no control groups, no Landlock "
+              "and no filter; it starts an interpreter each time. All were measured in turns. In this and the "
+              "following groups cells are plain (no standby) and wait for no disk; Storage of a cell has the cost of "
+              "both. All sessions stay awake and are not saved while idle."),
     "refill": ("The pool", "Sessions are opened back to back, so the pool is filled while they run."),
     "cell": ("Cells", "From the request of a client in C to the whole result, in a named session without a standby. "
              "The outcome is handed to the kernel; nothing waits for a disk."),
-    "clients": ("Programs in C, Python and TypeScript", "Cells by the libraries with their defaults, transactional and "
-                "synced, 5 ms after the one before; programs in turns. At once: each session runs its cells back to "
+    "clients": ("Programs in C, Python and TypeScript", "Cells of the libraries with their defaults, transactional and "
+                "synced, 5 ms after the previous one; programs in turns. At once: each session runs its cells back to "
                 "back, in C from separate processes, in Python from one event loop for all."),
     "process": ("Whole commands", "From the start of the command to its end, in turns."),
     "rate": ("Sessions per second", "Each client asks for a session, runs one cell and ends it, back to back; a "
@@ -42,22 +41,21 @@ TITLES = {
     "burst": ("Bursts", "A hundred clients are connected and wait; then all ask at once."),
     "speed": ("Speed inside", "The same interpreter and the same code inside and outside, in turns; medians."),
     "cold": ("Cold start", "No daemon runs; the first command starts daemon, tier and template."),
-    "journal": ("Storage of a cell", "The same cell with and without a standby of the interpreter "
-                "(transactional, plain), and with its outcome on disk (synced) or handed to the kernel (process) "
-                "before the answer. Transactional and synced are the defaults. The standby is made after the answer. "
-                "A cell that comes at once waits for the standby; the difference between the two lines of each kind "
-                "is the cost of that. 5 ms after: the standby exists. 20 ms after: the processors sleep as well, so "
-                "each process on the way wakes one, with cold caches. At once: the outcomes of several sessions "
-                "share commits."),
+    "journal": ("Storage of a cell", "The same cell with and without a standby of the interpreter (transactional, "
+                "plain), and with its outcome on disk (synced) or handed to the kernel (process) before the answer. "
+                "Transactional and synced are the defaults. The standby is made after the answer. A cell that comes at "
+                "once waits for the standby; the difference between the two lines of each kind is the cost of waiting. "
+                "5 ms after: the standby exists. 20 ms after: the processors sleep as well, so each process on the way "
+                "wakes one, with cold caches. At once: the outcomes of several sessions share commits."),
     "snapshots": ("Snapshots in memory", "Template data, one array of random numbers of that size. A rollback is "
                   "requested once the snapshot is on disk too; earlier it would wait. A fork is a separate session "
-                  "with separate namespaces, control groups and ids, and a copy of the contents. The last rows: what "
-                  "a program can do by hand, without isolation."),
+                  "with separate namespaces, control groups and ids, and a copy of the contents. The last rows show "
+                  "the same by hand, without isolation."),
     "images": ("Images of sessions", "Template data, one array of random numbers of that size, and a generator, which "
                "variables cannot hold. Results include the first cell."),
     "checkpoints": ("Checkpoints on disk", "Template data, one array of 30 MiB of random numbers, which do not "
                     "compress; hashed and synced. The last rows: pickle and fsync by hand, and CRIU where it works."),
-    "pressure": ("Under pressure", "Cells of one session, plain, 5 ms after the one before, beside sessions that do "
+    "pressure": ("Under pressure", "Cells of one session, plain, 5 ms after the previous one, beside sessions that do "
                  "their worst. Ends: whole commands, from the moment at which the cell had to end. The tests of these "
                  "wait for the event, however long it takes."),
     "containers": ("Tiers and containers", "Containers run on a separate dockerd; cells have the defaults of users, "
@@ -65,16 +63,16 @@ TITLES = {
                    "with them, in the same minute. A session's memory is the proportional share (Pss) of all its "
                    "processes, with what the engine starts for its container."),
     "retrieval": ("What a question finds", "The question is the first sentence of a function's documentation without "
-                  "the function's own name; the answer is the function. All such documentation is taken out of the "
-                  "copy that is indexed. Settings were chosen by half of the questions; these are of the other half."),
-    "context": ("The index of a project", "Python's standard library with its tests, and others' programs on that "
-                "tree. A question is one of an open index."),
+                  "the function's own name; the answer is the function. The indexed copy has no such documentation. "
+                  "Settings were chosen with half of the questions; the figures are for the other half."),
+    "context": ("The index of a project", "Python's standard library with its tests, and other programs on that tree. "
+                "Questions are asked of an open index."),
     "grounding": ("What check finds", "Working functions of the standard library of Python, of QuixBugs (where "
-                  "SNP_TEST_DATA has it) and of npm packages that ship TypeScript, with one invented thing each, by a "
+                  "SNP_TEST_DATA has it) and of npm packages that ship TypeScript, with one invented error each, by a "
                   "fixed seed (tests/bench/plants.py). Places are chosen by how code looks: attributes of imported "
                   "modules and of `self` or `this`, and calls of functions that the module defines or imports by a "
-                  "relative path. `check` was written while looking at one half of them; the other was kept aside. "
-                  "False alarms: errors in the same files without anything planted."),
+                  "relative path. `check` was developed with one half of them; the other was kept aside. False alarms: "
+                  "errors in the same files without anything planted."),
     "live": ("Many live sessions", "Sessions of template base that have run one trivial cell and stay."),
 }
 
@@ -148,7 +146,7 @@ TARGETS: list[tuple[str, str, str, float | Callable[[Rows], float], str | Callab
     ("checkpoint.again", "value", "<=", 10, "a fork writes it, compares 30 MiB with the last checkpoint, and commits"),
     ("checkpoint.wake", "value", "<=", 30, "a new sandbox is made, and 30 MiB pass a pipe"),
     ("containers.cell.runc", "value", "<=", 2, "waking the processes on the way, and the commit; see native's"),
-    ("containers.start.runc", "value", "<=", 10, "what the pool could not know is applied to a container of it"),
+    ("containers.start.runc", "value", "<=", 10, "settings that the pool could not know are applied to its container"),
     ("containers.ratio.exec.runc", "value", ">=", 25, "see the cell's own time"),
     ("containers.ratio.run.runc", "value", ">=", 75, "see the cell's own time"),
     ("retrieval.python.gain", "value", ">=", 10, WORDS_LITTLE),
