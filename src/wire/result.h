@@ -106,7 +106,7 @@ extern const char *const snp_wait_reasons[];
     F(S, INT,  cell,      MUST,   0, 0, "cell after which the checkpoint was taken") \
     F(S, ARR,  missing,   MUST,   0, NULL, "later cells that were dropped at the caller's request, or omitted by `skip`") \
     F(S, ARR,  replayed,  MUST,   0, NULL, "cells that ran again") \
-    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] items that could not be saved or restored. `cell N`: its replay differs from its first run in value, result, exit code, error, displays, output, or changed files (names and contents). The contents of a file without a hash (`files.hashes`) are listed as not compared. In a new session its name: a session of that name may have been lost with a damaged journal", .people = "not restored") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] items that could not be saved or restored. `cell N`: its replay differs from its first run in value, result, exit code, error, displays, output, or changed files (names and contents). The contents of a file without a hash (`files.hashes`) are listed as not compared. In a new session, the session's name: an older one may have been lost with a damaged journal", .people = "not restored") \
     F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint and dropped at the caller's request", .people = "not restored") \
     F(S, BOOL, image,     OPT,    0, 0, "only if some state cannot be saved as variables: true if the session continues exactly, from an image of its memory") \
     F(S, STR,  no_image,  OPT,    0, 0, "why it does not", .people = "no image") \

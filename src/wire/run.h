@@ -32,12 +32,12 @@
     F(S, STRS, words,       MUST,   0, 0, "`diff`, `export`, `import` or `apply`, then the arguments of the command")
 
 #define SNP_EVENT_BEGUN(F, S) \
-    F(S, STR,  trajectory_id, MUST, 0, 0, "of the record, which has begun or continues")
+    F(S, STR,  trajectory_id, MUST, 0, 0, "id of the new or continued record")
 #define SNP_EVENT_PART(F, S) \
-    F(S, BOOL, last,        OPT,    0, 0, "its last part; raw = text")
+    F(S, BOOL, last,        OPT,    0, 0, "true: the last part; raw = text")
 #define SNP_EVENT_TOOL(F, S) \
-    F(S, INT,  call,        MUST,   UINT32_MAX, 0, "its number in the run; raw = the arguments, a JSON object") \
-    F(S, STR,  tool,        MUST,   0, 0, "its name")
+    F(S, INT,  call,        MUST,   UINT32_MAX, 0, "number of the call in the run; raw = the arguments, a JSON object") \
+    F(S, STR,  tool,        MUST,   0, 0, "name of the tool")
 
 #define SNP_RUN_RECORDS(R) \
     R(snp_run_tool, "run.tools", SNP_RUN_TOOL) \

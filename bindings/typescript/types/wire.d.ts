@@ -1286,7 +1286,7 @@ export interface RawResult {
     missing: unknown[];
     /** cells that ran again */
     replayed: unknown[];
-    /** [{`name`, `reason`}] items that could not be saved or restored. `cell N`: its replay differs from its first run in value, result, exit code, error, displays, output, or changed files (names and contents). The contents of a file without a hash (`files.hashes`) are listed as not compared. In a new session its name: a session of that name may have been lost with a damaged journal */
+    /** [{`name`, `reason`}] items that could not be saved or restored. `cell N`: its replay differs from its first run in value, result, exit code, error, displays, output, or changed files (names and contents). The contents of a file without a hash (`files.hashes`) are listed as not compared. In a new session, the session's name: an older one may have been lost with a damaged journal */
     failed: unknown[];
     /** files put after the checkpoint and dropped at the caller's request */
     missing_puts: unknown[];
@@ -1355,23 +1355,23 @@ export interface Events {
     reason: string;
   };
   begun: {
-    /** of the record, which has begun or continues */
+    /** id of the new or continued record */
     trajectory_id: string;
   };
   record: {
-    /** its last part; raw = text */
+    /** true: the last part; raw = text */
     last?: boolean;
   };
   text: Record<string, never>;
   note: Record<string, never>;
   tool: {
-    /** its number in the run; raw = the arguments, a JSON object */
+    /** number of the call in the run; raw = the arguments, a JSON object */
     call: number;
-    /** its name */
+    /** name of the tool */
     tool: string;
   };
   result: {
-    /** its last part; raw = text */
+    /** true: the last part; raw = text */
     last?: boolean;
   };
 }
