@@ -72,7 +72,7 @@ static const struct group groups[] = {
         "sigaltstack", "alarm", "setitimer", "pause", "restart_syscall")},
     {"time", "clocks, sleep", CALLS(
         "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "times")},
-    {"identity", "who and where am I; limits can only be lowered", CALLS(
+    {"identity", "ids, system, usage, random bytes", CALLS(
         "getuid", "geteuid", "getgid", "getegid", "getgroups", "uname", "sysinfo",
         "getrusage", "getpriority", "getrandom")},
     {"sockets", "unix sockets, and the loopback of an empty network namespace", CALLS(
@@ -626,12 +626,11 @@ void snp_syscalls_print(FILE *out)
         (void)fprintf(out, " |\n");
     }
     (void)fprintf(
-        out, "| by argument | clone without namespaces, whose end sends SIGCHLD or nothing; unix, "
-             "TCP and UDP sockets, with the options that servers and clients set; "
-             "harmless ioctl and prctl; own limits, and reading those of others; fcntl that makes "
-             "no "
-             "descriptor send signals; memfd_create, mmap of shared memory without a "
-             "file, and setsockopt of sizes of buffers where a cgroup counts their pages |");
+        out, "| by argument | clone without new namespaces, with SIGCHLD or no signal at the end; "
+             "unix, TCP and UDP sockets, with options that servers and clients set; harmless ioctl "
+             "and prctl; own limits (hard ones can only be lowered), reading those of others; "
+             "fcntl that makes no descriptor send signals; memfd_create, mmap of shared memory "
+             "without a file, setsockopt of buffer sizes where a cgroup counts their pages |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(conditional); i++) {
         (void)fprintf(out, " %s", conditional[i]);
     }
