@@ -65,21 +65,15 @@ struct snp_place {
 
 /* Set when the session was opened, then constant. Written by cell/open.c and session/spec.c. */
 struct snp_session_policy {
-    struct snp_found_tier *tier; /* tiers.c's */
-    bool is_auto;                /* chosen automatically */
-    char *instead_of;            /* why it is not in a stronger one; owned, or NULL */
+    struct snp_place place;
     char template_name[32];
     char *project; /* owned, or NULL */
-    char *rootfs;  /* owned, or NULL */
     json_t *env;   /* owned, an object */
     struct snp_limits limits;
     json_t *guarantees; /* owned: required of its tier by the latest cell; or NULL */
-    bool has_network;   /* the user's setting; few tiers have a network */
-    bool allow_degraded;
     bool require_exact;
     bool transaction;                 /* its tier makes copies for rollback */
     char owner[SNP_PROCESS_MARK_MAX]; /* it ends with this process; "" = it stays */
-    json_t *manifest;                 /* owned: of the latest executor; NULL before the first */
 };
 
 /* The journaled facts of a session, which outlive executors. Written by save/. */

@@ -272,12 +272,12 @@ static const char *setting_of(enum setting setting,
                               char out[SNP_CAP_PATH + 1])
 {
     const char *const kept[SETTING_N] = {
-        [SETTING_TIER] = policy->tier->name,
+        [SETTING_TIER] = policy->place.tier->name,
         [SETTING_TEMPLATE] = policy->template_name,
         [SETTING_PROJECT] = policy->project,
-        [SETTING_ROOTFS] = container_part(SETTING_ROOTFS, policy->rootfs, out),
-        [SETTING_ENGINE] = container_part(SETTING_ENGINE, policy->rootfs, out),
-        [SETTING_NETWORK] = policy->has_network ? of_engine : NULL,
+        [SETTING_ROOTFS] = container_part(SETTING_ROOTFS, policy->place.rootfs, out),
+        [SETTING_ENGINE] = container_part(SETTING_ENGINE, policy->place.rootfs, out),
+        [SETTING_NETWORK] = policy->place.has_network ? of_engine : NULL,
     };
 
     return kept[setting];
@@ -365,7 +365,8 @@ static int setting_fits(struct snp_exec_spec *spec,
      * unknown.
      */
     return asked != NULL || usual == NULL || strcmp(usual, has) == 0 || has[0] == '\0' ||
-                   (setting >= SETTING_ROOTFS && strcmp(spec->tier, policy->tier->name) != 0) ||
+                   (setting >= SETTING_ROOTFS &&
+                    strcmp(spec->tier, policy->place.tier->name) != 0) ||
                    (setting != SETTING_ENGINE && !is_configured(spec, name))
                ? 0
                : differs(spec, name, has, usual, err);
@@ -440,8 +441,9 @@ static int guarantees_fit(const struct snp_exec_spec *spec,
     if (json_array_size(spec->guarantees) == 0) {
         return 0;
     }
-    SNP_TRY(snp_tier_guarantees(policy->tier, policy->rootfs, spec->guarantees, err));
-    return snp_guarantees_in(policy->tier->name, policy->manifest, spec->guarantees, err);
+    SNP_TRY(snp_tier_guarantees(policy->place.tier, policy->place.rootfs, spec->guarantees, err));
+    return snp_guarantees_in(policy->place.tier->name, policy->place.manifest, spec->guarantees,
+                             err);
 }
 
 int snp_exec_spec_fits(struct snp_exec_spec *spec,

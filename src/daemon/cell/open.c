@@ -55,24 +55,24 @@ static int session_fill(struct snp_session *session,
     (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    name == NULL ? "" : name);
     session->policy.project = project == NULL ? NULL : strdup(project);
-    session->policy.rootfs = rootfs == NULL ? NULL : strdup(rootfs);
-    session->policy.has_network = spec->has_network;
+    session->policy.place.rootfs = rootfs == NULL ? NULL : strdup(rootfs);
+    session->policy.place.has_network = spec->has_network;
     remember_guarantees(session, spec);
     session->policy.env = spec->asked.env == NULL ? json_object() : json_incref(spec->asked.env);
     session->policy.limits = spec->limits;
     if (spec->asked.temporary) {
         snp_process_mark((uint64_t)client, session->policy.owner);
     }
-    session->policy.is_auto = strcmp(spec->tier, SNP_TIER_AUTO) == 0;
-    session->policy.allow_degraded = spec->asked.allow_degraded;
+    session->policy.place.is_auto = strcmp(spec->tier, SNP_TIER_AUTO) == 0;
+    session->policy.place.allow_degraded = spec->asked.allow_degraded;
     session->policy.require_exact = spec->asked.require_exact;
     session->policy.transaction = spec->asked.transaction && spec->asked.session != NULL;
     session->unsaved.when = spec->checkpoint;
     SNP_TRY(snp_tiers_choose(&session->server->tiers, spec->tier, spec->asked.allow_degraded,
-                             &session->policy.tier, err));
-    SNP_TRY(snp_tier_guarantees(session->policy.tier, rootfs, spec->guarantees, err));
+                             &session->policy.place.tier, err));
+    SNP_TRY(snp_tier_guarantees(session->policy.place.tier, rootfs, spec->guarantees, err));
     if (session->policy.env == NULL || (project != NULL && session->policy.project == NULL) ||
-        (rootfs != NULL && session->policy.rootfs == NULL)) {
+        (rootfs != NULL && session->policy.place.rootfs == NULL)) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return 0;

@@ -14,7 +14,7 @@ json_t *snp_reply_record(const struct snp_exec *exec,
     json_t *record = answer->head;
     json_t *manifest = json_object_get(record, "manifest");
     json_t *restored = session->live.restored;
-    int r = manifest == NULL ? 0 : snp_tier_mark(session->policy.tier, manifest);
+    int r = manifest == NULL ? 0 : snp_tier_mark(session->policy.place.tier, manifest);
 
     r |= state == NULL ? 0 : json_object_set_new(record, "state", json_string(state));
     r |= json_object_set_new(record, "session", json_string(session->id));
@@ -38,7 +38,7 @@ json_t *snp_reply_whole(const struct snp_session *session,
     r |= checkpoint == NULL ? 0 : json_object_set(whole, "checkpoint", checkpoint);
     r |= not_applied == NULL ? 0 : json_object_set(whole, "not_applied", not_applied);
     if (json_object_get(record, "manifest") == NULL) {
-        r |= json_object_set(whole, "manifest", session->policy.manifest);
+        r |= json_object_set(whole, "manifest", session->policy.place.manifest);
     }
     if (r != 0) {
         json_decref(whole);

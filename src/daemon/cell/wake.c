@@ -297,7 +297,7 @@ static int load_exact(struct snp_wake *wake, struct snp_err *err)
     }
     if (wake->restored.checkpoint != 0 &&
         snp_lost_count(session->durable.checkpoint_lost, &first) > 0 &&
-        snp_tier_has_images(session->policy.tier)) {
+        snp_tier_has_images(session->policy.place.tier)) {
         return load_image(wake, err);
     }
     return err->code = SNP_E_UNSUPPORTED;
@@ -566,7 +566,7 @@ static void wake_failed(struct snp_session *session, bool was_live, const struct
         snp_session_rest(session);
     }
     snp_turns_fail(session, SNP_TURNS_AWAKE, err);
-    if (!was_live && session->policy.manifest == NULL && session->live.executor == NULL) {
+    if (!was_live && session->policy.place.manifest == NULL && session->live.executor == NULL) {
         snp_turns_fail(session, SNP_TURNS_ALONE, err);
         snp_session_remove(session); /* it never existed */
     } else {
@@ -601,8 +601,9 @@ static void awake(struct snp_session *session, const struct snp_restored *restor
 static void wake_run(void *arg)
 {
     struct snp_session *session = arg;
-    struct snp_wake wake = {
-        .session = session, .co = snp_co_self(), .was_live = session->policy.manifest != NULL};
+    struct snp_wake wake = {.session = session,
+                            .co = snp_co_self(),
+                            .was_live = session->policy.place.manifest != NULL};
     uint64_t begun_us = snp_now_us();
     struct snp_err err;
     int r;

@@ -175,9 +175,9 @@ static int put_may_save(const struct snp_session *session, bool has_more, struct
     if (session->unsaved.when == SNP_CHECKPOINT_OFF) {
         return snp_fail(err, SNP_E_DENIED, "automatic saving is off");
     }
-    if (!snp_tier_can(session->policy.tier, "save")) {
+    if (!snp_tier_can(session->policy.place.tier, "save")) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "the %s tier cannot save sessions",
-                        session->policy.tier->name);
+                        session->policy.place.tier->name);
     }
     if (session->state == SNP_SESSION_RUNNING) {
         return snp_fail(err, SNP_E_LIMIT, "cell %llu runs; the file is saved after it",

@@ -68,20 +68,20 @@ static int project_check(const struct snp_session *session,
                          const struct snp_found_tier *to,
                          struct snp_err *err)
 {
-    bool is_copy = snp_tier_copies_projects(session->policy.tier);
+    bool is_copy = snp_tier_copies_projects(session->policy.place.tier);
 
     return session->policy.project == NULL || snp_tier_copies_projects(to) == is_copy
                ? 0
                : snp_fail(err, SNP_E_UNSUPPORTED,
                           "session %s has a project, and tier %s uses %s; apply its changes and "
                           "start a new session in %s",
-                          session->name, session->policy.tier->name,
+                          session->name, session->policy.place.tier->name,
                           is_copy ? "a copy" : "the project's own files", to->name);
 }
 
 static int session_check(const struct snp_session *session, struct snp_err *err)
 {
-    const char *rootfs = session->policy.rootfs;
+    const char *rootfs = session->policy.place.rootfs;
 
     if (session->name[0] == '\0') {
         return snp_fail(err, SNP_E_INVALID, "an unnamed session ends with its call");
@@ -185,7 +185,7 @@ static int turn_await(const struct moving *moving, struct snp_err *err)
     }
     SNP_TRY(snp_turn_await(
         session, &(const struct snp_turn){.kind = SNP_TURN_SOON, .is_time = is_time}, err));
-    return session->policy.tier != moving->from
+    return session->policy.place.tier != moving->from
                ? snp_fail(err, SNP_E_LIMIT, "another request moved the session first")
                : session_check(session, err);
 }
@@ -194,7 +194,7 @@ static int run(const struct snp_work *work, struct snp_err *err)
 {
     struct snp_request *request = work->request;
     snp_cleanup(moving_done) struct moving moving = {.session = work->session,
-                                                     .from = work->session->policy.tier};
+                                                     .from = work->session->policy.place.tier};
     struct snp_sessions_move_request asked;
     int r;
 

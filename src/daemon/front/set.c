@@ -92,7 +92,7 @@ static int sandbox_limit(struct setting_change *setting, struct snp_err *err)
     SNP_TRY(snp_await(&wait, &answer, err));
     manifest = json_object_get(answer, "manifest");
     if (snp_manifest_check(manifest, &ignored) == 0 &&
-        snp_tier_mark(session->policy.tier, manifest) == 0) {
+        snp_tier_mark(session->policy.place.tier, manifest) == 0) {
         (void)!snp_session_policy_opened(session, manifest,
                                          &ignored); /* on failure the old manifest stays */
     }
@@ -182,7 +182,6 @@ static int refuse(const struct snp_session *session, const struct snp_err *why, 
 static int try_out(struct setting_change *setting, struct snp_limits *wanted, struct snp_err *err)
 {
     struct snp_session *session = setting->session;
-    const struct snp_session_policy *policy = &session->policy;
     struct snp_await tried = {0};
     struct snp_err why;
     int r;
@@ -190,12 +189,9 @@ static int try_out(struct setting_change *setting, struct snp_limits *wanted, st
     json_decref(setting->trial.failed);
     json_decref(setting->place.manifest);
     setting->limits = *wanted;
-    setting->place = (struct snp_place){.tier = policy->tier,
-                                        .instead_of = policy->instead_of,
-                                        .rootfs = policy->rootfs,
-                                        .has_network = policy->has_network,
-                                        .allow_degraded = policy->allow_degraded,
-                                        .limits = &setting->limits};
+    setting->place = session->policy.place;
+    setting->place.manifest = NULL;
+    setting->place.limits = &setting->limits;
     setting->trial = (struct snp_trial){.place = &setting->place};
     setting->departure = (struct snp_departure){.trial = &setting->trial, .stays = true};
     snp_hibernate_for(session, &setting->departure, snp_await_ended, &tried);

@@ -75,7 +75,7 @@ static bool is_unsettled(const struct snp_session *session)
            session->live.wake == NULL &&
            (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_SAVING) &&
            (session->unsaved.is_dirty || session->durable.debt != NULL) &&
-           snp_tier_can(session->policy.tier, "save");
+           snp_tier_can(session->policy.place.tier, "save");
 }
 
 bool snp_server_settle(struct snp_server *server, snp_settled *done)

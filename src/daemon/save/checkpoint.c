@@ -139,7 +139,7 @@ static bool is_image_needed(const struct snp_save *save)
 {
     return save->report != NULL && !save->wants_image && has_lost(save->lost) &&
            save->session->live.executor == save->executor &&
-           snp_tier_has_images(save->session->policy.tier);
+           snp_tier_has_images(save->session->policy.place.tier);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -155,7 +155,7 @@ static void save_later(struct snp_session *session)
     uint64_t after_us = server->options.checkpoint_after_ms * 1000;
 
     if (session->unsaved.when == SNP_CHECKPOINT_OFF || session->live.wake != NULL ||
-        !snp_tier_can(session->policy.tier, "save")) {
+        !snp_tier_can(session->policy.place.tier, "save")) {
         return;
     }
     /* A session that is never idle for long must be saved, too. */
@@ -203,7 +203,8 @@ static void save_failed(const struct snp_save *save, const struct snp_err *err)
     }
     snp_unsaved_note(session, err);
     session->unsaved.is_tiers = !save->is_journals;
-    if (session->unsaved.when != SNP_CHECKPOINT_OFF && snp_tier_can(session->policy.tier, "save")) {
+    if (session->unsaved.when != SNP_CHECKPOINT_OFF &&
+        snp_tier_can(session->policy.place.tier, "save")) {
         save_again(session);
     }
 }
@@ -356,7 +357,7 @@ static int attempt(struct snp_save *save, struct snp_err *err)
     save->base = session->durable.checkpoint;
     save->wants_image =
         save->first != NULL || (is_whole(save) && has_lost(session->durable.checkpoint_lost) &&
-                                snp_tier_has_images(session->policy.tier));
+                                snp_tier_has_images(session->policy.place.tier));
     snp_executor_unref(save->executor);
     save->executor = session->live.executor;
     if (save->executor == NULL) {
@@ -563,7 +564,8 @@ bool snp_checkpoint_is_moving(const struct snp_session *session)
 bool snp_checkpoint_lacks_image(const struct snp_session *session)
 {
     return session->durable.checkpoint != 0 && !session->durable.has_image &&
-           has_lost(session->durable.checkpoint_lost) && snp_tier_has_images(session->policy.tier);
+           has_lost(session->durable.checkpoint_lost) &&
+           snp_tier_has_images(session->policy.place.tier);
 }
 
 bool snp_checkpoint_is_awaited(const struct snp_session *session)

@@ -111,21 +111,21 @@ static int open_weaker(struct snp_executor *executor, struct snp_err *err)
     struct snp_found_tier *next;
     struct snp_err ignored;
 
-    if (err->code != SNP_E_UNSUPPORTED || !session->policy.is_auto ||
+    if (err->code != SNP_E_UNSUPPORTED || !session->policy.place.is_auto ||
         session->live.executor != executor) {
         return err->code;
     }
-    next = snp_tiers_weaker(&session->server->tiers, session->policy.tier,
-                            session->policy.rootfs == NULL ? NULL : "rootfs");
-    if (next == NULL || snp_tier_guarantees(next, session->policy.rootfs,
+    next = snp_tiers_weaker(&session->server->tiers, session->policy.place.tier,
+                            session->policy.place.rootfs == NULL ? NULL : "rootfs");
+    if (next == NULL || snp_tier_guarantees(next, session->policy.place.rootfs,
                                             session->policy.guarantees, &ignored) < 0) {
         return err->code;
     }
-    if (snp_tier_is_weak(next) && !session->policy.allow_degraded) {
+    if (snp_tier_is_weak(next) && !session->policy.place.allow_degraded) {
         return snp_err_remedy(err, err->code, SNP_REMEDY_WEAKER_TIER, next->name, 0);
     }
     if (snp_session_policy_weaken(session, next, err) < 0 ||
-        snp_tier_get(session->server, session->policy.tier, &executor->tier, err) < 0) {
+        snp_tier_get(session->server, session->policy.place.tier, &executor->tier, err) < 0) {
         return err->code;
     }
     return open_ask(executor, NULL, false, err);
@@ -139,7 +139,7 @@ static int open_again(struct snp_executor *executor, struct snp_err *err)
     if (session->live.executor != executor) {
         return err->code;
     }
-    SNP_TRY(snp_tier_get(session->server, session->policy.tier, &executor->tier, err));
+    SNP_TRY(snp_tier_get(session->server, session->policy.place.tier, &executor->tier, err));
     return open_ask(executor, NULL, true, err);
 }
 
@@ -195,12 +195,7 @@ static int open_ask(struct snp_executor *executor,
 {
     const struct snp_session *session = executor->session;
     const struct snp_session_policy *policy = &session->policy;
-    const struct snp_place here = {.tier = policy->tier,
-                                   .rootfs = policy->rootfs,
-                                   .has_network = policy->has_network,
-                                   .allow_degraded = policy->allow_degraded,
-                                   .instead_of = policy->instead_of};
-    const struct snp_place *at = place == NULL ? &here : place;
+    const struct snp_place *at = place == NULL ? &policy->place : place;
     struct step *step = calloc(1, sizeof(*step));
     snp_autojson json_t *limits =
         snp_limits_to_json(at->limits == NULL ? &session->policy.limits : at->limits);
@@ -264,9 +259,10 @@ static int open_start(struct snp_session *session,
         session->live.executor == NULL || place != NULL ? NULL : session->live.executor->tier;
     int r;
 
-    SNP_TRY(tier != NULL ? 0
-                         : snp_tier_get(server, place == NULL ? session->policy.tier : place->tier,
-                                        &tier, err));
+    SNP_TRY(tier != NULL
+                ? 0
+                : snp_tier_get(server, place == NULL ? session->policy.place.tier : place->tier,
+                               &tier, err));
     executor = calloc(1, sizeof(*executor));
     SNP_TRY_MEMORY(executor, err);
     executor->server = server;

@@ -53,7 +53,7 @@ struct snp_executor {
 typedef void snp_executor_closed(void *ctx, const struct snp_err *err);
 
 /*
- * Open a new executor in session->policy.tier, by the session's policy. It becomes
+ * Open a new executor in session->policy.place.tier, by the session's policy. It becomes
  * session->live.executor, which must be NULL. After a failure nothing has changed. opened() gets
  * the session.
  */

@@ -169,7 +169,7 @@ static const char *asleep_text(const struct snp_session *session)
 
 const char *snp_session_state_text(const struct snp_session *session)
 {
-    if (session->policy.manifest == NULL) {
+    if (session->policy.place.manifest == NULL) {
         return "running";
     }
     return snp_session_is_asleep(session) ? asleep_text(session) : states[session->state].shown;

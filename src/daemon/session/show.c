@@ -29,8 +29,8 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
     struct snp_sessions_show_answer row = {
         .id = session->id,
         .name = session->name[0] == '\0' ? NULL : session->name,
-        .tier = session->policy.tier->name,
-        .rank = (uint64_t)session->policy.tier->rank,
+        .tier = session->policy.place.tier->name,
+        .rank = (uint64_t)session->policy.place.tier->rank,
         .template = session->policy.template_name,
         .state = snp_session_state_text(session),
         .cells = session->cells,
@@ -54,6 +54,6 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
     }
     limits = snp_limits_to_json(&session->policy.limits);
     row.limits = limits;
-    row.manifest = session->policy.manifest;
+    row.manifest = session->policy.place.manifest;
     return snp_record_write(&snp_sessions_show_answer_form, &row);
 }

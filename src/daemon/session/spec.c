@@ -51,11 +51,11 @@ int snp_session_policy_opened(struct snp_session *session,
     struct snp_session_policy *policy = &session->policy;
     json_t *copy;
 
-    SNP_TRY(snp_guarantees_in(policy->tier->name, manifest, policy->guarantees, err));
+    SNP_TRY(snp_guarantees_in(policy->place.tier->name, manifest, policy->guarantees, err));
     copy = json_deep_copy(manifest);
     SNP_TRY_MEMORY(copy, err);
-    json_decref(policy->manifest);
-    policy->manifest = copy;
+    json_decref(policy->place.manifest);
+    policy->place.manifest = copy;
     (void)snprintf(policy->template_name, sizeof(policy->template_name), "%s",
                    snp_json_str(manifest, "template", ""));
     return 0;
@@ -68,30 +68,17 @@ int snp_session_policy_weaken(struct snp_session *session,
     char *why = strdup(err->msg);
 
     SNP_TRY_MEMORY(why, err);
-    free(session->policy.instead_of);
-    session->policy.instead_of = why;
-    session->policy.tier = tier;
+    free(session->policy.place.instead_of);
+    session->policy.place.instead_of = why;
+    session->policy.place.tier = tier;
     return 0;
 }
 
 void snp_session_policy_swap(struct snp_session *session, struct snp_place *place)
 {
-    struct snp_session_policy *policy = &session->policy;
-    const struct snp_place was = {.tier = policy->tier,
-                                  .is_auto = policy->is_auto,
-                                  .instead_of = policy->instead_of,
-                                  .rootfs = policy->rootfs,
-                                  .has_network = policy->has_network,
-                                  .allow_degraded = policy->allow_degraded,
-                                  .manifest = policy->manifest};
+    const struct snp_place was = session->policy.place;
 
-    policy->tier = place->tier;
-    policy->is_auto = place->is_auto;
-    policy->instead_of = place->instead_of;
-    policy->rootfs = place->rootfs;
-    policy->has_network = place->has_network;
-    policy->allow_degraded = place->allow_degraded;
-    policy->manifest = place->manifest;
+    session->policy.place = *place;
     *place = was;
 }
 
@@ -103,15 +90,15 @@ static char *spec_text(const struct snp_session *session,
     snp_autojson json_t *spec = json_pack(
         "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:b, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:I, "
         "s:o, s:s*}",
-        "version", SPEC_VERSION, "format", STATE_FORMAT, "tier", session->policy.tier->name, "auto",
-        session->policy.is_auto, "template", session->policy.template_name, "project",
-        session->policy.project, "rootfs", session->policy.rootfs, "network",
-        session->policy.has_network, "env", session->policy.env, "limits",
+        "version", SPEC_VERSION, "format", STATE_FORMAT, "tier", session->policy.place.tier->name,
+        "auto", session->policy.place.is_auto, "template", session->policy.template_name, "project",
+        session->policy.project, "rootfs", session->policy.place.rootfs, "network",
+        session->policy.place.has_network, "env", session->policy.env, "limits",
         snp_limits_to_json(&session->policy.limits), "allow_degraded",
-        session->policy.allow_degraded, "require_exact", session->policy.require_exact,
+        session->policy.place.allow_degraded, "require_exact", session->policy.require_exact,
         "transaction", session->policy.transaction, "checkpoint", (int)session->unsaved.when,
         "accepted", (json_int_t)accepted_cell, "accepted_from", (json_int_t)accepted_from,
-        "manifest", json_incref(session->policy.manifest), "owner",
+        "manifest", json_incref(session->policy.place.manifest), "owner",
         owner[0] == '\0' ? NULL : owner);
 
     return spec == NULL ? NULL : snp_json_text(spec);
@@ -165,20 +152,20 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
     SNP_TRY(snp_json_parse(text, strlen(text), &spec, err));
     SNP_TRY(snp_record_check(spec, &record, err));
     SNP_TRY(snp_tiers_recorded(&session->server->tiers, snp_json_str(spec, "tier", ""),
-                               &session->policy.tier, err));
+                               &session->policy.place.tier, err));
     snp_limits_default(&session->policy.limits);
     SNP_TRY(snp_limits_from_json(json_object_get(spec, "limits"), &session->policy.limits, err));
     SNP_TRY(snp_manifest_check(json_object_get(spec, "manifest"), err));
-    session->policy.is_auto = snp_json_bool(spec, "auto", false);
+    session->policy.place.is_auto = snp_json_bool(spec, "auto", false);
     (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    snp_json_str(spec, "template", ""));
     session->policy.project = text_copy(spec, "project", &failed);
-    session->policy.rootfs = text_copy(spec, "rootfs", &failed);
-    session->policy.has_network = snp_json_bool(spec, "network", false);
+    session->policy.place.rootfs = text_copy(spec, "rootfs", &failed);
+    session->policy.place.has_network = snp_json_bool(spec, "network", false);
     session->policy.env = json_incref(json_object_get(spec, "env"));
     (void)snprintf(session->policy.owner, sizeof(session->policy.owner), "%s",
                    snp_json_str(spec, "owner", ""));
-    session->policy.allow_degraded = snp_json_bool(spec, "allow_degraded", false);
+    session->policy.place.allow_degraded = snp_json_bool(spec, "allow_degraded", false);
     session->policy.require_exact = snp_json_bool(spec, "require_exact", false);
     session->policy.transaction = snp_json_bool(spec, "transaction", true);
     session->unsaved.when =
@@ -186,8 +173,8 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
     session->durable.accepted_cell = (uint64_t)snp_json_int(spec, "accepted", 0);
     session->durable.accepted_from = (uint64_t)snp_json_int(spec, "accepted_from", 0);
     session->durable.state_format = (uint64_t)snp_json_int(spec, "format", 0);
-    session->policy.manifest = json_incref(json_object_get(spec, "manifest"));
-    if (failed || session->policy.manifest == NULL) {
+    session->policy.place.manifest = json_incref(json_object_get(spec, "manifest"));
+    if (failed || session->policy.place.manifest == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return 0;
@@ -238,7 +225,7 @@ static int key_check(const struct snp_session *session,
 {
     static const char *const members[] = {"template", "template_hash", "packages", "rootfs"};
     const size_t n = SNP_ARRAY_LEN(members) - (is_elsewhere ? 1 : 0);
-    const json_t *then = session->policy.manifest;
+    const json_t *then = session->policy.place.manifest;
     char was[32];
     char is[32];
 

@@ -130,15 +130,15 @@ void snp_session_unref(struct snp_session *session)
     }
     session->server->hooks->forget(session);
     free(session->policy.project);
-    free(session->policy.instead_of);
-    free(session->policy.rootfs);
+    free(session->policy.place.instead_of);
+    free(session->policy.place.rootfs);
     json_decref(session->policy.env);
     json_decref(session->policy.guarantees);
     json_decref(session->live.restored);
     json_decref(session->durable.missing);
     json_decref(session->durable.checkpoint_lost);
     json_decref(session->durable.unrestorable);
-    json_decref(session->policy.manifest);
+    json_decref(session->policy.place.manifest);
     free(session);
 }
 

@@ -85,7 +85,7 @@ void snp_snapshot_project(struct snp_session *session)
     struct snp_err ignored;
 
     if (session->policy.project != NULL && session->unsaved.when != SNP_CHECKPOINT_OFF &&
-        snp_tier_copies_projects(session->policy.tier)) {
+        snp_tier_copies_projects(session->policy.place.tier)) {
         (void)!snp_co_start(project_run, session, &ignored);
     }
 }

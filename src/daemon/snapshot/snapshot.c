@@ -326,7 +326,7 @@ static int state_take(struct snapshot_taking *taking, struct snp_err *err)
         return 0;
     }
     r = copy_make(taking, err);
-    if (r != SNP_E_UNSUPPORTED || !snp_tier_can(session->policy.tier, "snapshot") ||
+    if (r != SNP_E_UNSUPPORTED || !snp_tier_can(session->policy.place.tier, "snapshot") ||
         !snp_session_is_at_rest(session)) {
         return r;
     }
