@@ -20,7 +20,8 @@ static void check_exec(json_t *head, size_t raw_len)
     struct snp_found_tier tier = {.name = "native"};
     struct snp_exec_spec spec = {0};
     snp_autojson json_t *env = json_object();
-    struct snp_session_policy policy = {.tier = &tier, .template_name = "base", .env = env};
+    struct snp_session_policy policy = {
+        .place = {.tier = &tier}, .template_name = "base", .env = env};
     uint64_t wall_ms = 0;
     struct snp_err err;
     snp_limits_default(&policy.limits);

@@ -120,7 +120,7 @@ static int fits_but(const char *member,
     char project[] = "/p";
     struct snp_found_tier tier = {.name = "native"};
     struct snp_session_policy policy = {
-        .tier = &tier, .template_name = "base", .project = project, .env = env};
+        .place = {.tier = &tier}, .template_name = "base", .project = project, .env = env};
     snp_limits_default(&policy.limits);
     assert_int_equal(read_with(member, value, &spec, err), 0);
     int r = snp_exec_spec_fits(&spec, &policy, ret_wall_ms, err);

@@ -212,12 +212,29 @@ static int try_out(struct setting_change *setting, struct snp_limits *wanted, st
     return 0;
 }
 
+/* 1: after a wait, the session must be checked again. */
+static int session_await(struct snp_session *session, bool is_lower, struct snp_err *err)
+{
+    const struct snp_turn turn = {.kind = SNP_TURN_REST, .survives_clear = true};
+    bool needs_live = snp_session_is_asleep(session) ? is_lower : !snp_session_is_live(session);
+    int r;
+
+    if (session->unsaved.n_departing > 0 || /* it is being tried with its present limits */
+        (!needs_live && is_lower && snp_hibernate_must_wait(session))) {
+        r = snp_turn_await(session, &turn, err);
+    } else if (needs_live) {
+        r = snp_session_await_live(session, err);
+    } else {
+        return 0;
+    }
+    return r < 0 ? r : 1;
+}
+
 /* Wait until the limits can be applied, and were tried, if that is needed. */
 static int limits_await(struct setting_change *setting,
                         struct snp_limits *ret_wanted,
                         struct snp_err *err)
 {
-    const struct snp_turn turn = {.kind = SNP_TURN_REST, .survives_clear = true};
     struct snp_session *session = setting->session;
     int r;
 
@@ -226,17 +243,9 @@ static int limits_await(struct setting_change *setting,
 
         *ret_wanted = wanted_find(setting);
         is_lower = is_tighter(ret_wanted, &session->policy.limits);
-        if (session->unsaved.n_departing > 0) { /* it is being tried with its present limits */
-            SNP_TRY(snp_turn_await(session, &turn, err));
-            r = 1;
-        } else if (snp_session_is_asleep(session) ? is_lower : !snp_session_is_live(session)) {
-            SNP_TRY(snp_session_await_live(session, err));
-            r = 1;
-        } else if (is_lower && snp_hibernate_must_wait(session)) {
-            SNP_TRY(snp_turn_await(session, &turn, err));
-            r = 1;
-        } else {
-            r = is_lower ? try_out(setting, ret_wanted, err) : 0;
+        r = session_await(session, is_lower, err);
+        if (r == 0 && is_lower) {
+            r = try_out(setting, ret_wanted, err);
         }
     } while (r == 1);
     return r;

@@ -88,6 +88,7 @@ static void save_wait(struct snp_save *save)
 
     save->wait = &wait;
     (void)snp_await(&wait, NULL, &ignored);
+    save->wait = NULL;
 }
 
 static void save_continue(struct snp_save *save)
