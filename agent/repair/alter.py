@@ -25,7 +25,6 @@ import ast
 import json
 import os
 import re
-import shlex
 import subprocess
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
@@ -517,11 +516,10 @@ def read(path: str) -> str:
         return ""
 
 
-def apart(tests: List[str], runner: str, command: str) -> str:
-    """A shell script that runs the command once for each file."""
+def parts_of(tests: List[str], runner: str) -> List[str]:
+    """The files of tests, of which each runs in a process."""
     parts = {test.partition("::")[0] if runner == "pytest" else test.rsplit(".", 2)[0]: None for test in tests}
-    words = " ".join(map(shlex.quote, reversed(list(parts)))) if len(parts) <= PARTS_MAX else "."
-    return f"R=0\nfor SNP_PART in {words}; do\nexport SNP_PART\n{command} || R=$?\ndone\nexit $R"
+    return list(parts)[::-1] if len(parts) <= PARTS_MAX else ["."]
 
 
 def files(ends: Tuple[str, ...]) -> Iterator[str]:
@@ -565,15 +563,16 @@ def alter(folder: str, is_of_tests: Callable[[str], bool]) -> None:
     answer = rename(new, places, how["command"]) if how["form"] == "same" and not is_script else {}
     if how["form"] == "order" and len(how["tests"]) > 1 and not is_script:
         tests = how["tests"]
-        answer = {"command": apart(tests, how["runner"], how["command"])}
-    if how["form"] in LOADED and not is_script:
+    if tests and not is_script:
         texts = {}
-        for path in new:
+        for path in new if how["form"] in LOADED else ():
             with open(os.path.join(TOP, path), "rb") as file:
                 texts[os.path.join(TOP, path)] = file.read().decode("latin-1")
+        now = [name for name, test in answer.get("names", dict(zip(tests, tests))).items() if test in tests]
         with open(os.path.join(folder, "alter.py")) as code:
             names = f"x{os.urandom(3).hex()}_"  # random: a fixed name would reveal the form
-            given = {"form": how["form"], "texts": texts, "code": code.read().replace("snp_", names)}
+            given = {"form": how["form"], "texts": texts, "code": code.read().replace("snp_", names),
+                     "parts": parts_of(now, how["runner"])}
         with open(os.path.join(folder, "snp_form.json"), "w") as answered:
             json.dump(given, answered)
     for path, (text, _) in new.items():

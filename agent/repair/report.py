@@ -2,10 +2,9 @@
 """Report the result of each test: a plugin of pytest (-p), and a runner for unittest (run as a program).
 
 Its name and folder are random for each run, and the report is written once, at the end. snp_form.json beside it has the
-altered form of the tests (alter.py) and is removed before any code of the project runs. snp_lines.json has the lines
-that a patch changed: what they reach at run time is reported, too. With SNP_PART the process runs one file of several
-(a path for pytest, a module for unittest; . = all), from its last test to its first, and adds its results to the
-report.
+altered form of the tests (alter.py) and is removed before any code of the project runs. Each of its parts (a path for
+pytest, a module for unittest; . = all) runs in a process forked before that; this process merges their reports.
+snp_lines.json has the lines that a patch changed: what they reach at run time is reported, too.
 """
 
 import ast
@@ -24,7 +23,7 @@ GIVEN: Dict[str, str] = {}  # hashes of the parameters of tests that have any
 ERRORS: List[str] = []
 ASSERTED: Dict[str, Set[int]] = {}  # failed assertions that a passing test must reach
 TOP = "/workspace/"
-PART = os.environ.pop("SNP_PART", "")
+PART = ""  # of this process; "": all
 WORST = ["passed", "xfailed", "skipped", "xpassed", "failed", "error"]
 
 
@@ -42,13 +41,6 @@ def keep(name: str, value: Any) -> None:
 
 
 def write(code: int) -> None:
-    if PART and os.path.exists(beside("report.json")):
-        with open(beside("report.json")) as file:
-            before = json.load(file)
-        TESTS.update(before["tests"])
-        ERRORS.extend(before["errors"])
-        REACHED.extend(each for each in before["reached"] if each not in REACHED)
-        os.remove(beside("report.json"))
     asserted = {path: sorted(lines) for path, lines in ASSERTED.items()}
     keep("report.json", {"tests": TESTS, "errors": ERRORS, "given": GIVEN, "asserted": asserted, "reached": REACHED,
                          "exit_code": code})
@@ -228,6 +220,9 @@ if os.path.exists(beside("snp_lines.json")):
 # Altered forms ------------------------------------------------------------------------------
 
 GIVEN_FORM: List[str] = []  # for workers of pytest-xdist, which start after the file is removed
+PARTS: List[str] = []
+INTERRUPTED = (2, 3)  # exit codes of pytest
+IS_REVERSED: List[bool] = [False]  # each part runs from its last test to its first
 CODES: Dict[str, Any] = {}  # compiled replacements of test files, made before other code can change the files
 SHARED: Dict[str, Any] = {}  # a name in all of them
 
@@ -256,6 +251,10 @@ class Finder:
 
 def form_begin(text: str) -> None:
     form = json.loads(text)
+    PARTS[:] = form["parts"]
+    IS_REVERSED[0] = form["form"] == "order"
+    if not form["texts"]:
+        return
     code: Dict[str, Any] = {"__name__": "alter"}
     exec(compile(form["code"], "alter.py", "exec"), code)
     SHARED.update({code["FAILED"]: [], code["OURS"]: is_of_change})
@@ -265,11 +264,35 @@ def form_begin(text: str) -> None:
     sys.meta_path.insert(0, Finder)
 
 
+def forked() -> None:
+    """Return in a process for each part. This one loads no code of the project, and reports only if all parts end."""
+    global PART
+    tests: Dict[str, str] = {}
+    for PART in PARTS:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            return
+        os.waitpid(child, 0)
+        if not os.path.exists(beside("report.json")):
+            end(1)
+        with open(beside("report.json")) as file:
+            report = json.load(file)
+        os.remove(beside("report.json"))
+        if not report["tests"] or report["exit_code"] in INTERRUPTED:
+            end(1)
+        tests.update(report["tests"])
+    if PARTS:
+        keep("report.json", {"tests": tests})
+        end(0)
+
+
 if os.path.exists(beside("snp_form.json")):
     with open(beside("snp_form.json")) as given:
         GIVEN_FORM.append(given.read())
     os.remove(beside("snp_form.json"))
     form_begin(GIVEN_FORM[0])
+    forked()
 
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
@@ -365,7 +388,7 @@ def pytest_configure(config: Any) -> None:
 
 
 def pytest_collection_modifyitems(items: List[Any]) -> None:
-    if PART:
+    if IS_REVERSED[0]:
         items.reverse()
 
 
@@ -442,7 +465,7 @@ class Runner(unittest.TextTestRunner):
             else:
                 tests.append(each)  # in reverse order
         begin([each.id() for each in tests])
-        if PART:
+        if IS_REVERSED[0]:
             test = unittest.TestSuite(tests)
         del tests  # a suite drops each test after running it
         return super().run(test)

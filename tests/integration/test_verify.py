@@ -364,7 +364,7 @@ runner.runtest = run
     "keeps what one file of tests did for the next": (
         "open('calc.py', 'w').write('SEEN = []\\n\\n\\ndef add(a, b):\\n    return a + b if SEEN else a - b\\n\\n\\n'\n"
         "'def mul(a, b):\\n    SEEN.append(a)\\n    return a * b\\n')", ("--test", "python3 -m pytest -q pair"),
-        "not proven", "1 test failed in the opposite order, with each file in a process: pair/test_second.py::"),
+        "failed", "1 test failed when assertions were evaluated without the runner: pair/test_second.py::"),
     "swallows a failure in a thread": (
         "open('each.py', 'w').write('from threading import Thread\\n\\n\\ndef each(call, items):\\n'\n"
         "'    for item in items:\\n        thread = Thread(target=call, args=(item + 1,))\\n'\n"
