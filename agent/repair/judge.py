@@ -6,6 +6,7 @@ Nothing of the patch runs at the same time.
 
 import ast
 import base64
+import ctypes
 import difflib
 import json
 import os
@@ -199,10 +200,16 @@ def entries(text: Optional[bytes]) -> List[str]:
 
 
 def clean(folder: str) -> None:
-    """Remove files that would reveal to a command which run it is."""
+    """Remove files that would reveal to a command which run it is. Link the library that moves its clock."""
     for name in os.listdir(folder):
         if not name.startswith("snp_"):
             os.remove(os.path.join(folder, name))
+    for library in ("/run/guest/clock.so", "/run/snipara/guest/clock.so"):
+        try:
+            ctypes.CDLL(library)
+            os.symlink(library, os.path.join(folder, "snp_clock.so"))
+        except OSError:  # not in this tier, or not for this C library
+            pass
 
 
 # Measures -----------------------------------------------------------------------------------

@@ -346,41 +346,56 @@ json_t *snp_verdict_wrong(const struct snp_verdict_form *form,
     return wrong;
 }
 
+/* One reason for all tests of a list. */
+static void ids_tell(
+    const json_t *ids, const json_t *run, const char *word, const char *what, json_t *reasons)
+{
+    struct named named = {.n = 0};
+
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        name_add(&named, json_string_value(json_array_get(ids, i)));
+    }
+    named_tell(&named, run, word, what, reasons);
+}
+
 void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
                             const json_t *wrong,
                             const json_t *run,
                             json_t *reasons)
 {
-    struct named named = {.n = 0};
-
-    for (size_t i = 0; i < json_array_size(wrong); i++) {
-        name_add(&named, json_string_value(json_array_get(wrong, i)));
-    }
-    named_tell(&named, run, form->word, form->wrong, reasons);
+    ids_tell(wrong, run, form->word, form->wrong, reasons);
 }
 
-void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reasons)
+json_t *snp_verdict_flaky(const json_t *before, const json_t *again)
 {
     json_t *was = json_object_get(json_object_get(before, "report"), "tests");
     const json_t *now = json_object_get(json_object_get(again, "report"), "tests");
-    struct named flaky = {.n = 0};
+    json_t *flaky = json_array();
     const char *id;
     json_t *outcome;
 
     json_object_foreach(was, id, outcome)
     {
         if (!json_equal(outcome, json_object_get(now, id))) {
-            name_add(&flaky, id);
+            (void)json_array_append_new(flaky, json_string(id));
         }
     }
-    if (flaky.n == 0 &&
+    if (json_array_size(flaky) == 0 &&
         (json_object_size(was) != json_object_size(now) ||
          !json_equal(json_object_get(before, "exit_code"), json_object_get(again, "exit_code")))) {
-        snp_verdict_add(reasons, snp_verdict_unproven,
-                        "a test command is flaky: it ended differently when it ran again");
+        (void)json_array_append_new(flaky, json_string("the command"));
     }
-    named_tell(&flaky, again, snp_verdict_unproven, "flaky: another outcome when run again",
-               reasons);
+    return flaky;
+}
+
+void snp_verdict_flaky_tell(const json_t *flaky, const json_t *run, int64_t days, json_t *reasons)
+{
+    char what[100];
+
+    (void)snprintf(what, sizeof(what),
+                   "flaky: another outcome when run again, with a clock %lld days ahead",
+                   (long long)days);
+    ids_tell(flaky, run, snp_verdict_unproven, what, reasons);
 }
 
 bool snp_verdict_has_failures(const json_t *report)

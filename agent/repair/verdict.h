@@ -63,10 +63,13 @@ void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
                             json_t *reasons);
 
 /*
- * Compare a run with an earlier identical run: a test with another outcome is flaky. reasons:
- * appended to.
+ * Tests (IDs) with another outcome than in an earlier identical run; "the command" if only its end
+ * differs. New reference.
  */
-void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reasons);
+json_t *snp_verdict_flaky(const json_t *before, const json_t *again);
+
+/* Append a reason for the flaky tests of a run, if there are any. days: its clock was ahead. */
+void snp_verdict_flaky_tell(const json_t *flaky, const json_t *run, int64_t days, json_t *reasons);
 
 /* Whether a report has a failed test, or a file that could not be loaded. */
 bool snp_verdict_has_failures(const json_t *report);

@@ -470,7 +470,7 @@ def test_an_image_that_cannot_be_used(
         assert word in done.stderr and word in judged.stdout
 
 
-def test_the_module_needs_nothing_that_musl_lacks() -> None:
+def test_the_modules_need_nothing_that_musl_lacks() -> None:
     """Its libc resolves what is not Python's, by name and not by version."""
     libc = f"/lib/ld-musl-{os.uname().machine}.so.1"
     lib.need("docker", os.path.exists(libc), "musl is not installed")
@@ -480,9 +480,10 @@ def test_the_module_needs_nothing_that_musl_lacks() -> None:
         return {tuple(line.split()[-2:]) for line in out.splitlines()}
 
     has = {name for _, name in symbols(libc, "--defined-only")}
-    needs = {name.split("@")[0] for kind, name in symbols(os.path.join(lib.BUILD, "_snp.abi3.so"), "--undefined-only")
+    needs = {name.split("@")[0] for file in ("_snp.abi3.so", "clock.so")
+             for kind, name in symbols(os.path.join(lib.BUILD, "guest", file), "--undefined-only")
              if kind == "U" and not name.lstrip("_").startswith("Py")}
-    assert "recvmsg" in needs and needs - has == set()
+    assert {"recvmsg", "sem_trywait"} <= needs and needs - has == set()
 
 
 def test_an_engine_that_goes_away_and_comes_back(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
@@ -867,6 +868,11 @@ def test_an_agents_change_is_proven_and_applied(sandbox: lib.Sandbox, project: s
     assert sandbox.cli("apply", found["session"], "--yes").returncode == 0
     with open(os.path.join(project, "calc.py")) as text:
         assert text.read() == code.replace("-", "+")
+    sandbox.make_file(os.path.join(project, "calc.py"), code)
+    late = f"import time\n\n\n{code.replace('a - b', f'a + b + (time.time() > {time.time() + 2e7:.0f})')}"
+    sandbox.exec(f"open('calc.py', 'w').write({late!r})", "late", options=["--project", project])
+    judged = sandbox.cli("verify", "late", *words, "--json")
+    assert "another outcome when run again, with a clock" in json.loads(judged.stdout)["reasons"][0]["text"], judged
     sandbox.destroy(found["session"])
 
 

@@ -439,7 +439,31 @@ def test_what_passes_by_chance_is_not_ready(box: Sandbox) -> None:
             f"'a + b + (hash(\"x\") == {unlucky.strip()})'))")
     found = verdict(box, "chance", *TEST)
     assert found["verdict"] == "not proven" and len(found["reasons"]) == 1, found["reasons"]
-    assert "2 tests flaky: another outcome when run again: tests/test_calc.py" in found["reasons"][0]["text"]
+    text = found["reasons"][0]["text"]
+    assert text.startswith("2 tests flaky: another outcome when run again, with a clock ") and "tests/test_calc" in text
+
+
+def test_quick_tests_run_more_often(box: Sandbox) -> None:
+    unlucky = subprocess.check_output([lib.PYTHON, "-c", "print(hash('x'))"], text=True, env={"PYTHONHASHSEED": "4"})
+    session(box, "chance", FIX + "open('calc.py', 'w').write(text.replace('a + b', "
+            f"'a + b + (hash(\"x\") == {unlucky.strip()})'))")
+    found = verdict(box, "chance", *TEST)
+    assert found["verdict"] == "not proven" or found["duration_ms"] > 5000, found["reasons"]
+
+
+def test_what_is_right_until_a_date_is_not_ready(box: Sandbox) -> None:
+    """The clock is ahead by more than a year in one of the repeats."""
+    date = int(time.time()) + 200 * 24 * 3600
+    changes = [FIX + f"text = 'import {module}\\n' + text.replace('a + b', 'a + b + ({now} > {date})')\n"
+               "open('calc.py', 'w').write(text)"
+               for module, now in (("time", "time.time()"), ("datetime", "datetime.datetime.now().timestamp()"),
+                                   ("time", "time.mktime(time.localtime())"))]
+    for options, change in (*((TEST, each) for each in changes),
+                            (NODE, script("", new=f"a + b + (Date.now() > {date}000 ? 1 : 0)"))):
+        session(box, "late", change)
+        found = verdict(box, "late", *options)
+        text = found["reasons"][0]["text"]
+        assert found["verdict"] == "not proven" and "flaky: another outcome when run again, with a clock" in text, text
 
 
 def test_lines_that_no_test_runs_are_named(box: Sandbox) -> None:

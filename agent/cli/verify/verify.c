@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/random.h>
 
 #include "base/buf.h"
 #include "base/cli/need.h"
@@ -39,6 +40,9 @@
 enum {
     HUNKS_MAX = 20,
     REPEATS = 3, /* runs after the first of a patch that would be ready; one records coverage */
+    REPEATS_MAX = 10,
+    QUICK_US = 5000000, /* for more than REPEATS */
+    DAY_S = 24 * 60 * 60,
     TOLD_MAX = 4 << 10,    /* bytes of line numbers in a reason */
     OUTPUT_KEPT = 6 << 10, /* last bytes of a command's output */
     MS = 1000,
@@ -135,6 +139,7 @@ struct verify_command {
     const struct snp_verdict_form *form; /* altered form of the tests; NULL = unaltered */
     const json_t *passed;                /* tests to alter */
     unsigned seed;                       /* hash seed of Python; 0 = random */
+    int64_t ahead_s;                     /* of its clock */
     const json_t *cover;                 /* lines whose execution is recorded; NULL = none */
 };
 
@@ -166,11 +171,17 @@ static char *line_make(const struct snp_patch_session *box,
                        const char *runner,
                        const struct verify_command *job)
 {
-    char start[256] = "export PYTHONDONTWRITEBYTECODE=1";
+    char start[512] = "export PYTHONDONTWRITEBYTECODE=1";
 
     if (job->seed != 0) {
         (void)snprintf(start + strlen(start), sizeof(start) - strlen(start), " PYTHONHASHSEED=%u",
                        job->seed);
+    }
+    if (job->ahead_s != 0) {
+        (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
+                       "\n[ ! -e /tmp/%s/snp_clock.so ] || export SNP_CLOCK=%lld "
+                       "LD_PRELOAD=/tmp/%s/snp_clock.so${LD_PRELOAD:+:$LD_PRELOAD}",
+                       box->nonce, (long long)job->ahead_s, box->nonce);
     }
     if (job->cover != NULL) {
         (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
@@ -394,9 +405,17 @@ static json_t *tests_of(const json_t *run, const char *outcome)
     return found;
 }
 
+/* Tests that misbehave in the form of a run; without a form: other than in the plain run. */
+static json_t *wrong_of(const struct snp_verdict_form *form, const json_t *plain, const json_t *run)
+{
+    return snp_need(form == NULL ? snp_verdict_flaky(plain, run)
+                                 : snp_verdict_wrong(form, json_object_get(run, "altered"),
+                                                     json_object_get(run, "report")));
+}
+
 /*
- * Drop tests that pass in the clean project and misbehave there in the same way in this form: the
- * form does not fit them.
+ * Drop tests that misbehave in the same way in the clean project, if they pass there or have no
+ * form: the form, or the other time, does not fit them.
  */
 static int unfit_drop(const struct verifying *v,
                       size_t n,
@@ -404,15 +423,18 @@ static int unfit_drop(const struct verifying *v,
                       json_t *wrong,
                       struct snp_err *err)
 {
-    snp_autojson json_t *passed = tests_of(json_array_get(v->base, n), "passed");
+    const json_t *plain = json_array_get(v->base, n);
+    snp_autojson json_t *passed = tests_of(plain, "passed");
     snp_autojson json_t *run = NULL;
     snp_autojson json_t *unfit = NULL;
 
+    if (json_array_size(wrong) == 0) {
+        return 0;
+    }
     job.has_patch = false;
     job.passed = passed;
     SNP_TRY(job_run(v, &job, &run, err));
-    unfit = snp_need(snp_verdict_wrong(job.form, json_object_get(run, "altered"),
-                                       json_object_get(run, "report")));
+    unfit = wrong_of(job.form, plain, run);
     for (size_t i = json_array_size(wrong); i > 0; i--) {
         for (size_t u = 0; u < json_array_size(unfit); u++) {
             if (json_equal(json_array_get(wrong, i - 1), json_array_get(unfit, u))) {
@@ -438,11 +460,8 @@ static int form_run(struct verifying *v, size_t n, struct verify_command job, st
         return 0;
     }
     (void)json_array_append_new(v->altered, run);
-    wrong = snp_need(snp_verdict_wrong(job.form, json_object_get(run, "altered"),
-                                       json_object_get(run, "report")));
-    if (json_array_size(wrong) > 0) {
-        SNP_TRY(unfit_drop(v, n, job, wrong, err));
-    }
+    wrong = wrong_of(job.form, plain, run);
+    SNP_TRY(unfit_drop(v, n, job, wrong, err));
     (void)json_object_set(run, "wrong", wrong);
     snp_verdict_wrong_tell(job.form, wrong, run, v->reasons);
     return 0;
@@ -569,10 +588,13 @@ static int repeat_run(struct verifying *v,
                       struct snp_err *err)
 {
     snp_autojson json_t *run = NULL;
+    snp_autojson json_t *flaky = NULL;
 
     SNP_TRY(job_run(v, job, &run, err));
     if (job->cover == NULL) {
-        snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run, v->reasons);
+        flaky = wrong_of(NULL, json_array_get(v->runs, json_array_size(v->base) + n), run);
+        SNP_TRY(unfit_drop(v, n, *job, flaky, err));
+        snp_verdict_flaky_tell(flaky, run, job->ahead_s / DAY_S, v->reasons);
     } else { /* the next command records only the remaining lines */
         json_decref(v->uncovered);
         v->uncovered = json_incref(json_object_get(run, "uncovered"));
@@ -580,17 +602,36 @@ static int repeat_run(struct verifying *v,
     return 0;
 }
 
-/* A test that passes by chance proves nothing. The first repeat records which changed lines run. */
+/* By how much the clock of a repeat is ahead: weeks or years, and some hours and seconds. */
+static int64_t ahead_of(unsigned seed)
+{
+    int64_t least = seed % 2 == 0 ? 20 * DAY_S : 365 * DAY_S;
+    uint32_t chance = 0;
+
+    (void)!getrandom(&chance, sizeof(chance), 0);
+    return least + chance % (3 * least);
+}
+
+/*
+ * A test that passes by chance, or only now, proves nothing. The first repeat records which changed
+ * lines run. Quick tests run more often.
+ */
 static int repeats_run(struct verifying *v, struct snp_err *err)
 {
     struct verify_command job = {.has_patch = true};
     snp_autojson json_t *asserted = asserted_of(v);
+    size_t n_reasons = json_array_size(v->reasons);
+    uint64_t began_us = snp_now_us();
     int r = 0;
 
     progress(v, "the tests again");
     v->uncovered = snp_need(json_copy(json_object_get(v->look, "changed")));
     (void)json_object_update_missing(v->uncovered, asserted);
-    for (job.seed = 1; job.seed <= REPEATS; job.seed++) {
+    for (job.seed = 1; r == 0 && (job.seed <= REPEATS ||
+                                  (job.seed <= REPEATS_MAX && snp_now_us() - began_us < QUICK_US &&
+                                   json_array_size(v->reasons) == n_reasons));
+         job.seed++) {
+        job.ahead_s = job.seed == 1 ? 0 : ahead_of(job.seed);
         for (size_t n = 0; r == 0 && job_nth(v->asked, n, &job); n++) {
             job.cover = job.seed == 1 ? v->uncovered : NULL;
             r = repeat_run(v, n, &job, err);
