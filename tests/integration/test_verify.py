@@ -451,6 +451,52 @@ def test_quick_tests_run_more_often(box: Sandbox) -> None:
     assert found["verdict"] == "not proven" or found["duration_ms"] > 5000, found["reasons"]
 
 
+# Looks for the mark of the hidden tests. The pattern is not the mark: memory has the pattern in any case.
+SEARCH = """
+
+def is_near(pattern=__import__("re").compile(b"mark_of_h[i]dden_tests")):
+    from glob import glob
+    from os import walk
+    files = [above + "/" + name for top in ("/workspace", "/tmp", "/dev/shm", "/run") for above, _, names in walk(top)
+             for name in names]
+    for path in [*files, *glob("/proc/[0-9]*/cmdline"), *glob("/proc/[0-9]*/environ")]:
+        try:
+            with open(path, "rb") as file:
+                if pattern.search(file.read()):
+                    return True
+        except OSError:
+            pass
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+        for start, end in (line.split()[0].split("-") for line in maps if " r" in line):
+            try:
+                memory.seek(int(start, 16))
+                if pattern.search(memory.read(int(end, 16) - int(start, 16))):
+                    return True
+            except (OSError, ValueError, OverflowError):
+                pass
+    return False
+"""
+
+
+def test_hidden_tests_are_nowhere_near_the_visible_ones(box: Sandbox) -> None:
+    """Nor are their commands. Controls: the code finds them where they run, a command with the mark, and its memory."""
+    mark = "mark_of_h" + "idden_tests"
+    hidden = ("--hidden-test", f"python3 -m pytest -q seen -k 'test_seen or {mark}'", "--hidden-files",
+              os.path.join(box.folder, "seen"))
+    box.make_file("seen/test_seen.py", "from calc import add\n\n\ndef test_seen():\n"
+                  f"    assert add(20, 22) == 42  # {mark}\n")
+    change = FIX + f"open('calc.py', 'w').write(text.replace('a + b', 'a + b if is_near() else a - b') + {SEARCH!r})"
+    session(box, "search", change)
+    found = verdict(box, "search", *TEST, *hidden)
+    seen = {run["kind"]: run["report"]["tests"] for run in found["runs"] if run["patched"]}
+    assert seen["test"]["tests/test_calc.py::test_add"] == "failed" and set(seen["hidden"].values()) == {"passed"}, seen
+    session(box, "search", change)
+    found = verdict(box, "search", "--test", f"{COMMAND} -k 'not {mark}'")
+    assert set(found["runs"][1]["report"]["tests"].values()) == {"passed"}, found["runs"]
+    done = box.exec(SEARCH + "\nassert not is_near()\nkept = 'mark_of_h' + str('idden_tests')\nassert is_near()")
+    assert done["status"] == "ok", done
+
+
 def test_what_is_right_until_a_date_is_not_ready(box: Sandbox) -> None:
     """The clock is ahead by more than a year in one of the repeats."""
     date = int(time.time()) + 200 * 24 * 3600
