@@ -224,6 +224,18 @@ def look(folder: str) -> None:
                findings_of(rows))
 
 
+def begin(folder: str) -> None:
+    """List files of which a change needs a sample, before there is a change."""
+    rules = Rules(os.path.join(folder, "risk.rules"))
+    rules.rules = [rule for rule in rules.rules if rule.kind == SAMPLED and rule.of != "type"]
+    paths = [os.path.relpath(each, TOP) for each in glob.glob(os.path.join(TOP, "**/*.py"), recursive=True)
+             if not {"node_modules", "site-packages"} & set(each.split("/"))]
+    found = [path for path in sorted(paths) if not is_test(path) and
+             rules.of_file(path, (base_text(path) or b"").decode("utf-8", "replace"))[0].kind == SAMPLED]
+    with open(os.path.join(folder, "begin.json"), "w") as file:
+        json.dump({"needs_sample": found}, file)
+
+
 def check(folder: str) -> None:
     """Count findings before and after the patch."""
     with open(os.path.join(folder, "patch.json")) as file:

@@ -178,6 +178,8 @@ def test_what_only_the_user_can_give_is_not_asked_of_the_model(box: Sandbox) -> 
     judged, = verdicts_of(logs)
     assert done.returncode == 1 and judged["feedback"] is None and judged["verdict"] == "not proven", judged
     assert "give --sample CMD --expect FILE" in done.stderr and "The model cannot fix this" in done.stderr, done.stderr
+    assert "a change of rows.py, which transforms data, is ready for human review only with --sample" in (
+        done.stderr.splitlines()[0]), done.stderr  # before the model is asked
     box.destroy(f"run-{os.listdir(logs)[0][:13]}")
     shutil.rmtree(logs)
     for path in files:
@@ -200,6 +202,9 @@ def test_what_limits_every_verdict_is_reported_before_a_model_is_paid(box: Sandb
     done = runs.cli("agent", "Fix it", *runs.options(runs.script(turn(final()))), "--cost-limit", "none", *TEST,
                     "--test", COMMAND + " -k mul")
     assert done.returncode == 2 and f"`{COMMAND} -k mul` fails no test of the unchanged project" in done.stderr, done
+    done = runs.cli("agent", "Fix it", *runs.options(runs.script(turn(final()))), "--cost-limit", "none", "--test",
+                    COMMAND + " --no-such-option")
+    assert done.returncode == 2 and "--no-such-option` reports no test of the unchanged project" in done.stderr, done
     assert not os.path.exists(os.path.join(runs.folder, "logs"))
     done = runs.cli("agent", "Fix it", *runs.options(runs.script(turn(final()))), "--cost-limit", "none", "--test",
                     "make check", "--max-iterations", "1")

@@ -577,8 +577,8 @@ static void judging_make(struct snp_front *front, const json_t *repair, struct r
 }
 
 /*
- * Run a verdict, or with exec the tests before there is a change. The loop does not run, so signals
- * interrupt the running command.
+ * Run a verdict, or with exec the tests before there is a change (*ret: paths that need a sample).
+ * The loop does not run, so signals interrupt the running command.
  */
 static int verify(struct snp_front *front,
                   struct snp_verify *asked,
@@ -596,7 +596,7 @@ static int verify(struct snp_front *front,
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
         (void)sigaction(numbers[i], &action, &before[i]);
     }
-    r = exec == NULL ? snp_verify_run(asked, ret, err) : snp_verify_begin(asked, exec, err);
+    r = exec == NULL ? snp_verify_run(asked, ret, err) : snp_verify_begin(asked, exec, ret, err);
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
         (void)sigaction(numbers[i], &before[i], NULL);
     }
@@ -613,9 +613,21 @@ int snp_front_tests(struct snp_front *front,
                     struct snp_err *err)
 {
     snp_cleanup(judging_done) struct repair_request of = {0};
+    snp_autojson json_t *needs_sample = NULL;
+    size_t n;
 
     judging_make(front, repair, &of);
-    return verify(front, &of.asked, exec, NULL, err);
+    SNP_TRY(verify(front, &of.asked, exec, &needs_sample, err));
+    n = json_array_size(needs_sample);
+    if (n > 0) {
+        snp_front_warn(
+            front,
+            "a change of %.200s%s, which transforms data, is ready for human review only "
+            "with --sample CMD --expect FILE",
+            json_string_value(json_array_get(needs_sample, 0)),
+            n == 1 ? "" : " or of similar files");
+    }
+    return 0;
 }
 
 static int on_judge(void *ctx,

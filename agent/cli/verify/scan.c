@@ -83,6 +83,20 @@ int snp_scan_read(const struct snp_box_spec *spec,
     return 0;
 }
 
+int snp_scan_begin(const struct snp_box_spec *spec, json_t **ret, struct snp_err *err)
+{
+    snp_autobox struct snp_patch_session box = {0};
+    snp_autojson json_t *found = NULL;
+
+    SNP_TRY(snp_box_open(spec, &box, err));
+    SNP_TRY(risk_call(&box, "begin", err));
+    found = snp_box_get(&box, "begin.json");
+    *ret = json_incref(json_object_get(found, "needs_sample"));
+    return *ret != NULL ? 0
+                        : snp_fail(err, SNP_E_PEER,
+                                   "the session that reads the project gave no valid answer");
+}
+
 int snp_scan_lint(const struct snp_box_spec *spec,
                   json_t **checks,
                   json_t *reasons,

@@ -16,6 +16,11 @@ int snp_scan_read(const struct snp_box_spec *spec,
                   json_t *reasons,
                   struct snp_err *err) SNP_NODISCARD;
 
+/* Before there is a change: *ret, the caller's: paths of which a change needs a sample. */
+int snp_scan_begin(const struct snp_box_spec *spec,
+                   json_t **ret,
+                   struct snp_err *err) SNP_NODISCARD;
+
 /*
  * Check paths and contents: outside the scope, in the folder of hidden files, secrets; returns the
  * number of files with new secrets.

@@ -802,7 +802,10 @@ static json_t *measures_make(const struct verifying *v, const struct snp_applied
     return snp_need(snp_measures_make(&of));
 }
 
-int snp_verify_begin(const struct snp_verify *asked, const json_t *exec, struct snp_err *err)
+int snp_verify_begin(const struct snp_verify *asked,
+                     const json_t *exec,
+                     json_t **needs_sample,
+                     struct snp_err *err)
 {
     struct snp_verify tests = *asked;
     snp_cleanup(verifying_done) struct verifying v = {
@@ -825,15 +828,17 @@ int snp_verify_begin(const struct snp_verify *asked, const json_t *exec, struct 
     for (size_t n = 0; n < json_array_size(v.base); n++) {
         const json_t *run = json_array_get(v.base, n);
         const json_t *report = json_object_get(run, "report");
+        bool is_known = strcmp(snp_json_str(run, "runner", ""), "other") != 0;
 
-        if (json_is_object(report) && !snp_verdict_has_failures(report)) {
+        if (json_is_object(report) ? !snp_verdict_has_failures(report) : is_known) {
             return snp_fail(err, SNP_E_INVALID,
-                            "`%.140s` fails no test of the unchanged project, so it proves no "
+                            "`%.140s` %s of the unchanged project, so it proves no "
                             "change; give --test a command that fails without the change",
-                            snp_json_str(run, "command", ""));
+                            snp_json_str(run, "command", ""),
+                            json_is_object(report) ? "fails no test" : "reports no test");
         }
     }
-    return 0;
+    return asked->n_samples > 0 ? 0 : snp_scan_begin(&v.spec, needs_sample, err);
 }
 
 int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err *err)

@@ -95,9 +95,11 @@ int snp_verify_options(const struct snp_opts *opts,
 /*
  * Run the tests on the clean project alone, before there is a change. exec: of its sessions,
  * {"project", "defaults"}. SNP_E_INVALID: no test of a command fails, so it proves no change.
+ * *needs_sample: the caller's: paths of which a change needs a sample, and none is given.
  */
 int snp_verify_begin(const struct snp_verify *asked,
                      const json_t *exec,
+                     json_t **needs_sample,
                      struct snp_err *err) SNP_NODISCARD;
 
 /*
