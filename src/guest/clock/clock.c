@@ -36,6 +36,7 @@ static time_t later(void)
     return seconds;
 }
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library's are reserved */
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
     int r = (int)syscall(SYS_clock_gettime, clock, ret);
@@ -87,3 +88,4 @@ int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict unt
     }
     return 0;
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
