@@ -41,7 +41,7 @@ enum {
     HUNKS_MAX = 20,
     REPEATS = 3, /* runs after the first of a patch that would be ready; one records coverage */
     REPEATS_MAX = 10,
-    QUICK_US = 5000000, /* for more than REPEATS */
+    QUICK_US = 2000000, /* for more than REPEATS */
     DAY_S = 24 * 60 * 60,
     TOLD_MAX = 4 << 10,    /* bytes of line numbers in a reason */
     OUTPUT_KEPT = 6 << 10, /* last bytes of a command's output */
