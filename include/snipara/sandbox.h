@@ -94,15 +94,20 @@ struct snipara_options {
     /* Of the daemon; NULL = this user's daemon, which is started if none runs. */
     const char *socket;
     bool no_start; /* fail with SNIPARA_NOT_FOUND instead of starting one */
-    bool later; /* connect with the first call that needs the daemon; then that blocks, or fails */
+    /*
+     * Connect with the first call that needs the daemon, without blocking: until that is done, the
+     * calls are queued. For event loops.
+     */
+    bool later;
 };
 #define SNIPARA_OPTIONS(...) \
     (&(const struct snipara_options){.size = sizeof(struct snipara_options), __VA_ARGS__})
 
 /*
- * Connect. Blocks until the daemon answers: about 1 ms if it runs, 40 s at most if not. options:
- * NULL = the default. Returns NULL and *ret (close it later), or the error; that belongs to this
- * thread until its next snipara_connect().
+ * Connect. Blocks until the daemon answers: about 1 ms if it runs, 40 s at most if not. With
+ * `later` it does not block, and the calls fail if no daemon answers in that time. options: NULL =
+ * the default. Returns NULL and *ret (close it later), or the error; that belongs to this thread
+ * until its next snipara_connect().
  */
 const struct snipara_error *snipara_connect(const struct snipara_options *options,
                                             struct snipara **ret);
@@ -122,8 +127,8 @@ void snipara_close(struct snipara *box);
 int snipara_fd(const struct snipara *box);
 
 /*
- * Send and receive without blocking; callbacks come from here and from snipara_wait(). Returns the
- * number of open calls.
+ * Connect, send and receive without blocking, also after a restart of the daemon; callbacks come
+ * from here and from snipara_wait(). Returns the number of open calls.
  */
 size_t snipara_step(struct snipara *box);
 

@@ -1,171 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The client for event loops.
- *
- * The blocking client connects and greets in a worker thread; its descriptor is taken over here.
- * Until then requests are queued. When the connection breaks, every open call ends with SNP_E_PEER;
- * it is unknown which of them the daemon has begun, so only requests that it certainly did not read
- * are sent again. Callbacks come from the loop only.
- */
+/* A connection in a loop of libuv. Callbacks come from the loop only. */
 #include "client/async.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 
 #include "base/fd.h"
-#include "client/client.h"
+#include "client/connection.h"
 
 struct snp_async {
-    struct snp_calls calls;
-    uv_loop_t *loop;
-    uv_work_t work;
-    uv_poll_t *poll; /* owned, on the heap: its handle outlives a connection; NULL = none */
-    int events;      /* watched now */
-    bool is_connecting;
-    bool is_closing;              /* freed when the worker is done */
-    struct snp_client *connected; /* the worker's result */
-    struct snp_err connect_err;
-    int connect_r;
+    struct snp_connection connection;
+    uv_poll_t poll;
 };
 
-/* Connection ------------------------------------------------------------------------------ */
-
-static void on_poll_closed(uv_handle_t *handle)
-{
-    free(handle);
-}
-
-static void poll_close(struct snp_async *async)
-{
-    if (async->poll != NULL) {
-        (void)uv_poll_stop(async->poll);
-        async->poll->data = NULL;
-        uv_close((uv_handle_t *)async->poll, on_poll_closed);
-        async->poll = NULL;
-    }
-}
-
-static void connection_drop(struct snp_async *async, const struct snp_err *err)
-{
-    poll_close(async);
-    snp_calls_drop(&async->calls, err);
-}
-
-static void poll_update(struct snp_async *async);
-static void push(struct snp_async *async);
-
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_ready(uv_poll_t *poll, int status, int events)
 {
     struct snp_async *async = poll->data;
     struct snp_err err;
-    int r = 0;
 
-    if (status < 0) {
-        /* It closed with unread data. */
-        async->calls.is_unread = true;
-        r = snp_fail(&err, SNP_E_PEER, "the daemon disconnected");
-    }
-    if (r == 0 && (events & UV_WRITABLE) != 0) {
-        r = snp_calls_send(&async->calls, &err);
-    }
-    if (r == 0 && (events & (UV_READABLE | UV_DISCONNECT)) != 0) {
-        r = snp_calls_receive(&async->calls, &err);
-    }
-    if (r < 0 && async->calls.is_unread) {
-        poll_close(async);
-        if (snp_calls_again(&async->calls, &err)) {
-            push(async);
-        }
-    } else if (r < 0) {
-        connection_drop(async, &err);
-    } else {
-        poll_update(async);
+    (void)status;
+    (void)events;
+    if (snp_connection_step(&async->connection, &err) < 0) {
+        snp_connection_lost(&async->connection, &err);
     }
 }
-
-static void poll_update(struct snp_async *async)
-{
-    int events = UV_READABLE | UV_DISCONNECT | (async->calls.out.len > 0 ? UV_WRITABLE : 0);
-
-    if (events != async->events) { /* each start costs two system calls */
-        async->events = events;
-        (void)uv_poll_start(async->poll, events, on_poll);
-    }
-}
-
-/* In a worker thread: uses only these three members. */
-static void connect_work(uv_work_t *work)
-{
-    struct snp_async *async = work->data;
-    const struct snp_client_options options = {.has_start = true, .signal_fd = -1};
-
-    async->connect_r = snp_client_connect(&options, &async->connected, &async->connect_err);
-}
-
-/* Take over a connection. */
-static int watch(struct snp_async *async, int fd)
-{
-    uv_poll_t *poll = calloc(1, sizeof(*poll));
-
-    async->calls.fd = fd;
-    if (poll == NULL || uv_poll_init(async->loop, poll, fd) < 0) {
-        free(poll);
-        return snp_fail(&async->connect_err, SNP_E_SYS, "the daemon's socket cannot be watched");
-    }
-    poll->data = async;
-    async->poll = poll;
-    /* Writable at once: queued requests are sent from there. */
-    async->events = UV_READABLE | UV_WRITABLE | UV_DISCONNECT;
-    (void)uv_poll_start(poll, async->events, on_poll);
-    return 0;
-}
-
-static void connect_done(uv_work_t *work, int status)
-{
-    struct snp_async *async = work->data;
-    snp_autoclient struct snp_client *client = SNP_TAKE_PTR(async->connected);
-
-    async->is_connecting = false;
-    if (async->is_closing) {
-        free(async);
-        return;
-    }
-    if (status < 0) {
-        async->connect_r = snp_fail(&async->connect_err, SNP_E_SYS, "no thread to connect with");
-    }
-    if (async->connect_r < 0 || watch(async, snp_client_take_fd(client)) < 0) {
-        connection_drop(async, &async->connect_err);
-    }
-}
-
-/* Calls ----------------------------------------------------------------------------------- */
 
 int snp_async_new(uv_loop_t *loop, struct snp_async **ret, struct snp_err *err)
 {
     struct snp_async *async = calloc(1, sizeof(*async));
+    int fd = epoll_create1(EPOLL_CLOEXEC);
 
-    if (async == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    if (async == NULL || fd < 0 || uv_poll_init(loop, &async->poll, fd) < 0) {
+        (void)snp_fail_sys(err, errno, "no event loop");
+        snp_closep(&fd);
+        free(async);
+        return err->code;
     }
-    async->loop = loop;
-    async->work.data = async;
-    snp_calls_init(&async->calls);
+    snp_connection_init(&async->connection, fd);
+    async->poll.data = async;
+    (void)uv_poll_start(&async->poll, UV_READABLE, on_ready);
     *ret = async;
     return 0;
-}
-
-/* Connect, or send queued requests. The loop reports failures. */
-static void push(struct snp_async *async)
-{
-    struct snp_err err;
-
-    if (async->calls.fd < 0 && !async->is_connecting) {
-        async->is_connecting =
-            uv_queue_work(async->loop, &async->work, connect_work, connect_done) == 0;
-        SNP_ASSERT(async->is_connecting); /* only a missing callback fails */
-    } else if (async->calls.fd >= 0) {
-        (void)!snp_calls_send(&async->calls, &err); /* the poll detects a broken socket */
-        poll_update(async);
-    }
 }
 
 int snp_async_call(struct snp_async *async,
@@ -173,37 +49,36 @@ int snp_async_call(struct snp_async *async,
                    uint32_t *ret_id,
                    struct snp_err *err)
 {
-    int r = snp_calls_begin(&async->calls, call, ret_id, err);
-
-    if (r == 0) {
-        push(async);
+    if (snp_connection_open(&async->connection, err) < 0) {
+        json_decref(call->head);
+        return err->code;
     }
-    return r;
+    SNP_TRY(snp_calls_begin(&async->connection.calls, call, ret_id, err));
+    snp_connection_push(&async->connection);
+    return 0;
 }
 
 void snp_async_interrupt(struct snp_async *async, uint32_t id)
 {
-    snp_calls_interrupt(&async->calls, id);
-    if (async->calls.out.len > 0) {
-        push(async);
-    }
+    snp_calls_interrupt(&async->connection.calls, id);
+    snp_connection_push(&async->connection);
 }
 
 bool snp_async_is_sent(const struct snp_async *async)
 {
-    return async->calls.out.len == 0;
+    return async->connection.calls.out.len == 0;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
 }
 
 void snp_async_free(struct snp_async *async)
 {
-    if (async == NULL) {
-        return;
-    }
-    poll_close(async);
-    snp_calls_done(&async->calls);
-    if (async->is_connecting) {
-        async->is_closing = true;
-    } else {
-        free(async);
+    if (async != NULL) {
+        uv_close((uv_handle_t *)&async->poll, on_closed); /* watches no longer */
+        snp_connection_done(&async->connection);
+        snp_closep(&async->connection.epoll_fd);
     }
 }

@@ -2,11 +2,7 @@
 #ifndef SNP_CLIENT_ASYNC_H
 #define SNP_CLIENT_ASYNC_H
 
-/*
- * A client of the daemon for programs with an event loop: many calls at once over one connection.
- * It connects with the first call (if no daemon runs it starts one, and a worker thread waits for
- * it) and again after a daemon has ended.
- */
+/* A connection (connection.h) in a loop of libuv: many calls at once. */
 
 #include <stdbool.h>
 #include <uv.h>
@@ -34,10 +30,7 @@ void snp_async_interrupt(struct snp_async *async, uint32_t id);
 /* The kernel has all requests so far. */
 bool snp_async_is_sent(const struct snp_async *async);
 
-/*
- * Drop all calls without callbacks, and close. Not from a callback. A connecting thread continues;
- * the loop frees the rest when it is done.
- */
+/* Drop all calls without callbacks, and close. Not from a callback. The loop frees the rest. */
 void snp_async_free(struct snp_async *async);
 
 #endif

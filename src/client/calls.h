@@ -3,8 +3,8 @@
 #define SNP_CLIENT_CALLS_H
 
 /*
- * Open calls over one connection to the daemon: shared by the blocking client, the client for event
- * loops and the library. Neither connects nor waits.
+ * Open calls over one connection to the daemon: shared by the blocking client and the connection
+ * for event loops. Neither connects nor waits.
  */
 
 #include <stdbool.h>

@@ -13,26 +13,11 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "client/greet.h"
 
 struct snp_client;
 
-struct snp_client_options {
-    const char *socket_path; /* NULL = in the runtime folder */
-    bool has_start;          /* start the daemon if none answers */
-    /*
-     * A signalfd (or any descriptor with records of 128 bytes): the first record interrupts the
-     * running cell and the second ends the call; -1 = none. Borrowed.
-     */
-    int signal_fd;
-    bool any_state; /* also a daemon with another state folder than this process names */
-};
-
-/*
- * *ret is the caller's: snp_client_free(). SNP_E_NOT_FOUND: no daemon, and has_start is false;
- * SNP_E_PEER: it could not start (the message has the error from its log); SNP_E_UNSUPPORTED: it
- * speaks another version; SNP_E_DENIED: the runtime folder cannot be trusted. Blocks for at most
- * about 10 s.
- */
+/* *ret is the caller's: snp_client_free(). Blocks and fails as snp_greet(). */
 int snp_client_connect(const struct snp_client_options *options,
                        struct snp_client **ret,
                        struct snp_err *err) SNP_NODISCARD;
@@ -72,12 +57,6 @@ int snp_client_call(struct snp_client *client,
                     const struct snp_call *call,
                     struct snp_reply *ret,
                     struct snp_err *err) SNP_NODISCARD;
-
-/*
- * Take the connection from an idle client, which can no longer be used; non-blocking; the caller
- * closes it.
- */
-int snp_client_take_fd(struct snp_client *client);
 
 /* The first signal received through signal_fd since the client connected; 0 = none. */
 int snp_client_interrupted(const struct snp_client *client);

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -23,7 +22,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
@@ -86,13 +84,12 @@ static bool is_kept(const char *variable)
 }
 
 /*
- * Start a program that outlives this one: it forks at once, so that it is not our child. log_fd:
- * its standard error, -1 = none; fd becomes FD_INSIDE.
+ * Start a program that outlives this one: it forks at once, so that it is not our child; the caller
+ * waits for *ret. log_fd: its standard error, -1 = none; fd becomes FD_INSIDE.
  */
-static int spawn(char *const *argv, char *const *envp, int log_fd, int fd, struct snp_err *err)
+static int spawn(
+    char *const *argv, char *const *envp, int log_fd, int fd, pid_t *ret, struct snp_err *err)
 {
-    pid_t pid = -1;
-    int status = 0;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none;
@@ -114,19 +111,13 @@ static int spawn(char *const *argv, char *const *envp, int log_fd, int fd, struc
     (void)posix_spawnattr_setsigdefault(&attr, &all);
     (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
                                               POSIX_SPAWN_SETSIGDEF);
-    eno = posix_spawn(&pid, argv[0], &actions, &attr, argv, envp);
+    eno = posix_spawn(ret, argv[0], &actions, &attr, argv, envp);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)posix_spawnattr_destroy(&attr);
-    if (eno != 0) {
-        return snp_fail_sys(err, eno, "start %s", argv[0]);
-    }
-    /* With SIGCHLD ignored the result is unknown here; the other end of fd shows it. */
-    return SNP_RETRY(waitpid(pid, &status, 0)) == pid && status != 0
-               ? snp_fail(err, SNP_E_PEER, "%s ended at once", argv[0])
-               : 0;
+    return eno == 0 ? 0 : snp_fail_sys(err, eno, "start %s", argv[0]);
 }
 
-static int daemon_spawn(char *program, int log_fd, int ready_fd, struct snp_err *err)
+static int daemon_spawn(char *program, int log_fd, int ready_fd, pid_t *ret, struct snp_err *err)
 {
     static char flag[] = "--ready-fd";
     static char number[] = "3";
@@ -140,7 +131,7 @@ static int daemon_spawn(char *program, int log_fd, int ready_fd, struct snp_err 
         }
     }
     envp[n_env] = NULL;
-    return spawn(argv, envp, log_fd, ready_fd, err);
+    return spawn(argv, envp, log_fd, ready_fd, ret, err);
 }
 
 int snp_run_process_start(int *ret_fd, struct snp_err *err)
@@ -151,6 +142,8 @@ int snp_run_process_start(int *ret_fd, struct snp_err *err)
     snp_autoclose int own = -1;
     snp_autoclose int other = -1;
     struct snp_err ignored;
+    pid_t pid = -1;
+    int status = 0;
     int ends[2];
     int r = snp_own_program("snipara-sandbox", &program, err);
 
@@ -171,39 +164,39 @@ int snp_run_process_start(int *ret_fd, struct snp_err *err)
     if (other < 0 || snp_set_nonblock(own, true) < 0) {
         return snp_fail_sys(err, errno, "socket");
     }
-    r = spawn((char *const[]){program, verb, NULL}, environ, -1, other, err);
-    if (r == 0) {
-        *ret_fd = SNP_TAKE_FD(own);
+    SNP_TRY(spawn((char *const[]){program, verb, NULL}, environ, -1, other, &pid, err));
+    /* With SIGCHLD ignored the result is unknown here; the other end of the socket shows it. */
+    if (SNP_RETRY(waitpid(pid, &status, 0)) == pid && status != 0) {
+        return snp_fail(err, SNP_E_PEER, "%s ended at once", program);
     }
-    return r;
+    *ret_fd = SNP_TAKE_FD(own);
+    return 0;
 }
 
-/* Wait for a byte (*ret_ready true) or the end of the pipe. -1: neither in time. */
-static int ready_wait(int fd, int timeout_ms, bool *ret_ready)
+void snp_daemon_start_done(struct snp_daemon_start *start)
 {
-    uint64_t deadline = snp_now_us() + (uint64_t)timeout_ms * 1000;
-
-    for (;;) {
-        uint64_t now = snp_now_us();
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        char byte;
-        int n;
-
-        if (now >= deadline) {
-            return -1;
-        }
-        n = poll(&p, 1, (int)((deadline - now + 999) / 1000));
-        if (n > 0) {
-            *ret_ready = SNP_RETRY(read(fd, &byte, 1)) == 1;
-            return 0;
-        }
-        if (n < 0 && errno != EINTR) {
-            return -1;
-        }
+    if (start->fd >= 0) {
+        snp_closep(&start->fd);
+        (void)SNP_RETRY(waitpid(start->pid, NULL, 0));
     }
 }
 
-int snp_daemon_start(int timeout_ms, struct snp_err *err)
+int snp_daemon_started(struct snp_daemon_start *start, struct snp_err *err)
+{
+    char words[WORDS_MAX];
+    char byte;
+    ssize_t n = SNP_RETRY(read(start->fd, &byte, 1));
+
+    if (n < 0 && errno == EAGAIN) {
+        return 0;
+    }
+    snp_daemon_start_done(start);
+    return n == 1 ? 1
+                  : snp_fail(err, SNP_E_PEER, "it ended at once%s",
+                             snp_daemon_last_words(words, sizeof(words)));
+}
+
+int snp_daemon_start(struct snp_daemon_start *ret, struct snp_err *err)
 {
     snp_autofree char *program = NULL;
     snp_autofree char *state = NULL;
@@ -211,8 +204,6 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err)
     snp_autoclose int read_fd = -1;
     snp_autoclose int write_fd = -1;
     int ends[2];
-    bool ready = false;
-    char words[WORDS_MAX];
     int r = snp_own_program("snipara-sandboxd", &program, err);
 
     if (r == 0) {
@@ -224,7 +215,7 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    if (pipe2(ends, O_CLOEXEC) < 0) {
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
     read_fd = ends[0];
@@ -243,19 +234,9 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err)
         snp_closep(&log_fd);
         log_fd = other;
     }
-    r = daemon_spawn(program, log_fd, write_fd, err);
-    snp_closep(&write_fd);
-    write_fd = -1;
-    if (r < 0 && r != SNP_E_PEER) {
-        return r;
-    }
-    if (r == 0 && ready_wait(read_fd, timeout_ms, &ready) < 0) {
-        return snp_fail(err, SNP_E_PEER, "it is not ready after %d s%s", timeout_ms / 1000,
-                        snp_daemon_last_words(words, sizeof(words)));
-    }
-    return ready ? 0
-                 : snp_fail(err, SNP_E_PEER, "it ended at once%s",
-                            snp_daemon_last_words(words, sizeof(words)));
+    SNP_TRY(daemon_spawn(program, log_fd, write_fd, &ret->pid, err));
+    ret->fd = SNP_TAKE_FD(read_fd);
+    return 0;
 }
 
 const char *snp_daemon_last_words(char *out, size_t out_len)

@@ -4,14 +4,28 @@
 
 /* Starting the daemon in the background. */
 
+#include <sys/types.h>
+
 #include "base/err.h"
 
+/* A starting daemon; the caller's: snp_daemon_start_done(). */
+struct snp_daemon_start {
+    int fd; /* readable when it is ready, or has ended; -1 = none */
+    pid_t pid;
+};
+
 /*
- * Start snipara-sandboxd: not our child, own session, output to STATE/daemon.log, reduced
- * environment. Wait until it is ready or ends (then another one may run already), at most
- * timeout_ms. 0 does not promise that it answers. SNP_E_NOT_FOUND: not installed.
+ * Start snipara-sandboxd, without waiting: not our child, own session, output to STATE/daemon.log,
+ * reduced environment. SNP_E_NOT_FOUND: not installed.
  */
-int snp_daemon_start(int timeout_ms, struct snp_err *err) SNP_NODISCARD;
+int snp_daemon_start(struct snp_daemon_start *ret, struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * 1: it is ready, which does not promise that it answers (another one may run already); 0: not yet.
+ * SNP_E_PEER: it has ended.
+ */
+int snp_daemon_started(struct snp_daemon_start *start, struct snp_err *err) SNP_NODISCARD;
+void snp_daemon_start_done(struct snp_daemon_start *start);
 
 /*
  * Start the process of a run: `snipara-sandbox serve-run`, with our environment, and not our child.

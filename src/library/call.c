@@ -78,7 +78,7 @@ void snipara_free(struct snipara_call *call)
             wait->call = NULL;
         }
         if (call->id != 0) {
-            snp_calls_forget(&call->box->calls, call->id);
+            snp_calls_forget(&call->box->connection.calls, call->id);
         }
         unlink_from(call);
     }
@@ -233,19 +233,19 @@ struct snipara_call *snp_call_ask(struct snipara_call *call,
         json_decref(head);
         return snp_call_fail(call, &err);
     }
-    r = snp_calls_begin(&call->box->calls, &begun, &call->id, &err);
+    r = snp_calls_begin(&call->box->connection.calls, &begun, &call->id, &err);
     if (r < 0) {
         return snp_call_fail(call, &err);
     }
-    snp_library_push(call->box);
+    snp_connection_push(&call->box->connection);
     return call;
 }
 
 void snipara_interrupt(struct snipara_call *call)
 {
     if (call != NULL && call->id != 0 && call->box->pid == getpid()) {
-        snp_calls_interrupt(&call->box->calls, call->id);
-        snp_library_push(call->box);
+        snp_calls_interrupt(&call->box->connection.calls, call->id);
+        snp_connection_push(&call->box->connection);
     }
 }
 

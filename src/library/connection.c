@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A connection. An epoll descriptor represents the socket: a program watches the same descriptor
- * after a restart of the daemon, and need not watch for writing.
- */
+/* A connection, and those of its runs. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -15,7 +12,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rundir.h"
-#include "client/client.h"
 #include "library/library.h"
 
 static const char version[] = SNP_VERSION;
@@ -62,17 +58,6 @@ void snp_library_error(const struct snp_err *err, struct snipara_error *ret)
         .remedy_ways = err->remedy.kind == SNP_REMEDY_RECOVER ? ways[err->remedy.value & 7] : ""};
 }
 
-static void watch(struct snipara *box)
-{
-    const uint32_t events = EPOLLIN | (box->calls.out.len > 0 ? EPOLLOUT : 0);
-    struct epoll_event event = {.events = events};
-
-    if (box->calls.fd >= 0 && events != box->events) {
-        box->events = events;
-        (void)epoll_ctl(box->epoll_fd, EPOLL_CTL_MOD, box->calls.fd, &event);
-    }
-}
-
 /* The daemon has ended since the last call. */
 static bool is_hung_up(int fd)
 {
@@ -81,26 +66,9 @@ static bool is_hung_up(int fd)
     return poll(&p, 1, 0) > 0;
 }
 
-int snp_library_watch(struct snipara *box, int fd, struct snp_err *err)
-{
-    struct epoll_event event = {.events = EPOLLIN};
-
-    if (epoll_ctl(box->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
-        (void)snp_fail_sys(err, errno, "epoll");
-        snp_closep(&fd);
-        return err->code;
-    }
-    box->events = EPOLLIN;
-    box->calls.fd = fd;
-    return 0;
-}
-
 int snp_library_connect(struct snipara *box, struct snp_err *err)
 {
-    const struct snp_client_options options = {
-        .socket_path = box->socket, .has_start = !box->no_start, .signal_fd = -1};
-    snp_autoclient struct snp_client *client = NULL;
-    int r;
+    struct snp_calls *calls = &box->connection.calls;
 
     if (box->pid != getpid()) {
         return snp_fail(
@@ -108,21 +76,14 @@ int snp_library_connect(struct snipara *box, struct snp_err *err)
             "this connection belongs to the process that made it; connect again after a fork");
     }
     /* In a callback its frame is still in the connection's buffer. */
-    if (!snp_library_root(box)->is_handling && box->calls.n_open == 0 && box->calls.fd >= 0 &&
-        is_hung_up(box->calls.fd)) {
-        snp_calls_done(&box->calls);
+    if (!snp_library_root(box)->is_handling && calls->n_open == 0 && calls->fd >= 0 &&
+        is_hung_up(calls->fd)) {
+        snp_calls_done(calls);
     }
-    if (box->calls.fd >= 0) {
-        return 0;
-    }
-    if (box->root != NULL) {
+    if (calls->fd < 0 && box->root != NULL) {
         return snp_fail(err, SNP_E_PEER, "the process of the run has ended");
     }
-    r = snp_client_connect(&options, &client, err);
-    if (r < 0) {
-        return r;
-    }
-    return snp_library_watch(box, snp_client_take_fd(client), err);
+    return snp_connection_open(&box->connection, err);
 }
 
 /*
@@ -147,16 +108,39 @@ static void find_programs(void)
     }
 }
 
-struct snipara *snp_library_box_new(void)
+struct snipara *snp_library_box_new(int epoll_fd)
 {
     struct snipara *box = calloc(1, sizeof(*box));
 
     if (box != NULL) {
-        snp_calls_init(&box->calls);
-        box->epoll_fd = -1;
+        snp_connection_init(&box->connection, epoll_fd);
         box->pid = getpid();
     }
     return box;
+}
+
+/* Wait for the sockets: true = an event. until_us: 0 = no limit. */
+static bool wait_for_socket(struct snipara *box, uint64_t until_us)
+{
+    const struct snp_calls *calls = &box->connection.calls;
+    const bool is_one = box->runs == NULL && calls->fd >= 0; /* then without epoll */
+    struct pollfd p = {.fd = is_one ? calls->fd : box->connection.epoll_fd,
+                       .events = (short)(POLLIN | (is_one && calls->out.len > 0 ? POLLOUT : 0))};
+    uint64_t now = until_us == 0 ? 0 : snp_now_us();
+    int ms = until_us == 0 ? -1 : now >= until_us ? 0 : (int)((until_us - now + 999) / 1000);
+
+    return poll(&p, 1, ms) > 0;
+}
+
+static int connect_now(struct snipara *box, struct snp_err *err)
+{
+    int r = snp_library_connect(box, err);
+
+    while (r == 0 && box->connection.calls.fd < 0) {
+        (void)wait_for_socket(box, 0);
+        r = snp_connection_step(&box->connection, err);
+    }
+    return r;
 }
 
 const struct snipara_error *snipara_connect(const struct snipara_options *options,
@@ -165,7 +149,8 @@ const struct snipara_error *snipara_connect(const struct snipara_options *option
     static _Thread_local struct snp_err err;
     static _Thread_local struct snipara_error error;
     struct snipara_options own;
-    struct snipara *box = snp_library_box_new();
+    struct snipara *box = snp_library_box_new(-1);
+    struct snp_connection *connection;
     int r = 0;
 
     *ret = NULL;
@@ -176,15 +161,16 @@ const struct snipara_error *snipara_connect(const struct snipara_options *option
         return &error;
     }
     find_programs();
-    box->no_start = own.no_start;
-    box->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    box->socket = own.socket == NULL ? NULL : strdup(own.socket);
-    if (box->epoll_fd < 0) {
+    connection = &box->connection;
+    connection->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    connection->no_start = own.no_start;
+    connection->socket = own.socket == NULL ? NULL : strdup(own.socket);
+    if (connection->epoll_fd < 0) {
         r = snp_fail_sys(&err, errno, "epoll");
-    } else if (box->socket == NULL && own.socket != NULL) {
+    } else if (connection->socket == NULL && own.socket != NULL) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     } else if (!own.later) {
-        r = snp_library_connect(box, &err);
+        r = connect_now(box, &err);
     }
     if (r < 0) {
         snipara_close(box);
@@ -223,68 +209,32 @@ void snipara_close(struct snipara *box)
     if (box->wait != NULL) {
         box->wait->box = NULL;
     }
-    snp_calls_done(&box->calls);
-    if (box->root == NULL && box->epoll_fd >= 0) {
-        snp_closep(&box->epoll_fd);
+    snp_connection_done(&box->connection);
+    if (box->root == NULL) {
+        snp_closep(&box->connection.epoll_fd);
     }
-    free(box->socket);
     free(box);
 }
 
 int snipara_fd(const struct snipara *box)
 {
-    return box->epoll_fd;
-}
-
-void snp_library_push(struct snipara *box)
-{
-    struct snp_err err;
-
-    if (box->calls.fd >= 0) { /* the next step detects a broken socket */
-        (void)!snp_calls_send(&box->calls, &err);
-        watch(box);
-    }
-}
-
-/*
- * The connection has ended. Requests that the daemon did not read are sent to the next one, which
- * is started if needed.
- */
-static void connection_end(struct snipara *box, struct snp_err *err)
-{
-    struct snp_err again;
-    int r;
-
-    if (box->root != NULL || !box->calls.is_unread) {
-        snp_calls_drop(&box->calls, err);
-    } else if (snp_calls_again(&box->calls, err)) {
-        r = snp_library_connect(box, &again);
-        if (r < 0) { /* no next daemon: report the first error */
-            snp_calls_drop(&box->calls, r == SNP_E_NOT_FOUND ? err : &again);
-        }
-        snp_library_push(box);
-    }
+    return box->connection.epoll_fd;
 }
 
 static void step(struct snipara *box)
 {
     struct snp_err err;
-    int r;
+    int r = snp_connection_step(&box->connection, &err);
 
-    if (box->calls.fd < 0) {
-        return;
-    }
-    r = snp_calls_send(&box->calls, &err);
-    r = r < 0 ? r : snp_calls_receive(&box->calls, &err);
-    if (r < 0) {
-        (void)epoll_ctl(box->epoll_fd, EPOLL_CTL_DEL, box->calls.fd, NULL);
-        if (r == SNP_E_PEER && box->root != NULL) {
+    if (r < 0 && box->root == NULL) {
+        snp_connection_lost(&box->connection, &err);
+    } else if (r < 0) {
+        if (r == SNP_E_PEER) {
             (void)snp_fail(&err, r, "the process of the run ended; its work is recorded");
             snp_err_about(&err, box->run_id);
         }
-        connection_end(box, &err);
+        snp_calls_drop(&box->connection.calls, &err);
     }
-    watch(box);
 }
 
 /* The process of a run is gone: its calls, which have ended, become the root's. */
@@ -309,7 +259,7 @@ size_t snipara_step(struct snipara *box)
         struct snipara *run = *at;
 
         step(run);
-        if (run->calls.fd < 0) {
+        if (run->connection.calls.fd < 0) {
             *at = run->next_run;
             run_end(run);
         } else {
@@ -317,28 +267,15 @@ size_t snipara_step(struct snipara *box)
         }
     }
     box->is_handling = false;
-    n_open = box->calls.n_open;
+    n_open = box->connection.calls.n_open;
     for (const struct snipara *run = box->runs; run != NULL; run = run->next_run) {
-        n_open += run->calls.n_open;
+        n_open += run->connection.calls.n_open;
     }
     if (box->is_closed) {
         snipara_close(box);
         n_open = 0;
     }
     return n_open;
-}
-
-/* Wait for the sockets: true = an event. until_us: 0 = no limit. */
-static bool wait_for_socket(struct snipara *box, uint64_t until_us)
-{
-    const bool is_one = box->runs == NULL; /* then without epoll */
-    struct pollfd p = {.fd = is_one ? box->calls.fd : box->epoll_fd,
-                       .events =
-                           (short)(POLLIN | (is_one && box->calls.out.len > 0 ? POLLOUT : 0))};
-    uint64_t now = until_us == 0 ? 0 : snp_now_us();
-    int ms = until_us == 0 ? -1 : now >= until_us ? 0 : (int)((until_us - now + 999) / 1000);
-
-    return poll(&p, 1, ms) > 0;
 }
 
 bool snipara_wait(struct snipara_call *call, int timeout_ms)
@@ -351,7 +288,7 @@ bool snipara_wait(struct snipara_call *call, int timeout_ms)
         return call == NULL || call->is_done;
     }
     struct snp_library_wait wait = {box, call};
-    snp_library_push(call->box);
+    snp_connection_push(&call->box->connection);
     box->wait = &wait;
     while (is_ready && wait.call != NULL && !call->is_done) {
         is_ready = wait_for_socket(box, until_us);

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
-#include "client/calls.h"
+#include "client/connection.h"
 #include "snipara/sandbox.h"
 
 /* Objects of a wait that a callback may free; then they are NULL. */
@@ -17,19 +17,15 @@ struct snp_library_wait {
 };
 
 struct snipara {
-    struct snp_calls calls;
-    int epoll_fd;    /* owned; watches the current socket */
-    uint32_t events; /* watched now */
-    char *socket;    /* owned; NULL = the socket of the user's daemon */
-    bool no_start;
+    struct snp_connection connection;
     bool is_handling;              /* callbacks are running */
     bool is_closed;                /* by a callback: freed when they have returned */
     struct snp_library_wait *wait; /* of snipara_wait(), on its stack; NULL = none */
     pid_t pid;                     /* of the process that made it */
     struct snipara_call *first;    /* not freed yet */
     /*
-     * The process of a run is also such a connection: it has the epoll descriptor of its root,
-     * which drives it, and is freed when the process is gone.
+     * The process of a run is also such a connection: it has the epoll descriptor of its root
+     * (owned by that), which drives it, and is freed when the process is gone.
      */
     struct snipara *root; /* NULL = it is a root */
     struct snipara *runs; /* of a root: owned, oldest first */
@@ -97,7 +93,7 @@ struct snipara_call *snp_call_ask(struct snipara_call *call,
 struct snipara_call *snp_call_fail(struct snipara_call *call, const struct snp_err *err);
 
 /* An unconnected connection; NULL = out of memory. */
-struct snipara *snp_library_box_new(void);
+struct snipara *snp_library_box_new(int epoll_fd);
 
 /* The connection that drives a run's connection. */
 static inline struct snipara *snp_library_root(struct snipara *box)
@@ -105,13 +101,7 @@ static inline struct snipara *snp_library_root(struct snipara *box)
     return box->root == NULL ? box : box->root;
 }
 
-/* fd: consumed, also on failure. */
-int snp_library_watch(struct snipara *box, int fd, struct snp_err *err) SNP_NODISCARD;
-
-/* Connect if needed. */
+/* Begin to connect if needed. */
 int snp_library_connect(struct snipara *box, struct snp_err *err) SNP_NODISCARD;
-
-/* Send as much as possible without blocking; a failure ends the calls. */
-void snp_library_push(struct snipara *box);
 
 #endif

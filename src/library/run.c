@@ -162,13 +162,13 @@ static int process_start(struct snipara_call *call, struct snp_err *err)
         json_decref(hello.head);
         return snp_library_connect(root, err); /* reports it */
     }
-    if (root->socket != NULL) {
+    if (root->connection.socket != NULL) {
         json_decref(hello.head);
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "runs use the daemon of this user; connect without a socket for them");
     }
     r = snp_run_process_start(&fd, err);
-    run = r < 0 ? NULL : snp_library_box_new();
+    run = r < 0 ? NULL : snp_library_box_new(root->connection.epoll_fd);
     if (run == NULL) {
         json_decref(hello.head);
         if (fd >= 0) {
@@ -177,9 +177,8 @@ static int process_start(struct snipara_call *call, struct snp_err *err)
         return r < 0 ? r : snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     run->root = root;
-    run->epoll_fd = root->epoll_fd;
-    r = snp_calls_begin(&run->calls, &hello, &ignored, err);
-    r = r < 0 ? r : snp_library_watch(run, fd, err);
+    r = snp_calls_begin(&run->connection.calls, &hello, &ignored, err);
+    r = r < 0 ? r : snp_connection_take(&run->connection, fd, err);
     if (r < 0) {
         snipara_close(run);
         return r;

@@ -5,7 +5,9 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,27 @@ def test_a_callback_asks_a_daemon_that_has_gone(box: lib.Sandbox) -> None:
         done = subprocess.run([os.path.join(box.bin, "library-probe"), "hung_up"], capture_output=True,
                               timeout=lib.PATIENCE, text=True, env={**daemon.env, "LD_LIBRARY_PATH": box.bin})
     assert (done.returncode, done.stdout) == (0, "ok\nok\n"), done.stderr
+
+
+class Slow(ScriptedDaemon):
+    """One that greets late."""
+
+    def talk(self, peer: socket.socket) -> None:
+        time.sleep(0.5)
+        super().talk(peer)
+
+
+def test_a_loop_has_turns_while_it_connects() -> None:
+    """With a daemon that greets late, and with one that it starts."""
+    box = lib.Sandbox("user")
+    try:
+        with Slow({"sessions.list": {"sessions": []}}) as daemon:
+            done = subprocess.run([os.path.join(box.bin, "library-probe"), "turns", "often"], capture_output=True,
+                                  timeout=lib.PATIENCE, text=True, env={**daemon.env, "LD_LIBRARY_PATH": box.bin})
+        assert (done.returncode, done.stdout) == (0, "turned\nok\n"), done.stderr
+        assert run(box, "library-probe", "turns", "once") == "turned\nok\n"
+    finally:
+        box.close()
 
 
 def ask(runs: Runs, *words: str) -> "subprocess.Popen[str]":

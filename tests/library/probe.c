@@ -347,6 +347,22 @@ static void hung_up(const char *argument)
     end(second);
 }
 
+/* A loop that idles while a daemon starts, or greets slowly. ARGUMENT: "often" = many times. */
+static void turns(const char *argument)
+{
+    struct snipara_call *call = snipara_sessions(box);
+    int idle = 0;
+
+    while (!snipara_is_done(call)) {
+        struct pollfd p = {.fd = snipara_fd(box), .events = POLLIN};
+
+        idle += poll(&p, 1, 10) == 0 ? 1 : 0;
+        (void)snipara_step(box);
+    }
+    (void)printf("%s\n", idle >= (strcmp(argument, "often") == 0 ? 20 : 1) ? "turned" : "blocked");
+    end(call);
+}
+
 static void forked(const char *argument)
 {
     int fd = snipara_fd(box);
@@ -611,30 +627,23 @@ static const struct {
     const char *name;
     void (*run)(const char *argument);
 } ways[] = {
-    {"errors", errors},
-    {"transfer", transfer},
-    {"callbacks", callbacks},
-    {"daemon_dies", daemon_dies},
-    {"queue", queue},
-    {"shut_down", shut_down},
-    {"temporary", temporary},
-    {"freed", freed},
-    {"hung_up", hung_up},
-    {"forked", forked},
-    {"left_open", left_open},
-    {"older", older},
-    {"ask", ask},
-    {"many", many},
-    {"settings", settings},
+    {"errors", errors},       {"transfer", transfer},
+    {"callbacks", callbacks}, {"daemon_dies", daemon_dies},
+    {"queue", queue},         {"shut_down", shut_down},
+    {"temporary", temporary}, {"freed", freed},
+    {"hung_up", hung_up},     {"turns", turns},
+    {"forked", forked},       {"left_open", left_open},
+    {"older", older},         {"ask", ask},
+    {"many", many},           {"settings", settings},
     {"commands", commands},
 };
 
 int main(int argc, char **argv)
 {
+    const bool later =
+        argc > 1 && (strcmp(argv[1], "settings") == 0 || strcmp(argv[1], "turns") == 0);
     const struct snipara_error *error =
-        snipara_connect(SNIPARA_OPTIONS(.no_start = argc > 3,
-                                        .later = argc > 1 && strcmp(argv[1], "settings") == 0),
-                        &box);
+        snipara_connect(SNIPARA_OPTIONS(.no_start = argc > 3, .later = later), &box);
 
     if (error != NULL) {
         print_error(error);
