@@ -216,7 +216,7 @@ static int all_again(uv_loop_t *loop,
 }
 
 int snp_run_again(uv_loop_t *loop,
-                  struct snp_async *async,
+                  struct snipara *sandbox,
                   const json_t *exec,
                   const json_t *records,
                   struct snp_run_again *ret,
@@ -235,7 +235,8 @@ int snp_run_again(uv_loop_t *loop,
         return snp_fail(err, SNP_E_INVALID, "the run of this record cannot be replayed");
     }
     session = snp_run_uuid(id) < 0 ? NULL : snp_format("replay-%.13s", id);
-    if (session == NULL || snp_box_init(&box, async, session, exec == NULL ? recorded : exec) < 0) {
+    if (session == NULL ||
+        snp_box_init(&box, sandbox, session, exec == NULL ? recorded : exec) < 0) {
         snp_box_done(&box);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

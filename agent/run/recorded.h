@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "client/async.h"
+#include "snipara/sandbox.h"
 
 /* The outcome; the caller's: snp_run_again_done(). */
 struct snp_run_again {
@@ -23,11 +23,11 @@ void snp_run_again_done(struct snp_run_again *again);
 
 /*
  * Run them until one differs. records: the whole trajectory. exec: members of every exec request;
- * NULL: the recorded ones, only for a record of the user's own. loop: of async, run until the end.
+ * NULL: the recorded ones, only for a record of the user's own. loop: of sandbox, run to the end.
  * SNP_E_INVALID: not the record of a run; others: a cell could not be run.
  */
 int snp_run_again(uv_loop_t *loop,
-                  struct snp_async *async,
+                  struct snipara *sandbox,
                   const json_t *exec,
                   const json_t *records,
                   struct snp_run_again *ret,

@@ -401,7 +401,7 @@ static void on_deadline(uv_timer_t *timer)
 void snp_run_cancel(struct snp_run *run)
 {
     struct snp_model_usage lost = {0};
-    bool has_cell = run->box.open_id != 0;
+    bool has_cell = run->box.open != NULL;
 
     if (run->is_cancelled || run->is_ending) {
         return;
@@ -545,7 +545,7 @@ static int run_start(struct snp_run *run, struct snp_err *err)
 {
     const json_t *head = run->state.head;
 
-    if (snp_box_init(&run->box, run->with.async, snp_json_str(head, "session", ""),
+    if (snp_box_init(&run->box, run->with.sandbox, snp_json_str(head, "session", ""),
                      json_object_get(head, "exec")) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

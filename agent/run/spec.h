@@ -8,11 +8,11 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "client/async.h"
 #include "model/model.h"
 #include "run/budget.h"
 #include "run/state.h"
 #include "run/tool/usertool.h"
+#include "snipara/sandbox.h"
 #include "trajectory/writer.h"
 
 struct snp_run;
@@ -51,7 +51,7 @@ struct snp_run_watch {
 struct snp_run_with {
     uv_loop_t *loop;
     struct snp_models *models;
-    struct snp_async *async;
+    struct snipara *sandbox; /* stepped in the loop */
     /* User tools, borrowed until the run is freed and not extended before. NULL = none. */
     struct snp_usertools *usertools;
     unsigned parallel; /* concurrent calls of these; 0 = 1 */

@@ -388,7 +388,7 @@ struct snipara_call *snipara_set_limits(struct snipara *box,
 
 /*
  * Get an earlier cell: `result` as snipara_run() returned it, or null. Its output and displays are
- * passed to output and display of SNIPARA_RUN(...); its other members are ignored.
+ * passed to output and display of SNIPARA_RUN(...), or to event; its other members are ignored.
  */
 struct snipara_call *snipara_show(struct snipara *box,
                                   const char *session,

@@ -363,7 +363,7 @@ int snp_front_open(struct snp_front *front, struct snp_err *err)
     }
     front->has_loop = true;
     r = snp_models_new(&front->loop, front->config, &front->models, err);
-    r = r < 0 ? r : snp_async_new(&front->loop, &front->async, err);
+    r = r < 0 ? r : snp_sandboxes_new(&front->loop, &front->sandboxes, err);
     return r < 0 ? r : signals_open(front, err);
 }
 
@@ -670,7 +670,7 @@ static struct snp_run_with with_make(struct snp_front *front)
     return (struct snp_run_with){
         .loop = &front->loop,
         .models = front->models,
-        .async = front->async,
+        .sandbox = front->sandboxes->sandbox,
         .usertools = front->toolbox == NULL ? NULL : snp_toolbox_tools(front->toolbox),
         .parallel = is_parallel ? (unsigned)most : 1,
         .judge = on_judge,
@@ -684,7 +684,7 @@ void snp_front_done(struct snp_front *front)
     status_clear(front);
     snp_run_free(front->run);
     tools_close(front);
-    snp_async_free(front->async);
+    snp_sandboxes_free(front->sandboxes);
     snp_models_free(front->models);
     snp_cli_disconnect(&front->judge);
     if (front->judge.signal_fd > 0) {

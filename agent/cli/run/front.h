@@ -35,7 +35,7 @@ struct snp_front {
     struct snp_program_tools program_tools;
     struct snp_models *models;
     unsigned char key[SNP_RUN_KEY]; /* of the record */
-    struct snp_async *async;
+    struct snp_sandboxes *sandboxes;
     const char *tier;            /* borrowed: snp_cli_tier() */
     struct snp_toolbox *toolbox; /* NULL = no user tools */
     bool has_tools;              /* the toolbox is open, or failed to open */

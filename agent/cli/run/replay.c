@@ -11,6 +11,7 @@
 #include "cli/run/runs.h"
 #include "main/verbs.h"
 #include "run/recorded.h"
+#include "sandbox/sandboxes.h"
 #include "trajectory/reader.h"
 
 static const struct snp_opt options[] = {
@@ -106,7 +107,7 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
     snp_autojson json_t *exec = NULL;
     snp_autofree char *path = NULL;
     struct snp_trajectory_check check;
-    struct snp_async *async = NULL;
+    struct snp_sandboxes *sandboxes = NULL;
     struct snp_run_again again = {0};
     uv_loop_t loop;
     struct snp_err err;
@@ -127,8 +128,8 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
-    r = snp_async_new(&loop, &async, &err);
-    r = r < 0 ? r : snp_run_again(&loop, async, exec, records, &again, &err);
+    r = snp_sandboxes_new(&loop, &sandboxes, &err);
+    r = r < 0 ? r : snp_run_again(&loop, sandboxes->sandbox, exec, records, &again, &err);
     if (r < 0) {
         err.code = SNP_E_PEER; /* whatever it was: the command was right */
         exit_code = snp_cli_fail(cli, &err);
@@ -136,7 +137,7 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
         exit_code = outcome_print(&again, cli->is_json);
     }
     snp_run_again_done(&again);
-    snp_async_free(async);
+    snp_sandboxes_free(sandboxes);
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     (void)uv_loop_close(&loop);
     return exit_code;

@@ -63,25 +63,8 @@ int snp_sandbox_interrupted(struct snp_cli *cli)
     return cli->signal_no;
 }
 
-static int error_take(const struct snipara_error *error, struct snp_err *ret)
-{
-    *ret = (struct snp_err){
-        .code = (enum snp_code)error->code,
-        .sys_errno = error->system_error,
-        .limit_value = error->limit_value,
-        .remedy = {.kind = snp_remedy_from_name(error->remedy), .value = error->remedy_value}};
-    (void)snprintf(ret->where, sizeof(ret->where), "%s", __func__);
-    (void)snprintf(ret->msg, sizeof(ret->msg), "%s", error->message);
-    (void)snprintf(ret->object, sizeof(ret->object), "%s", error->object);
-    (void)snprintf(ret->limit, sizeof(ret->limit), "%s", error->limit);
-    (void)snprintf(ret->remedy.name, sizeof(ret->remedy.name), "%s", error->remedy_name);
-    return ret->code;
-}
-
 int snp_sandbox_wait(struct snp_cli *cli, struct snipara_call *call, struct snp_err *err)
 {
-    const struct snipara_error *error;
-
     if (cli->takes_signals && cli->signal_fd == 0) {
         signals_block(cli);
     }
@@ -105,8 +88,7 @@ int snp_sandbox_wait(struct snp_cli *cli, struct snipara_call *call, struct snp_
     if (connection.is_abandoned) {
         return snp_fail(err, SNP_E_TIMEOUT, "interrupted twice; the cell was abandoned");
     }
-    error = snipara_call_error(call);
-    return error == NULL ? 0 : error_take(error, err);
+    return snp_sandbox_error(call, err);
 }
 
 int snp_sandbox_end(struct snp_cli *cli,
@@ -114,14 +96,11 @@ int snp_sandbox_end(struct snp_cli *cli,
                     json_t **ret,
                     struct snp_err *err)
 {
-    snp_autocall struct snipara_call *owned SNP_UNUSED = call;
+    snp_autocall struct snipara_call *owned = call;
     snp_autojson json_t *answer = NULL;
-    const char *text;
 
     SNP_TRY(snp_sandbox_wait(cli, call, err));
-    text = snipara_json(call);
-    SNP_TRY_MEMORY(text != NULL, err);
-    SNP_TRY(snp_json_parse(text, strlen(text), &answer, err));
+    SNP_TRY(snp_sandbox_answer(SNP_TAKE_PTR(owned), &answer, err));
     json_decref(cli->unsaved); /* reported at the end of the command */
     cli->unsaved = json_incref(json_object_get(answer, "unsaved"));
     if (ret != NULL) {

@@ -11,7 +11,7 @@
 #include "base/cli/cli.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "snipara/sandbox.h"
+#include "sandbox/sandboxes.h"
 
 /*
  * The connection of this process, made (and the daemon started) by its first call. Every call of it
@@ -52,8 +52,5 @@ int snp_sandbox_ask(struct snp_cli *cli, json_t *request, json_t **ret, struct s
 
 /* The signal that interrupted the command, before a call or during one; 0 = none. */
 int snp_sandbox_interrupted(struct snp_cli *cli);
-
-SNP_DEFINE_CLEANUP(struct snipara_call *, snipara_free)
-#define snp_autocall snp_cleanup(snipara_freep)
 
 #endif

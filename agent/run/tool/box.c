@@ -9,9 +9,7 @@
 #include "base/base64.h"
 #include "base/str.h"
 #include "base/text/image.h"
-#include "wire/exec.h"
-#include "wire/session.h"
-#include "wire/snapshot.h"
+#include "sandbox/sandboxes.h"
 
 enum {
     STREAM_MAX = 1 << 20, /* bytes kept of a stream; the daemon sends less */
@@ -21,12 +19,12 @@ enum {
 };
 
 int snp_box_init(struct snp_box *box,
-                 struct snp_async *async,
+                 struct snipara *sandbox,
                  const char *session,
                  const json_t *exec)
 {
     *box = (struct snp_box){
-        .async = async, .exec = json_copy((json_t *)(uintptr_t)exec), .images = json_array()};
+        .sandbox = sandbox, .exec = json_copy((json_t *)(uintptr_t)exec), .images = json_array()};
     snp_buf_init(&box->out, STREAM_MAX);
     snp_buf_init(&box->err_out, STREAM_MAX);
     (void)snprintf(box->session, sizeof(box->session), "%s", session);
@@ -35,8 +33,8 @@ int snp_box_init(struct snp_box *box,
 
 void snp_box_done(struct snp_box *box)
 {
+    snipara_free(box->open);
     json_decref(box->exec);
-    json_decref(box->shown);
     json_decref(box->images);
     snp_buf_done(&box->out);
     snp_buf_done(&box->err_out);
@@ -92,24 +90,34 @@ static void on_display(struct snp_box *box, const json_t *head, const char *raw,
     }
 }
 
-static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_len)
+static void on_called(
+    void *ctx, struct snipara_call *call, uint32_t number, const void *request, size_t len)
+{
+    const struct snp_box *box = ctx;
+
+    (void)call;
+    box->call(box->call_ctx, number, request, len);
+}
+
+static void on_event(void *ctx, const char *json, const char *bytes, size_t len)
 {
     struct snp_box *box = ctx;
-    const char *event = snp_json_str(head, "event", "");
+    snp_autojson json_t *head = NULL;
+    struct snp_err ignored;
+    int r = snp_json_parse(json, strlen(json), &head, &ignored);
+    const char *event = r < 0 ? "" : snp_json_str(head, "event", "");
     bool is_err = strcmp(snp_json_str(head, "stream", event), "stderr") == 0;
     struct snp_buf *stream = is_err ? &box->err_out : &box->out;
     struct snp_text_gap *gap = is_err ? &box->err_gap : &box->out_gap;
     size_t room = STREAM_MAX - stream->len;
 
-    if (strcmp(event, "call") == 0 && box->call != NULL) {
-        box->call(box->call_ctx, (uint32_t)snp_json_int(head, "call", 0), raw, raw_len);
-    } else if (strcmp(event, "gap") == 0) {
+    if (strcmp(event, "gap") == 0) {
         gap->at = stream->len;
         gap->chars = (size_t)snp_json_int(head, "omitted_chars", 0);
     } else if (strcmp(event, "display") == 0) {
-        on_display(box, head, raw, raw_len);
+        on_display(box, head, bytes, len);
     } else if (strcmp(event, "stderr") == 0 || strcmp(event, "stdout") == 0) {
-        (void)!snp_buf_add(stream, raw, raw_len < room ? raw_len : room);
+        (void)!snp_buf_add(stream, bytes, len < room ? len : room);
     }
 }
 
@@ -117,24 +125,32 @@ static void finish(struct snp_box *box, const struct snp_err *err, const json_t 
 {
     void (*done)(void *ctx, const struct snp_err *err, const json_t *result) = box->done;
 
-    box->open_id = 0;
     box->done = NULL;
     done(box->ctx, err, result);
 }
 
-static void on_done(
-    void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
+/* The answer of the open call, which is freed. */
+static int open_end(struct snp_box *box, json_t **ret, struct snp_err *err)
 {
-    (void)raw;
-    (void)raw_len;
-    finish(ctx, err, head);
+    return snp_sandbox_answer(SNP_TAKE_PTR(box->open), ret, err);
+}
+
+static void on_done(void *ctx, struct snipara_call *call)
+{
+    struct snp_box *box = ctx;
+    snp_autojson json_t *answer = NULL;
+    struct snp_err err;
+    int r = open_end(box, &answer, &err);
+
+    (void)call;
+    finish(box, r < 0 ? &err : NULL, answer);
 }
 
 static void begin(struct snp_box *box,
                   void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
                   void *ctx)
 {
-    SNP_ASSERT(box->done == NULL);
+    SNP_ASSERT(box->open == NULL);
     box->done = done;
     box->ctx = ctx;
     box->is_interrupted = false;
@@ -147,35 +163,42 @@ static void begin(struct snp_box *box,
     snp_buf_clear(&box->err_out);
 }
 
-/* Send a request; on failure nothing was begun. */
-static int ask(struct snp_box *box, const struct snp_async_call *call, struct snp_err *err)
+/* Wait for a call; on failure nothing was begun. done: of the call. */
+static int ask(struct snp_box *box,
+               struct snipara_call *call,
+               void (*done)(void *ctx, struct snipara_call *call),
+               struct snp_err *err)
 {
-    int r = call->head == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                               : snp_async_call(box->async, call, &box->open_id, err);
-
-    if (r < 0) {
-        box->done = NULL;
+    box->open = call;
+    if (snipara_is_done(call)) { /* it could not be sent */
+        return open_end(box, NULL, err);
     }
-    return r;
+    snipara_on_done(call, done, box);
+    return 0;
 }
 
-static json_t *exec_head(const struct snp_box *box, const struct snp_box_cell *cell)
+/* Send another request: consumed, NULL = out of memory. */
+static int request_ask(struct snp_box *box, json_t *request, struct snp_err *err)
 {
-    snp_autojson json_t *limits = cell->wall_ms > 0
-                                      ? json_pack("{s:I}", "timeout_ms", (json_int_t)cell->wall_ms)
-                                      : json_object();
-    struct snp_exec_request request;
+    snp_autofree char *text = request == NULL ? NULL : snp_json_text(request);
 
-    snp_record_read(box->exec, &snp_exec_request_form, &request);
-    request.session = box->session;
-    request.kind = cell->code == NULL ? "command" : "python";
-    request.code_len = cell->code == NULL ? 0 : strlen(cell->code);
-    request.stdin = cell->input != NULL;
-    request.stream = false;
-    request.limits = limits;
-    request.argv = cell->argv;
-    request.calls = cell->code != NULL && box->call != NULL;
-    return limits == NULL ? NULL : snp_record_write(&snp_exec_request_form, &request);
+    json_decref(request);
+    return ask(box, text == NULL ? NULL : snipara_request(box->sandbox, text, NULL, 0), on_done,
+               err);
+}
+
+/* Members of a cell's request that the library's structure lacks. NULL = out of memory. */
+static char *members_make(const struct snp_box *box, const struct snp_box_cell *cell)
+{
+    snp_autojson json_t *request = json_copy(box->exec);
+
+    (void)json_object_del(request, "limits"); /* of an older record */
+    (void)json_object_set_new(request, "stream", json_false());
+    if (cell->code == NULL) {
+        (void)json_object_set_new(request, "kind", json_string("command"));
+        (void)json_object_set(request, "argv", cell->argv);
+    }
+    return request == NULL ? NULL : snp_json_text(request);
 }
 
 int snp_box_run(struct snp_box *box,
@@ -184,36 +207,25 @@ int snp_box_run(struct snp_box *box,
                 void *ctx,
                 struct snp_err *err)
 {
-    snp_autobuf struct snp_buf raw = SNP_BUF(INPUT_MAX);
-    struct snp_async_call call = {.event = on_event, .done = on_done, .ctx = box};
-    int r = 0;
+    size_t code_len = cell->code == NULL ? 0 : strlen(cell->code);
+    size_t input_len = cell->input == NULL ? 0 : strlen(cell->input);
+    snp_autofree char *members = members_make(box, cell);
 
-    if (cell->code != NULL) {
-        r = snp_buf_adds(&raw, cell->code);
-    }
-    if (r == 0 && cell->input != NULL) {
-        r = snp_buf_adds(&raw, cell->input);
-    }
-    if (r < 0) {
-        return snp_fail(err, r, "a cell can have at most %d MiB of code and input",
+    if (code_len + input_len > INPUT_MAX) {
+        return snp_fail(err, SNP_E_LIMIT, "a cell can have at most %d MiB of code and input",
                         INPUT_MAX >> 20);
     }
+    SNP_TRY_MEMORY(members != NULL, err);
     begin(box, done, ctx);
-    call.head = exec_head(box, cell);
-    call.raw = raw.len == 0 ? "" : snp_buf_bytes(&raw);
-    call.raw_len = raw.len;
-    return ask(box, &call, err);
-}
-
-/* The cell shows whether it arrived in time. */
-static void on_answered(
-    void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
-{
-    (void)ctx;
-    (void)err;
-    (void)head;
-    (void)raw;
-    (void)raw_len;
+    return ask(box,
+               snipara_run(
+                   box->sandbox,
+                   SNIPARA_RUN(.session = box->session, .code = cell->code, .input = cell->input,
+                               .input_len = input_len, .timeout_ms = (int64_t)cell->wall_ms,
+                               .event = on_event,
+                               .called = cell->code != NULL && box->call != NULL ? on_called : NULL,
+                               .ctx = box, .request = members)),
+               on_done, err);
 }
 
 void snp_box_answer(struct snp_box *box, uint32_t number, bool is_ok, json_t *answer)
@@ -221,30 +233,18 @@ void snp_box_answer(struct snp_box *box, uint32_t number, bool is_ok, json_t *an
     static const char no_room[] = "{\"error\": \"out of memory\"}";
     snp_autofree char *text = answer == NULL ? NULL : snp_json_text(answer);
     const char *raw = text == NULL ? no_room : text;
-    const struct snp_async_call call = {
-        .head = SNP_WRITE(snp_answer_request, .request = box->open_id, .call = number,
-                          .ok = is_ok && text != NULL),
-        .raw = raw,
-        .raw_len = strlen(raw),
-        .done = on_answered,
-        .ctx = box,
-    };
-    struct snp_err ignored;
-    uint32_t id;
 
     json_decref(answer);
-    if (box->open_id != 0 && call.head != NULL) {
-        (void)!snp_async_call(box->async, &call, &id, &ignored);
-    } else {
-        json_decref(call.head);
+    if (box->open != NULL) { /* the cell shows whether it arrived in time */
+        snipara_free(snipara_answer(box->open, number, is_ok && text != NULL, raw, strlen(raw)));
     }
 }
 
 void snp_box_interrupt(struct snp_box *box)
 {
-    if (box->open_id != 0 && !box->is_interrupted) {
+    if (box->open != NULL && !box->is_interrupted) {
         box->is_interrupted = true;
-        snp_async_interrupt(box->async, box->open_id);
+        snipara_interrupt(box->open);
     }
 }
 
@@ -254,15 +254,11 @@ int snp_box_keep(struct snp_box *box,
                  void *ctx,
                  struct snp_err *err)
 {
-    const struct snp_async_call call = {
-        .head = SNP_WRITE(snp_snapshot_request, .session = box->session, .run = box->session,
-                          .step = (uint64_t)step),
-        .done = on_done,
-        .ctx = box,
-    };
-
     begin(box, done, ctx);
-    return ask(box, &call, err);
+    return request_ask(box,
+                       json_pack("{s:s, s:s, s:s, s:I}", "method", "snapshot", "session",
+                                 box->session, "run", box->session, "step", (json_int_t)step),
+                       err);
 }
 
 int snp_box_destroy(struct snp_box *box,
@@ -270,74 +266,55 @@ int snp_box_destroy(struct snp_box *box,
                     void *ctx,
                     struct snp_err *err)
 {
-    const struct snp_async_call call = {
-        .head =
-            SNP_WRITE(snp_sessions_destroy_request, .session = box->session, .keep_steps = true),
-        .done = on_done,
-        .ctx = box,
-    };
-
     begin(box, done, ctx);
-    return ask(box, &call, err);
+    return request_ask(box,
+                       json_pack("{s:s, s:s, s:b}", "method", "sessions.destroy", "session",
+                                 box->session, "keep_steps", 1),
+                       err);
 }
 
 /* The journal ------------------------------------------------------------------------------- */
 
-/* Handle cell.show. Its result, if any, has the form of docs/result.md. */
-static void on_show(
-    void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
+/* The shown result, if any, has the form of docs/result.md. */
+static void on_show(void *ctx, struct snipara_call *call)
 {
     struct snp_box *box = ctx;
-    const json_t *result = json_object_get(head, "result");
-
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL) {
-        finish(box, err, NULL);
-        return;
-    }
-    json_decref(box->shown);
-    box->shown = json_is_object(result)
-                     ? json_incref((json_t *)(uintptr_t)result)
-                     : json_pack("{s:O, s:O}", "status", json_object_get(head, "status"), "cell",
-                                 json_object_get(head, "cell"));
-    finish(box, NULL, box->shown);
-}
-
-static void show_ask(struct snp_box *box, int64_t cell)
-{
+    snp_autojson json_t *shown = NULL;
+    snp_autojson json_t *unknown = NULL;
     struct snp_err err;
-    const struct snp_async_call call = {
-        .head = SNP_WRITE(snp_cell_show_request, .session = box->session, .cell = (uint64_t)cell),
-        .event = on_event,
-        .done = on_show,
-        .ctx = box,
-    };
+    int r = open_end(box, &shown, &err);
+    const json_t *result = json_object_get(shown, "result");
 
-    if (call.head == NULL || snp_async_call(box->async, &call, &box->open_id, &err) < 0) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "the journal could not be asked");
-        finish(box, &err, NULL);
+    (void)call;
+    if (r == 0 && !json_is_object(result)) {
+        unknown = json_pack("{s:O, s:O}", "status", json_object_get(shown, "status"), "cell",
+                            json_object_get(shown, "cell"));
+        result = unknown;
     }
+    finish(box, r < 0 ? &err : NULL, result);
 }
 
-static void on_history(
-    void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
+static void on_history(void *ctx, struct snipara_call *call)
 {
     struct snp_box *box = ctx;
-    const json_t *row = json_array_get(json_object_get(head, "cells"), 0);
+    snp_autojson json_t *history = NULL;
+    struct snp_err err;
+    int r = open_end(box, &history, &err);
+    const json_t *row = json_array_get(json_object_get(history, "cells"), 0);
     int64_t number = snp_json_int(row, "cell", 0);
-    bool is_unopened = err != NULL && err->code == SNP_E_NOT_FOUND && box->after == 0;
+    bool is_unopened = r == SNP_E_NOT_FOUND && box->after == 0;
 
-    (void)raw;
-    (void)raw_len;
-    if (err != NULL && !is_unopened) {
-        finish(box, err, NULL);
-    } else if (is_unopened || number <= box->after ||
-               snp_streq(snp_json_str(row, "status", ""), "refused")) {
-        finish(box, NULL, NULL);
-    } else {
-        show_ask(box, number);
+    (void)call;
+    if (r == 0 && number > box->after && !snp_streq(snp_json_str(row, "status", ""), "refused")) {
+        r = ask(box,
+                snipara_show(box->sandbox, box->session, number,
+                             SNIPARA_RUN(.event = on_event, .ctx = box)),
+                on_show, &err);
+        if (r == 0) {
+            return;
+        }
     }
+    finish(box, r < 0 && !is_unopened ? &err : NULL, NULL);
 }
 
 int snp_box_recall(struct snp_box *box,
@@ -346,13 +323,7 @@ int snp_box_recall(struct snp_box *box,
                    void *ctx,
                    struct snp_err *err)
 {
-    const struct snp_async_call call = {
-        .head = SNP_WRITE(snp_history_request, .session = box->session, .limit = 1),
-        .done = on_history,
-        .ctx = box,
-    };
-
     begin(box, done, ctx);
     box->after = after;
-    return ask(box, &call, err);
+    return ask(box, snipara_history(box->sandbox, box->session, 0, 1), on_history, err);
 }

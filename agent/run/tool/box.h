@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/text/text.h"
-#include "client/async.h"
+#include "snipara/sandbox.h"
 
 struct snp_box_cell {
     const char *code;  /* Python; NULL: a command */
@@ -26,11 +26,11 @@ struct snp_box_cell {
 void snp_box_cell_done(struct snp_box_cell *cell); /* argv only */
 
 struct snp_box {
-    struct snp_async *async; /* borrowed */
+    struct snipara *sandbox; /* borrowed */
     char session[80];
-    json_t *exec;        /* owned: members of every exec request */
-    uint32_t open_id;    /* 0 = no open request */
-    bool is_interrupted; /* the running cell was asked to end */
+    json_t *exec;              /* owned: members of every exec request */
+    struct snipara_call *open; /* owned; NULL = no open request */
+    bool is_interrupted;       /* the running cell was asked to end */
 
     /* Output of the last cell, until the next one. */
     struct snp_buf out;
@@ -40,7 +40,6 @@ struct snp_box {
     json_t *images;         /* owned: [{"type", "data": base64}] of its displays */
     size_t image_bytes;     /* of these */
     int64_t images_omitted; /* beyond the limits */
-    json_t *shown;          /* owned: the journal's record of a cell */
     int64_t after;          /* of a recall */
 
     void (*done)(void *ctx, const struct snp_err *err, const json_t *result);
@@ -54,9 +53,9 @@ struct snp_box {
     void *call_ctx;
 };
 
-/* async: borrowed. exec: borrowed, copied. */
+/* sandbox: borrowed. exec: borrowed, copied. */
 int snp_box_init(struct snp_box *box,
-                 struct snp_async *async,
+                 struct snipara *sandbox,
                  const char *session,
                  const json_t *exec) SNP_NODISCARD;
 void snp_box_done(struct snp_box *box);
