@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Invariant: a call is in the table from its begin until its done.
+ * Invariant: a call is in the table from its begin until its done. The socket never blocks here:
+ * callers poll.
  */
 #include "client/calls.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "client/socket.h"
+#include "client/start.h"
 #include "wire/frame.h"
 #include "wire/methods.h"
 #include "wire/rpc.h"
@@ -18,6 +21,8 @@
 enum {
     OUT_MAX = 64 << 20, /* bytes queued for the daemon */
     KEEP_BYTES = 256 << 10,
+    READ_BYTES = 64 << 10, /* at once */
+    WORDS_MAX = 256,
     FIRST_ID = 16, /* the greeting uses smaller ones */
 };
 
@@ -260,8 +265,33 @@ static int frames_handle(struct snp_calls *calls, struct snp_err *err)
 void snp_calls_init(struct snp_calls *calls)
 {
     *calls = (struct snp_calls){.fd = -1, .last_id = FIRST_ID};
-    snp_buf_init(&calls->in, (size_t)SNP_FRAME_BODY_MAX + SNP_FRAME_HEADER_LEN + SNP_SOCKET_READ);
+    snp_buf_init(&calls->in, (size_t)SNP_FRAME_BODY_MAX + SNP_FRAME_HEADER_LEN + READ_BYTES);
     snp_buf_init(&calls->out, OUT_MAX);
+}
+
+/* Append a request's frame. SNP_E_LIMIT: it is too large, or the queue is full. */
+static int request_write(struct snp_buf *out,
+                         uint32_t id,
+                         const struct snp_async_call *call,
+                         struct snp_err *err)
+{
+    snp_autofree char *text = call->head == NULL ? NULL : snp_json_text(call->head);
+    int r;
+
+    SNP_TRY_MEMORY(text != NULL, err);
+    r = snp_frame_write(out, &(struct snp_frame){.type = SNP_RPC_REQUEST,
+                                                 .id = id,
+                                                 .head = text,
+                                                 .head_len = strlen(text),
+                                                 .raw = call->raw,
+                                                 .raw_len = call->raw_len});
+    if (r < 0 && out->len > 0) {
+        return snp_fail(err, (enum snp_code)r, "too many bytes wait to be sent to the daemon");
+    }
+    return r < 0 ? snp_fail(err, (enum snp_code)r,
+                            "a request can have at most %d MiB; send large data as files",
+                            SNP_FRAME_BODY_MAX >> 20)
+                 : 0;
 }
 
 /* The request continues an earlier one. Another daemon may not have the earlier parts. */
@@ -295,9 +325,7 @@ int snp_calls_begin(struct snp_calls *calls,
     one->is_part = is_part(head);
     is_now = may_send(calls, one); /* then no call of its kind is queued */
     snp_buf_init(&one->held, OUT_MAX - calls->held_bytes);
-    r = snp_socket_queue(is_now ? &calls->out : &one->held,
-                         &(struct snp_socket_request){one->id, head, call->raw, call->raw_len},
-                         err);
+    r = request_write(is_now ? &calls->out : &one->held, one->id, call, err);
     if (r < 0) {
         snp_buf_done(&one->held);
         return r;
@@ -348,23 +376,52 @@ void snp_calls_forget(struct snp_calls *calls, uint32_t id)
 
 int snp_calls_send(struct snp_calls *calls, struct snp_err *err)
 {
-    int r = snp_socket_send(calls->fd, &calls->out, err);
+    struct snp_buf *out = &calls->out;
 
-    if (r > 0) {
-        calls->is_unread = true;
-        r = 0;
+    while (out->len > 0) {
+        ssize_t n =
+            SNP_RETRY(send(calls->fd, snp_buf_bytes(out), out->len, MSG_NOSIGNAL | MSG_DONTWAIT));
+
+        if (n < 0 && errno == EAGAIN) {
+            return 0;
+        }
+        if (n < 0 && errno != EPIPE && errno != ECONNRESET) {
+            return snp_fail(err, SNP_E_PEER, "the daemon disconnected (errno %d)", errno);
+        }
+        if (n < 0) {
+            snp_buf_clear(out); /* frames sent before it closed may still be read */
+            calls->is_unread = true;
+        } else {
+            snp_buf_consume(out, (size_t)n);
+        }
     }
-    if (calls->out.len == 0 && calls->out.cap > KEEP_BYTES) {
-        snp_buf_done(&calls->out);
+    if (out->cap > KEEP_BYTES) {
+        snp_buf_done(out);
     }
-    return r;
+    return 0;
 }
 
 int snp_calls_receive(struct snp_calls *calls, struct snp_err *err)
 {
-    int r = snp_socket_receive(calls->fd, &calls->in, &calls->is_unread, err);
+    char words[WORDS_MAX];
+    char *space = NULL;
+    ssize_t n;
+    int r = snp_buf_reserve(&calls->in, READ_BYTES, &space);
 
-    return r < 0 ? r : frames_handle(calls, err);
+    if (r < 0) {
+        return snp_fail(err, (enum snp_code)r, "no room for more of a frame");
+    }
+    n = SNP_RETRY(recv(calls->fd, space, READ_BYTES, MSG_DONTWAIT));
+    if (n > 0) {
+        snp_buf_commit(&calls->in, (size_t)n);
+        return frames_handle(calls, err);
+    }
+    if (n < 0 && errno == EAGAIN) {
+        return 0;
+    }
+    calls->is_unread |= n < 0 && errno == ECONNRESET;
+    return snp_fail(err, SNP_E_PEER, "the daemon disconnected%s",
+                    snp_daemon_last_words(words, sizeof(words)));
 }
 
 static void disconnect(struct snp_calls *calls)

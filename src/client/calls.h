@@ -73,7 +73,7 @@ void snp_calls_interrupt(struct snp_calls *calls, uint32_t id);
 void snp_calls_forget(struct snp_calls *calls, uint32_t id);
 
 /*
- * Send as much as possible without blocking; then, if can_read, handle received frames. On failure:
+ * Send as much as possible, and handle received frames, without blocking. On failure:
  * snp_calls_drop.
  */
 int snp_calls_send(struct snp_calls *calls, struct snp_err *err) SNP_NODISCARD;

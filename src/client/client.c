@@ -14,17 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/epoll.h>
 #include <sys/signalfd.h>
 
 #include "base/fd.h"
-#include "client/calls.h"
+#include "client/connection.h"
 
 struct snp_client {
-    struct snp_calls calls; /* fd -1: no longer usable */
-    int signal_fd;          /* borrowed */
-    bool has_start;         /* of the options */
-    unsigned n_signals;
-    int signal_no; /* the first; 0 = none */
+    struct snp_connection connection; /* fd -1: no longer usable */
+    int signal_fd;                    /* borrowed */
+    int signal_no;                    /* the first; 0 = none */
 };
 
 void snp_client_free(struct snp_client *client)
@@ -32,7 +31,8 @@ void snp_client_free(struct snp_client *client)
     if (client == NULL) {
         return;
     }
-    snp_calls_done(&client->calls);
+    snp_connection_done(&client->connection);
+    snp_closep(&client->connection.epoll_fd);
     free(client);
 }
 
@@ -59,41 +59,35 @@ static int signal_handle(struct snp_client *client, uint32_t id, struct snp_err 
     if (n <= 0) {
         return 0;
     }
-    client->signal_no = client->n_signals++ == 0 ? (int)info.ssi_signo : client->signal_no;
-    if (client->n_signals > 1) {
+    if (client->signal_no != 0) {
         return snp_fail(err, SNP_E_TIMEOUT, "interrupted twice; the cell was abandoned");
     }
-    snp_calls_interrupt(&client->calls, id);
+    client->signal_no = (int)info.ssi_signo;
+    snp_connection_interrupt(&client->connection, id);
     return 0;
 }
 
 /* Wait for the socket or a signal, and handle it. */
 static int pump(struct snp_client *client, uint32_t id, struct snp_err *err)
 {
+    struct snp_connection *connection = &client->connection;
     struct pollfd p[2] = {
-        {.fd = client->calls.fd, .events = POLLIN},
+        {.fd = connection->epoll_fd, .events = POLLIN},
         {.fd = client->signal_fd, .events = POLLIN},
     };
-    int n;
-    int r = snp_calls_send(&client->calls, err);
+    struct snp_err lost;
+    int n = poll(p, 2, -1);
 
-    if (r < 0) {
-        return r;
-    }
-    if (client->calls.out.len > 0) {
-        p[0].events |= POLLOUT;
-    }
-    n = poll(p, 2, -1);
     if (n < 0 && errno != EINTR) {
         return snp_fail_sys(err, errno, "poll");
     }
     if (n > 0 && p[1].revents != 0) {
-        r = signal_handle(client, id, err);
+        SNP_TRY(signal_handle(client, id, err));
     }
-    if (r == 0 && n > 0 && (p[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-        r = snp_calls_receive(&client->calls, err);
+    if (n > 0 && p[0].revents != 0 && snp_connection_step(connection, &lost) < 0) {
+        snp_connection_lost(connection, &lost);
     }
-    return r;
+    return 0;
 }
 
 /* Calls ------------------------------------------------------------------------------- */
@@ -102,7 +96,6 @@ struct waiting {
     const struct snp_call *call;
     struct snp_reply *ret;
     struct snp_err *err;
-    uint32_t id;
     bool is_over;
     int r;
 };
@@ -140,65 +133,34 @@ static void on_done(
     }
 }
 
-static int call_begin(struct snp_client *client, struct waiting *w)
-{
-    const struct snp_async_call begun = {.head = json_incref(w->call->head),
-                                         .raw = w->call->raw,
-                                         .raw_len = w->call->raw_len,
-                                         .event = on_event,
-                                         .done = on_done,
-                                         .ctx = w};
-
-    if (client->calls.fd < 0) {
-        json_decref(begun.head);
-        return snp_fail(w->err, SNP_E_PEER, "the connection to the daemon is closed");
-    }
-    return snp_calls_begin(&client->calls, &begun, &w->id, w->err);
-}
-
-static int call_wait(struct snp_client *client, const struct waiting *w)
-{
-    int r = 0;
-
-    while (!w->is_over && w->r == 0 && r == 0) {
-        r = pump(client, w->id, w->err);
-    }
-    return r;
-}
-
-/* r: of call_wait(), or of the following call. */
-static int call_end(struct snp_client *client, const struct waiting *w, int r)
-{
-    if (!w->is_over) { /* later frames of the call must find no recipient */
-        snp_calls_done(&client->calls);
-    }
-    return w->r < 0 ? w->r : r;
-}
-
-/* Connect to the next daemon, which gets the requests that the previous one did not read. */
-static int reconnect(struct snp_client *client, struct snp_err *err)
-{
-    const struct snp_client_options options = {.has_start = true, .signal_fd = -1};
-
-    return snp_greet(&options, &client->calls.fd, err);
-}
-
 int snp_client_call(struct snp_client *client,
                     const struct snp_call *call,
                     struct snp_reply *ret,
                     struct snp_err *err)
 {
+    struct snp_calls *calls = &client->connection.calls;
     struct waiting w = {.call = call, .ret = ret, .err = err};
-    int r = call_begin(client, &w);
+    const struct snp_async_call begun = {.head = call->head,
+                                         .raw = call->raw,
+                                         .raw_len = call->raw_len,
+                                         .event = on_event,
+                                         .done = on_done,
+                                         .ctx = &w};
+    uint32_t id = 0;
+    int r = 0;
 
-    SNP_TRY(r);
-    r = call_wait(client, &w);
-    if (r == SNP_E_PEER && client->has_start && client->calls.is_unread &&
-        snp_calls_again(&client->calls, err) && !w.is_over) {
-        r = reconnect(client, err);
-        r = r < 0 ? r : call_wait(client, &w);
+    if (calls->fd < 0) {
+        return snp_fail(err, SNP_E_PEER, "the connection to the daemon is closed");
     }
-    return call_end(client, &w, r);
+    (void)json_incref(call->head);
+    SNP_TRY(snp_connection_call(&client->connection, &begun, &id, err));
+    while (!w.is_over && w.r == 0 && r == 0) {
+        r = pump(client, id, err);
+    }
+    if (!w.is_over) { /* later frames of the call must find no recipient */
+        snp_calls_done(calls);
+    }
+    return w.r < 0 ? w.r : r;
 }
 
 int snp_client_connect(const struct snp_client_options *options,
@@ -206,12 +168,18 @@ int snp_client_connect(const struct snp_client_options *options,
                        struct snp_err *err)
 {
     snp_autoclient struct snp_client *client = calloc(1, sizeof(*client));
+    struct snp_connection *connection = client == NULL ? NULL : &client->connection;
 
     SNP_TRY_MEMORY(client != NULL, err);
-    snp_calls_init(&client->calls); /* before any failure: snp_client_free closes it */
+    snp_connection_init(connection, epoll_create1(EPOLL_CLOEXEC));
     client->signal_fd = options->signal_fd;
-    client->has_start = options->has_start && options->socket_path == NULL;
-    SNP_TRY(snp_greet(options, &client->calls.fd, err));
+    connection->no_start = !options->has_start;
+    connection->any_state = options->any_state;
+    if (options->socket_path != NULL) {
+        connection->socket = strdup(options->socket_path);
+        SNP_TRY_MEMORY(connection->socket != NULL, err);
+    }
+    SNP_TRY(snp_connection_wait(connection, err));
     *ret = SNP_TAKE_PTR(client);
     return 0;
 }

@@ -13,11 +13,21 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "client/greet.h"
 
 struct snp_client;
 
-/* *ret is the caller's: snp_client_free(). Blocks and fails as snp_greet(). */
+struct snp_client_options {
+    const char *socket_path; /* NULL = in the runtime folder */
+    bool has_start;          /* start the daemon if none answers */
+    /*
+     * A signalfd (or any descriptor with records of 128 bytes): the first record interrupts the
+     * running cell and the second ends the call; -1 = none. Borrowed.
+     */
+    int signal_fd;
+    bool any_state; /* also a daemon with another state folder than this process names */
+};
+
+/* *ret is the caller's: snp_client_free(). Blocks as snp_connection_wait(). */
 int snp_client_connect(const struct snp_client_options *options,
                        struct snp_client **ret,
                        struct snp_err *err) SNP_NODISCARD;
@@ -49,9 +59,9 @@ void snp_reply_done(struct snp_reply *reply);
 
 /*
  * Call and wait for the answer. The daemon's ERROR is returned as its code and message. A request
- * that the daemon certainly did not read is sent to the next one, once, if has_start was set.
- * SNP_E_PEER also: the daemon has ended, and the client can no longer be used. SNP_E_TIMEOUT:
- * interrupted twice, the same applies.
+ * that the daemon certainly did not read is sent to the next one, once. SNP_E_PEER also: the daemon
+ * has ended, and the client can no longer be used. SNP_E_TIMEOUT: interrupted twice, the same
+ * applies.
  */
 int snp_client_call(struct snp_client *client,
                     const struct snp_call *call,

@@ -6,10 +6,12 @@
 #include "client/connection.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "client/greet.h"
 
@@ -35,15 +37,10 @@ void snp_connection_init(struct snp_connection *connection, int epoll_fd)
     snp_calls_init(&connection->calls);
 }
 
-static void greeting_end(struct snp_connection *connection)
+void snp_connection_done(struct snp_connection *connection)
 {
     snp_greeting_free(SNP_TAKE_PTR(connection->greeting));
     snp_closep(&connection->timer_fd);
-}
-
-void snp_connection_done(struct snp_connection *connection)
-{
-    greeting_end(connection);
     snp_calls_done(&connection->calls);
     free(SNP_TAKE_PTR(connection->socket));
 }
@@ -58,6 +55,18 @@ int snp_connection_take(struct snp_connection *connection, int fd, struct snp_er
     return 0;
 }
 
+/* r: of a step that is not 0. */
+static int greeting_end(struct snp_connection *connection, int r, struct snp_err *err)
+{
+    if (r > 0) {
+        r = snp_connection_take(connection, snp_greeting_take_fd(connection->greeting), err);
+    }
+    unwatch(connection, connection->timer_fd);
+    snp_closep(&connection->timer_fd);
+    snp_greeting_free(SNP_TAKE_PTR(connection->greeting));
+    return r;
+}
+
 /* Wait for the next step of the attempt. */
 static int greeting_watch(const struct snp_connection *connection, struct snp_err *err)
 {
@@ -69,24 +78,25 @@ static int greeting_watch(const struct snp_connection *connection, struct snp_er
     return watch(connection, snp_greeting_fd(connection->greeting), err);
 }
 
+static int greeting_begin(struct snp_connection *connection, struct snp_err *err)
+{
+    return snp_greeting_begin(connection->socket, connection->no_start, connection->any_state,
+                              &connection->greeting, err);
+}
+
 int snp_connection_open(struct snp_connection *connection, struct snp_err *err)
 {
-    const struct snp_client_options options = {
-        .socket_path = connection->socket, .has_start = !connection->no_start, .signal_fd = -1};
     int r;
 
     if (connection->calls.fd >= 0 || connection->greeting != NULL) {
         return 0;
     }
-    SNP_TRY(snp_greeting_begin(&options, &connection->greeting, err));
+    SNP_TRY(greeting_begin(connection, err));
     connection->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     r = connection->timer_fd < 0 ? snp_fail_sys(err, errno, "timerfd")
                                  : watch(connection, connection->timer_fd, err);
     r = r < 0 ? r : greeting_watch(connection, err);
-    if (r < 0) {
-        greeting_end(connection);
-    }
-    return r;
+    return r < 0 ? greeting_end(connection, r, err) : 0;
 }
 
 void snp_connection_push(struct snp_connection *connection)
@@ -106,21 +116,49 @@ void snp_connection_push(struct snp_connection *connection)
     }
 }
 
+int snp_connection_call(struct snp_connection *connection,
+                        const struct snp_async_call *call,
+                        uint32_t *ret_id,
+                        struct snp_err *err)
+{
+    if (snp_connection_open(connection, err) < 0) {
+        json_decref(call->head);
+        return err->code;
+    }
+    SNP_TRY(snp_calls_begin(&connection->calls, call, ret_id, err));
+    snp_connection_push(connection);
+    return 0;
+}
+
+void snp_connection_interrupt(struct snp_connection *connection, uint32_t id)
+{
+    snp_calls_interrupt(&connection->calls, id);
+    snp_connection_push(connection);
+}
+
 static int greeting_step(struct snp_connection *connection, struct snp_err *err)
 {
     int r;
 
     unwatch(connection, snp_greeting_fd(connection->greeting)); /* the step may close it */
     r = snp_greeting_step(connection->greeting, err);
-    if (r == 0) {
-        return greeting_watch(connection, err);
+    r = r == 0 ? greeting_watch(connection, err) : r;
+    return r == 0 ? 0 : greeting_end(connection, r, err);
+}
+
+int snp_connection_wait(struct snp_connection *connection, struct snp_err *err)
+{
+    int r = greeting_begin(connection, err);
+
+    while (r == 0) { /* without epoll and its timer */
+        struct pollfd p = {.fd = snp_greeting_fd(connection->greeting), .events = POLLIN};
+        uint64_t until_us = snp_greeting_until(connection->greeting);
+        uint64_t now = snp_now_us();
+
+        (void)poll(&p, 1, until_us > now ? (int)((until_us - now + 999) / 1000) : 0);
+        r = snp_greeting_step(connection->greeting, err);
     }
-    if (r > 0) {
-        r = snp_connection_take(connection, snp_greeting_take_fd(connection->greeting), err);
-    }
-    unwatch(connection, connection->timer_fd);
-    greeting_end(connection);
-    return r;
+    return greeting_end(connection, r, err);
 }
 
 int snp_connection_step(struct snp_connection *connection, struct snp_err *err)

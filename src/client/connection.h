@@ -3,9 +3,8 @@
 #define SNP_CLIENT_CONNECTION_H
 
 /*
- * Calls over one connection to the daemon, for programs with an event loop: it connects with the
- * first call (and starts the daemon if none runs), and again after a daemon has ended. Never
- * blocks.
+ * Calls over one connection to the daemon: it connects with the first call (and starts the daemon
+ * if none runs), and again after a daemon has ended. Only snp_connection_wait() blocks.
  */
 
 #include <stdbool.h>
@@ -20,6 +19,7 @@ struct snp_connection {
     uint32_t events; /* watched now */
     char *socket;    /* owned; NULL = the socket of the user's daemon */
     bool no_start;
+    bool any_state; /* also a daemon with another state folder than this process names */
     struct snp_greeting *greeting; /* owned; NULL = connected, or no call yet */
     int timer_fd;                  /* owned, with the greeting */
 };
@@ -37,6 +37,18 @@ int snp_connection_take(struct snp_connection *connection,
 
 /* Begin to connect, if needed; until that is done calls are queued. */
 int snp_connection_open(struct snp_connection *connection, struct snp_err *err) SNP_NODISCARD;
+
+/* Open, begin a call as snp_calls_begin() does, and push. */
+int snp_connection_call(struct snp_connection *connection,
+                        const struct snp_async_call *call,
+                        uint32_t *ret_id,
+                        struct snp_err *err) SNP_NODISCARD;
+
+/* Connect, and wait for it: about 1 ms if a daemon runs, else 40 s at most. */
+int snp_connection_wait(struct snp_connection *connection, struct snp_err *err) SNP_NODISCARD;
+
+/* The same for snp_calls_interrupt(). */
+void snp_connection_interrupt(struct snp_connection *connection, uint32_t id);
 
 /* Send as much as possible. The next step reports a broken socket. */
 void snp_connection_push(struct snp_connection *connection);

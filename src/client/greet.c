@@ -6,7 +6,6 @@
 #include "client/greet.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -230,7 +229,9 @@ int snp_greeting_step(struct snp_greeting *greeting, struct snp_err *err)
     return r == SNP_E_NOT_FOUND && greeting->has_start ? daemon_start(greeting, err) : r;
 }
 
-int snp_greeting_begin(const struct snp_client_options *options,
+int snp_greeting_begin(const char *socket,
+                       bool no_start,
+                       bool any_state,
                        struct snp_greeting **ret,
                        struct snp_err *err)
 {
@@ -239,35 +240,17 @@ int snp_greeting_begin(const struct snp_client_options *options,
     SNP_TRY_MEMORY(greeting != NULL, err);
     snp_calls_init(&greeting->calls); /* before any failure: snp_greeting_free closes it */
     greeting->start.fd = -1;
-    greeting->has_start = options->has_start && options->socket_path == NULL;
-    greeting->any_state = options->any_state;
+    greeting->has_start = !no_start && socket == NULL;
+    greeting->any_state = any_state;
     greeting->give_up_us = snp_now_us() + (uint64_t)START_MS * 1000;
-    if (options->socket_path != NULL) {
-        SNP_TRY(snp_socket_path_check(options->socket_path, err));
-        greeting->path = strdup(options->socket_path);
+    if (socket != NULL) {
+        SNP_TRY(snp_socket_path_check(socket, err));
+        greeting->path = strdup(socket);
     } else {
         SNP_TRY(snp_socket_path(&greeting->path, err));
     }
     SNP_TRY_MEMORY(greeting->path != NULL, err);
     SNP_TRY(snp_greeting_step(greeting, err)); /* it is late for the first try */
     *ret = SNP_TAKE_PTR(greeting);
-    return 0;
-}
-
-int snp_greet(const struct snp_client_options *options, int *ret_fd, struct snp_err *err)
-{
-    snp_cleanup(snp_greeting_freep) struct snp_greeting *greeting = NULL;
-    int r = snp_greeting_begin(options, &greeting, err);
-
-    while (r == 0) {
-        struct pollfd p = {.fd = snp_greeting_fd(greeting), .events = POLLIN};
-        uint64_t now = snp_now_us();
-        uint64_t wait_us = greeting->until_us > now ? greeting->until_us - now : 0;
-
-        (void)poll(&p, 1, (int)((wait_us + 999) / 1000));
-        r = snp_greeting_step(greeting, err);
-    }
-    SNP_TRY(r < 0 ? r : 0);
-    *ret_fd = snp_greeting_take_fd(greeting);
     return 0;
 }

@@ -9,25 +9,18 @@
 
 #include "base/err.h"
 
-struct snp_client_options {
-    const char *socket_path; /* NULL = in the runtime folder */
-    bool has_start;          /* start the daemon if none answers */
-    /*
-     * Of a blocking client: a signalfd (or any descriptor with records of 128 bytes): the first
-     * record interrupts the running cell and the second ends the call; -1 = none. Borrowed.
-     */
-    int signal_fd;
-    bool any_state; /* also a daemon with another state folder than this process names */
-};
-
 struct snp_greeting;
 
 /*
- * Begin, without blocking. *ret is the caller's: snp_greeting_free(). SNP_E_NOT_FOUND: no daemon,
- * and has_start is false; SNP_E_PEER: it could not start (the message has the error from its log);
- * SNP_E_DENIED: the runtime folder cannot be trusted.
+ * Begin, without blocking. socket: NULL = in the runtime folder, where a daemon is started if none
+ * answers. any_state: also a daemon with another state folder than this process names. *ret is the
+ * caller's: snp_greeting_free(). SNP_E_NOT_FOUND: no daemon, and none may be started; SNP_E_PEER:
+ * it could not start (the message has the error from its log); SNP_E_DENIED: the runtime folder
+ * cannot be trusted.
  */
-int snp_greeting_begin(const struct snp_client_options *options,
+int snp_greeting_begin(const char *socket,
+                       bool no_start,
+                       bool any_state,
                        struct snp_greeting **ret,
                        struct snp_err *err) SNP_NODISCARD;
 void snp_greeting_free(struct snp_greeting *greeting);
@@ -44,10 +37,5 @@ uint64_t snp_greeting_until(const struct snp_greeting *greeting);
 
 /* Take the connection after the greeting; non-blocking; the caller closes it. */
 int snp_greeting_take_fd(struct snp_greeting *greeting);
-
-/* All of it; blocks for 40 s at most. *ret_fd: of snp_greeting_take_fd(). */
-int snp_greet(const struct snp_client_options *options,
-              int *ret_fd,
-              struct snp_err *err) SNP_NODISCARD;
 
 #endif

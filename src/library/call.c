@@ -233,19 +233,14 @@ struct snipara_call *snp_call_ask(struct snipara_call *call,
         json_decref(head);
         return snp_call_fail(call, &err);
     }
-    r = snp_calls_begin(&call->box->connection.calls, &begun, &call->id, &err);
-    if (r < 0) {
-        return snp_call_fail(call, &err);
-    }
-    snp_connection_push(&call->box->connection);
-    return call;
+    r = snp_connection_call(&call->box->connection, &begun, &call->id, &err);
+    return r < 0 ? snp_call_fail(call, &err) : call;
 }
 
 void snipara_interrupt(struct snipara_call *call)
 {
     if (call != NULL && call->id != 0 && call->box->pid == getpid()) {
-        snp_calls_interrupt(&call->box->connection.calls, call->id);
-        snp_connection_push(&call->box->connection);
+        snp_connection_interrupt(&call->box->connection, call->id);
     }
 }
 

@@ -119,30 +119,6 @@ struct snipara *snp_library_box_new(int epoll_fd)
     return box;
 }
 
-/* Wait for the sockets: true = an event. until_us: 0 = no limit. */
-static bool wait_for_socket(struct snipara *box, uint64_t until_us)
-{
-    const struct snp_calls *calls = &box->connection.calls;
-    const bool is_one = box->runs == NULL && calls->fd >= 0; /* then without epoll */
-    struct pollfd p = {.fd = is_one ? calls->fd : box->connection.epoll_fd,
-                       .events = (short)(POLLIN | (is_one && calls->out.len > 0 ? POLLOUT : 0))};
-    uint64_t now = until_us == 0 ? 0 : snp_now_us();
-    int ms = until_us == 0 ? -1 : now >= until_us ? 0 : (int)((until_us - now + 999) / 1000);
-
-    return poll(&p, 1, ms) > 0;
-}
-
-static int connect_now(struct snipara *box, struct snp_err *err)
-{
-    int r = snp_library_connect(box, err);
-
-    while (r == 0 && box->connection.calls.fd < 0) {
-        (void)wait_for_socket(box, 0);
-        r = snp_connection_step(&box->connection, err);
-    }
-    return r;
-}
-
 const struct snipara_error *snipara_connect(const struct snipara_options *options,
                                             struct snipara **ret)
 {
@@ -170,7 +146,7 @@ const struct snipara_error *snipara_connect(const struct snipara_options *option
     } else if (connection->socket == NULL && own.socket != NULL) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     } else if (!own.later) {
-        r = connect_now(box, &err);
+        r = snp_connection_wait(connection, &err);
     }
     if (r < 0) {
         snipara_close(box);
@@ -276,6 +252,19 @@ size_t snipara_step(struct snipara *box)
         n_open = 0;
     }
     return n_open;
+}
+
+/* Wait for the sockets: true = an event. until_us: 0 = no limit. */
+static bool wait_for_socket(struct snipara *box, uint64_t until_us)
+{
+    const struct snp_calls *calls = &box->connection.calls;
+    const bool is_one = box->runs == NULL && calls->fd >= 0; /* then without epoll */
+    struct pollfd p = {.fd = is_one ? calls->fd : box->connection.epoll_fd,
+                       .events = (short)(POLLIN | (is_one && calls->out.len > 0 ? POLLOUT : 0))};
+    uint64_t now = until_us == 0 ? 0 : snp_now_us();
+    int ms = until_us == 0 ? -1 : now >= until_us ? 0 : (int)((until_us - now + 999) / 1000);
+
+    return poll(&p, 1, ms) > 0;
 }
 
 bool snipara_wait(struct snipara_call *call, int timeout_ms)

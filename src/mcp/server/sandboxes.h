@@ -4,7 +4,7 @@
 
 /* The record of our MCP server: its options, and the state shared by its parts. */
 
-#include "client/async.h"
+#include "client/connection.h"
 #include "mcp/caps.h"
 #include "mcp/kept.h"
 #include "mcp/peer.h"
@@ -33,8 +33,9 @@ struct snp_mcp_options {
 
 struct snp_mcp_sandboxes {
     struct snp_mcp_options options;
-    uv_loop_t *loop;                              /* borrowed */
-    struct snp_async *async[SNP_MCP_CONNECTIONS]; /* owned */
+    uv_loop_t *loop;                                        /* borrowed */
+    struct snp_connection connections[SNP_MCP_CONNECTIONS]; /* to the daemon */
+    uv_poll_t poll; /* watches all of them, by their epoll descriptor */
     struct snp_mcp_hub hub;
     struct snp_mcp_service offered;
     json_t *tools;          /* owned: the answer to tools/list */

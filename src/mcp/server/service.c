@@ -3,6 +3,7 @@
 #include "mcp/server/service.h"
 
 #include <stdlib.h>
+#include <sys/epoll.h>
 
 #include "mcp/agent/agent.h"
 #include "mcp/agent/lookup.h"
@@ -48,17 +49,37 @@ static json_t *info_make(void)
                      "src", icon, "mimeType", "image/svg+xml", "sizes", "any");
 }
 
+static void on_ready(uv_poll_t *poll, int status, int events)
+{
+    struct snp_mcp_sandboxes *service = poll->data;
+    struct snp_err err;
+
+    (void)status;
+    (void)events;
+    for (size_t i = 0; i < SNP_MCP_CONNECTIONS; i++) {
+        if (snp_connection_step(&service->connections[i], &err) < 0) {
+            snp_connection_lost(&service->connections[i], &err);
+        }
+    }
+}
+
 int snp_mcp_sandboxes_new(uv_loop_t *loop,
                           const struct snp_mcp_options *options,
                           struct snp_mcp_sandboxes **ret,
                           struct snp_err *err)
 {
     struct snp_mcp_sandboxes *service = calloc(1, sizeof(*service));
+    int fd = epoll_create1(EPOLL_CLOEXEC);
     int r = 0;
 
-    if (service == NULL) {
+    if (service == NULL || fd < 0 || uv_poll_init(loop, &service->poll, fd) < 0) {
         json_decref(options->exec);
+        snp_closep(&fd);
+        free(service);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < SNP_MCP_CONNECTIONS; i++) {
+        snp_connection_init(&service->connections[i], fd);
     }
     service->options = *options;
     service->loop = loop;
@@ -81,9 +102,8 @@ int snp_mcp_sandboxes_new(uv_loop_t *loop,
     if (r == 0) {
         r = snp_tools_list(options->tools, options->facts, &service->tools, err);
     }
-    for (size_t i = 0; r == 0 && i < SNP_MCP_CONNECTIONS; i++) {
-        r = snp_async_new(loop, &service->async[i], err);
-    }
+    service->poll.data = service;
+    (void)uv_poll_start(&service->poll, UV_READABLE, on_ready);
     snp_mcp_hub_init(&service->hub, loop, &service->offered);
     if (r < 0) {
         snp_mcp_sandboxes_free(service);
@@ -99,7 +119,7 @@ void snp_mcp_sandboxes_ending(void *ctx)
 
     for (struct snp_task *task = service->tasks; task != NULL; task = task->later) {
         if (task->open_id != 0) {
-            snp_async_interrupt(task->async, task->open_id);
+            snp_connection_interrupt(task->connection, task->open_id);
         }
     }
     snp_agents_leave(service);
@@ -110,7 +130,7 @@ bool snp_mcp_sandboxes_settled(void *ctx)
     const struct snp_mcp_sandboxes *service = ctx;
 
     for (size_t i = 0; i < SNP_MCP_CONNECTIONS; i++) {
-        if (!snp_async_is_sent(service->async[i])) {
+        if (service->connections[i].calls.out.len > 0) {
             return false;
         }
     }
@@ -122,8 +142,10 @@ void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service)
     if (service == NULL) {
         return;
     }
+    uv_close((uv_handle_t *)&service->poll, NULL);
+    snp_closep(&service->connections[0].epoll_fd);
     for (size_t i = 0; i < SNP_MCP_CONNECTIONS; i++) {
-        snp_async_free(service->async[i]);
+        snp_connection_done(&service->connections[i]);
     }
     snp_agents_drop(service);
     snp_lookups_drop(service);

@@ -40,9 +40,9 @@ static bool is_beside(const struct snp_task *task, const struct snp_task *other)
     return (task->tool->flags & SNP_TOOL_BESIDE) != 0 && other->job != NULL;
 }
 
-/* The number of running tasks of a connection, or (async NULL) of a client. */
+/* The number of running tasks of a connection, or (connection NULL) of a client. */
 static size_t running_count(const struct snp_mcp_sandboxes *service,
-                            const struct snp_async *async,
+                            const struct snp_connection *connection,
                             const void *client)
 {
     size_t n = 0;
@@ -50,17 +50,20 @@ static size_t running_count(const struct snp_mcp_sandboxes *service,
     for (const struct snp_task *one = service->tasks; one != NULL; one = one->later) {
         bool is_running = one->state == SNP_TASK_RUNNING && one->session[0] != '\0';
 
-        n += is_running && (async == NULL ? one->client == client : one->async == async) ? 1 : 0;
+        n += is_running &&
+                     (connection == NULL ? one->client == client : one->connection == connection)
+                 ? 1
+                 : 0;
     }
     return n;
 }
 
 /* The first connection with room, so that a single client needs only one; NULL: none. */
-static struct snp_async *connection_with_room(const struct snp_mcp_sandboxes *service)
+static struct snp_connection *connection_with_room(struct snp_mcp_sandboxes *service)
 {
     for (size_t i = 0; i < SNP_MCP_CONNECTIONS; i++) {
-        if (running_count(service, service->async[i], NULL) < SNP_MCP_RUNNING_MAX) {
-            return service->async[i];
+        if (running_count(service, &service->connections[i], NULL) < SNP_MCP_RUNNING_MAX) {
+            return &service->connections[i];
         }
     }
     return NULL;
@@ -109,9 +112,9 @@ static void say_busy(struct snp_task *task, const struct snp_job *job)
 
 static void task_run(struct snp_task *task)
 {
-    task->async = connection_with_room(task->service);
-    if (task->async == NULL) { /* it has no session */
-        task->async = task->service->async[0];
+    task->connection = connection_with_room(task->service);
+    if (task->connection == NULL) { /* it has no session */
+        task->connection = task->service->connections;
     }
     task->state = SNP_TASK_RUNNING;
     task->started_us = snp_now_us();
@@ -240,7 +243,7 @@ void snp_task_cancel(struct snp_task *task)
         return;
     }
     if (task->open_id != 0) {
-        snp_async_interrupt(task->async, task->open_id);
+        snp_connection_interrupt(task->connection, task->open_id);
     }
     if (call != NULL && task->job == NULL) {
         call_unbind(task);
@@ -416,7 +419,7 @@ void snp_task_send(struct snp_task *task,
 
     task->next = next;
     task->failed = failed;
-    if (snp_async_call(task->async, &call, &task->open_id, &err) < 0) {
+    if (snp_connection_call(task->connection, &call, &task->open_id, &err) < 0) {
         snp_task_fail(task, &err);
     }
 }

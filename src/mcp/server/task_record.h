@@ -50,11 +50,11 @@ struct snp_task {
     const char *session_id;                 /* the caller's; borrowed from args or static */
     enum snp_task_state state;
     bool is_cancelled;
-    const void *client;       /* only compared: the calling client */
-    struct snp_async *async;  /* borrowed: its connection to the daemon, while it runs */
-    uint32_t open_id;         /* request to the daemon; 0 = none */
-    struct snp_mcp_cell cell; /* the cell that runs or ran last, or a recorded one */
-    bool is_cell;             /* it runs cells, whose displays are kept */
+    const void *client;                /* only compared: the calling client */
+    struct snp_connection *connection; /* borrowed: to the daemon, while it runs */
+    uint32_t open_id;                  /* request to the daemon; 0 = none */
+    struct snp_mcp_cell cell;          /* the cell that runs or ran last, or a recorded one */
+    bool is_cell;                      /* it runs cells, whose displays are kept */
     /* bytes of its output sent as progress (mcp/server/progress.h) */
     size_t told[SNP_CELL_STREAMS];
     struct snp_buf notes; /* lines to be added to the result */
