@@ -177,6 +177,16 @@ int snp_err_near(struct snp_err *err, int code, const char *near)
     return code;
 }
 
+void snp_err_lost(struct snp_err *err)
+{
+    struct snp_err said = *err;
+
+    (void)snp_fail(err, said.code,
+                   "%.300s; the next call restores the session, or names the cells that are "
+                   "missing",
+                   said.msg);
+}
+
 void snp_err_about(struct snp_err *err, const char *object)
 {
     if (err != NULL) {

@@ -142,6 +142,8 @@ int snp_err_remedy(
 int snp_err_near(struct snp_err *err, int code, const char *near);
 void snp_err_about(struct snp_err *err, const char *object);
 void snp_err_limit(struct snp_err *err, const char *limit, int64_t value);
+/* Add the next step to the failure of a call about a session, SNP_E_PEER. */
+void snp_err_lost(struct snp_err *err);
 
 /*
  * The stable, lower-case name of a remedy ("raise_limit"), "" for none; and back, SNP_REMEDY_NONE

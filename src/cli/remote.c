@@ -67,7 +67,7 @@ int snp_remote_send(struct snp_cli *cli,
         cli->signal_no = snp_client_interrupted(cli->client);
     }
     if (r == SNP_E_PEER && snp_json_str(call->head, "session", NULL) != NULL) {
-        snp_calls_lost(err);
+        snp_err_lost(err);
         return r;
     }
     SNP_TRY(r);
@@ -90,6 +90,15 @@ int snp_remote_call(struct snp_cli *cli, json_t *head, struct snp_reply *ret, st
 int snp_remote_list(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *err)
 {
     return snp_remote_call(cli, snp_record_write(&snp_sessions_list_request_form, NULL), ret, err);
+}
+
+bool snp_remote_is_usable(struct snp_cli *cli, const char *tier)
+{
+    snp_autoreply struct snp_reply probe = {0};
+    struct snp_err err;
+
+    return snp_remote_call(cli, SNP_WRITE(snp_probe_request, .tier = tier), &probe, &err) == 0 &&
+           snp_json_bool(probe.head, "usable", false);
 }
 
 /* Names of the rows that have one, as "a, b and 3 more". */

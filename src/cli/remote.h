@@ -38,6 +38,8 @@ int snp_remote_end(struct snp_cli *cli,
                    const char *about);
 /* Run a verb that has `request` and `tell`; returns the exit status. */
 int snp_remote_ask(struct snp_cli *cli, const struct snp_opts *opts);
+/* Whether a tier works on this host: snp_cli_probe. */
+bool snp_remote_is_usable(struct snp_cli *cli, const char *tier);
 /* Connect if a daemon runs. SNP_E_NOT_FOUND: none runs, and none is started. */
 int snp_remote_find(struct snp_cli *cli, struct snp_err *err) SNP_NODISCARD;
 

@@ -242,18 +242,12 @@ static int frames_handle(struct snp_calls *calls, struct snp_err *err)
         struct snp_frame frame;
         size_t size = 0;
         bool has = false;
-        int r = snp_frame_peek(&calls->in, SNP_FRAME_BODY_MAX, &frame, &size, &has, err);
 
-        if (r < 0) {
-            return r;
-        }
+        SNP_TRY(snp_frame_peek(&calls->in, SNP_FRAME_BODY_MAX, &frame, &size, &has, err));
         if (!has) {
             break;
         }
-        r = frame_handle(calls, &frame, err);
-        if (r < 0) {
-            return r;
-        }
+        SNP_TRY(frame_handle(calls, &frame, err));
         snp_buf_consume(&calls->in, size);
     }
     if (calls->in.len == 0 && calls->in.cap > KEEP_BYTES) {
@@ -457,16 +451,6 @@ bool snp_calls_again(struct snp_calls *calls, const struct snp_err *err)
     }
     fail_all(calls, one, err);
     return one != NULL && held_send(calls, &ignored) == 0;
-}
-
-void snp_calls_lost(struct snp_err *err)
-{
-    struct snp_err said = *err;
-
-    (void)snp_fail(err, said.code,
-                   "%.300s; the next call restores the session, or names the cells that are "
-                   "missing",
-                   said.msg);
 }
 
 void snp_calls_done(struct snp_calls *calls)

@@ -96,9 +96,6 @@ bool snp_calls_again(struct snp_calls *calls, const struct snp_err *err);
  */
 bool snp_calls_is_older(const struct snp_err *err);
 
-/* Add the next step to the failure of a call about a session, SNP_E_PEER. */
-void snp_calls_lost(struct snp_err *err);
-
 /* Close, and drop all calls without callbacks. */
 void snp_calls_done(struct snp_calls *calls);
 

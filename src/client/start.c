@@ -145,11 +145,8 @@ int snp_run_process_start(int *ret_fd, struct snp_err *err)
     pid_t pid = -1;
     int status = 0;
     int ends[2];
-    int r = snp_own_program("snipara-sandbox", &program, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_own_program("snipara-sandbox", &program, err));
     if (snp_own_program("agent", &suite, &ignored) < 0) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "runs, diff, apply, export and import need the package "
@@ -204,17 +201,10 @@ int snp_daemon_start(struct snp_daemon_start *ret, struct snp_err *err)
     snp_autoclose int read_fd = -1;
     snp_autoclose int write_fd = -1;
     int ends[2];
-    int r = snp_own_program("snipara-sandboxd", &program, err);
 
-    if (r == 0) {
-        r = snp_state_dir(&state, err);
-    }
-    if (r == 0) {
-        r = snp_daemon_log_open(state, &log_fd, err);
-    }
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_own_program("snipara-sandboxd", &program, err));
+    SNP_TRY(snp_state_dir(&state, err));
+    SNP_TRY(snp_daemon_log_open(state, &log_fd, err));
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/registry/python.h"
+#include "base/registry/registry.h"
 #include "base/str.h"
 #include "fuzz/target.h"
-#include "registry/python.h"
-#include "registry/registry.h"
 
 /* A folder with a project and records; made at the first input, removed at the end. */
 static struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which interpreter a session gets; a project's .venv that tries to choose another one. */
-#include "registry/python.h"
+#include "base/registry/python.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/registry/registry.h"
 #include "base/str.h"
-#include "registry/registry.h"
 #include "unit/harness.h"
 
 static char top[64]; /* holds a home, a state folder and a project */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hash of a folder: what changes it, what does not, what is refused. */
-#include "registry/treehash.h"
+#include "base/registry/treehash.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -12,9 +12,9 @@
 #include "base/cli/project_dir.h"
 #include "base/cli/term.h"
 #include "base/policy/limits.h"
+#include "base/session/policy.h"
 #include "base/str.h"
 #include "cli/check/ground.h"
-#include "cli/policy.h"
 #include "main/verbs.h"
 
 enum {

@@ -8,10 +8,10 @@
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/rundir.h"
+#include "base/session/policy.h"
 #include "base/str.h"
 #include "cli/eval/report.h"
 #include "cli/eval/work.h"
-#include "cli/policy.h"
 #include "cli/sandbox/sandbox.h"
 #include "main/verbs.h"
 

@@ -24,11 +24,12 @@
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/rundir.h"
+#include "base/session/policy.h"
+#include "base/session/tier.h"
 #include "base/str.h"
 #include "base/text/escape.h"
 #include "base/text/summary.h"
 #include "base/text/text.h"
-#include "cli/policy.h"
 #include "cli/run/caller.h"
 #include "cli/run/calls.h"
 #include "cli/run/limits.h"
@@ -36,7 +37,6 @@
 #include "cli/run/tools.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/session/files.h"
-#include "cli/tier.h"
 #include "cli/verify/evidence.h"
 #include "cli/verify/verify.h"
 #include "repair/verdict.h"
@@ -1019,7 +1019,7 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
         return finish(front);
     }
     exit_code = finish(front);
-    snp_cli_tier_notice(front->cli, front->config, front->tier);
+    snp_cli_tier_notice(front->cli, front->config, front->tier, snp_sandbox_is_usable);
     return exit_code;
 }
 

@@ -10,12 +10,12 @@
 
 #include "base/cli/need.h"
 #include "base/cli/term.h"
+#include "base/session/tier.h"
 #include "base/str.h"
 #include "cli/run/notes.h"
 #include "cli/run/show.h"
 #include "cli/sandbox/sandbox.h"
 #include "cli/show/result.h"
-#include "cli/tier.h"
 #include "run/code_prompt.h"
 
 /* Code as prompts ----------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ static bool code_run(struct snp_front *front, const struct snp_run_spec *given, 
         is_code = false;
     } else {
         *ret_exit = end(front, plain, &seen.view, result);
-        snp_cli_tier_notice(front->cli, front->config, front->tier);
+        snp_cli_tier_notice(front->cli, front->config, front->tier, snp_sandbox_is_usable);
     }
     snp_run_plain_free(plain);
     return is_code;

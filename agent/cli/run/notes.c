@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 
 #include "base/cli/term.h"
+#include "base/session/tier.h"
 #include "base/str.h"
 #include "cli/run/tools.h"
-#include "cli/tier.h"
 
 enum {
     MS = 1000,

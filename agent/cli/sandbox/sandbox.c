@@ -117,12 +117,7 @@ int snp_sandbox_run(struct snp_cli *cli,
     int r = snp_sandbox_end(cli, snipara_run(snp_sandbox(), cell), ret, err);
 
     if (r == SNP_E_PEER && cell->session != NULL) {
-        const struct snp_err said = *err;
-
-        return snp_fail(err, r,
-                        "%.300s; the next call restores the session, or names the cells that are "
-                        "missing",
-                        said.msg);
+        snp_err_lost(err);
     }
     return r;
 }
@@ -146,4 +141,14 @@ int snp_sandbox_ask(struct snp_cli *cli, json_t *request, json_t **ret, struct s
                         (int)strcspn(said.msg, ";"), said.msg);
     }
     return r;
+}
+
+bool snp_sandbox_is_usable(struct snp_cli *cli, const char *tier)
+{
+    snp_autojson json_t *probe = NULL;
+    struct snp_err err;
+
+    return snp_sandbox_ask(cli, json_pack("{s:s, s:s}", "method", "probe", "tier", tier), &probe,
+                           &err) == 0 &&
+           snp_json_bool(probe, "usable", false);
 }

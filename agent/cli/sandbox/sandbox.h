@@ -50,6 +50,9 @@ int snp_sandbox_run(struct snp_cli *cli,
 int snp_sandbox_ask(struct snp_cli *cli, json_t *request, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;
 
+/* Whether a tier works on this host: snp_cli_probe. */
+bool snp_sandbox_is_usable(struct snp_cli *cli, const char *tier);
+
 /* The signal that interrupted the command, before a call or during one; 0 = none. */
 int snp_sandbox_interrupted(struct snp_cli *cli);
 

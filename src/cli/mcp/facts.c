@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/registry/packages.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "mcp/server/session.h"
-#include "registry/packages.h"
 
 enum {
     NAMES_MAX = 1024,     /* bytes of a list of packages */

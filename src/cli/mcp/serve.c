@@ -13,12 +13,12 @@
 
 #include "base/cli/project_dir.h"
 #include "base/cli/spawn.h"
+#include "base/session/policy.h"
+#include "base/session/tier.h"
 #include "base/str.h"
 #include "cli/mcp/agent.h"
 #include "cli/mcp/clients.h"
 #include "cli/mcp/facts.h"
-#include "cli/policy.h"
-#include "cli/tier.h"
 #include "mcp/stdio.h"
 #include "wire/exec.h"
 

@@ -20,15 +20,15 @@
 #include "base/policy/session_name.h"
 #include "base/policy/template_name.h"
 #include "base/project/project.h"
+#include "base/registry/registry.h"
 #include "base/rundir.h"
+#include "base/session/policy.h"
+#include "base/session/tier.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/setup/rootfs.h"
 #include "cli/show/result.h"
-#include "cli/tier.h"
-#include "registry/registry.h"
 
 enum {
     INPUT_MAX = 15 << 20, /* code and standard input together; a frame has 16 MiB */
@@ -494,7 +494,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     r = job_run(&job, &view, &exit_code, &err);
     if (r == 0 && !view.is_quiet &&
         !snp_cli_not_applied(cli, job.config, session, job.not_applied)) {
-        snp_cli_tier_notice(cli, job.config, job.tier);
+        snp_cli_tier_notice(cli, job.config, job.tier, snp_remote_is_usable);
     }
     snp_view_done(&view);
     return r < 0 ? snp_cli_fail(cli, &err) : exit_code;

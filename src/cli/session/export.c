@@ -13,11 +13,11 @@
 #include "base/cli/unsaved.h"
 #include "base/fd.h"
 #include "base/policy/session_name.h"
+#include "base/session/tier.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/session/target.h"
-#include "cli/tier.h"
 #include "wire/rpc.h"
 #include "wire/snapshot.h"
 

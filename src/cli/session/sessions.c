@@ -10,11 +10,11 @@
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
 #include "base/config/config.h"
+#include "base/session/policy.h"
+#include "base/session/tier.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/policy.h"
 #include "cli/remote.h"
-#include "cli/tier.h"
 #include "wire/session.h"
 
 static void list_print(const json_t *list)

@@ -15,9 +15,9 @@
 #include "base/buf.h"
 #include "base/cli/need.h"
 #include "base/cli/term.h"
+#include "base/session/tier.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/tier.h"
 
 enum {
     VALUE_MAX_BYTES = 64 * 1024,

@@ -22,9 +22,9 @@
 #include "base/cli/spawn.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
+#include "base/registry/treehash.h"
 #include "base/str.h"
 #include "cli/setup/template_build.h"
-#include "registry/treehash.h"
 
 enum {
     LIST_MAX = 64 << 20, /* bytes of the table of contents */

@@ -21,13 +21,13 @@
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/policy/template_name.h"
+#include "base/registry/registry.h"
+#include "base/registry/treehash.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/setup/template_build.h"
-#include "registry/registry.h"
-#include "registry/treehash.h"
 #include "wire/session.h"
 
 enum {

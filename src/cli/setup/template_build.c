@@ -22,10 +22,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/policy/prefix.h"
+#include "base/registry/python.h"
+#include "base/registry/registry.h"
+#include "base/registry/treehash.h"
 #include "base/str.h"
-#include "registry/python.h"
-#include "registry/registry.h"
-#include "registry/treehash.h"
 
 enum {
     PROBE_MAX = 16 << 10,

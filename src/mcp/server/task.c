@@ -384,7 +384,7 @@ static void on_done(
     if (err != NULL) {
         lost = *err;
         if (err->code == SNP_E_PEER && task->session[0] != '\0') {
-            snp_calls_lost(&lost);
+            snp_err_lost(&lost);
         }
         (task->failed == NULL ? snp_task_fail : task->failed)(task, &lost);
     } else {

@@ -4,8 +4,8 @@
 
 /*
  * tier-docker --image FILE: pull or build the image described by the JSON in FILE, from
- * cli/setup/image.c. Prints progress to standard error, and the answer to standard output: an error
- * with the end of the build's log, or none. Returns the exit status.
+ * base/session/image.c. Prints progress to standard error, and the answer to standard output: an
+ * error with the end of the build's log, or none. Returns the exit status.
  */
 int snp_docker_image_main(const char *file);
 

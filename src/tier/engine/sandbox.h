@@ -16,9 +16,9 @@
 #include "base/json.h"
 #include "base/policy/limits.h"
 #include "base/policy/session_name.h"
+#include "base/registry/python.h"
 #include "guest/spec.h"
 #include "os/meter.h"
-#include "registry/python.h"
 #include "tier/engine/record.h"
 #include "tier/engine/stream/link.h"
 

@@ -14,9 +14,9 @@
 #include <sys/syscall.h>
 
 #include "base/fd.h"
+#include "base/registry/python.h"
 #include "base/str.h"
 #include "os/idmap.h"
-#include "registry/python.h"
 #include "tier/engine/open.h"
 #include "tier/engine/stream/handle.h"
 #include "tier/host/procs.h"

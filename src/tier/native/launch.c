@@ -31,8 +31,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/policy/prefix.h"
+#include "base/registry/treehash.h"
 #include "base/str.h"
-#include "registry/treehash.h"
 #include "tier/host/launch.h"
 #include "tier/native/overlay.h"
 

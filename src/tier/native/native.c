@@ -15,9 +15,9 @@
 #include <sys/vfs.h>
 
 #include "base/fd.h"
+#include "base/registry/python.h"
 #include "guest/pid1/wire.h"
 #include "os/idmap.h"
-#include "registry/python.h"
 #include "tier/engine/inside.h"
 #include "tier/host/forked.h"
 #include "tier/host/syscalls.h"

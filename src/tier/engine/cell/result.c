@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/registry/registry.h"
 #include "base/str.h"
 #include "base/text/hint.h"
 #include "guest/pid1/wire.h"
-#include "registry/registry.h"
 #include "tier/engine/cell/guarantee.h"
 #include "tier/engine/cell/running.h"
 #include "tier/engine/sandbox.h"

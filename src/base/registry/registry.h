@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_REGISTRY_REGISTRY_H
-#define SNP_REGISTRY_REGISTRY_H
+#ifndef SNP_BASE_REGISTRY_REGISTRY_H
+#define SNP_BASE_REGISTRY_REGISTRY_H
 
 /*
  * The templates a user has added: one record each, STATE/templates/NAME.json. The command line

@@ -7,7 +7,7 @@
  * --python`; it is never inside the project. The .venv itself is executed only inside the sandbox,
  * as part of the workspace.
  */
-#include "registry/python.h"
+#include "base/registry/python.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -23,8 +23,8 @@
 #include "base/fd.h"
 #include "base/policy/prefix.h"
 #include "base/policy/template_name.h"
+#include "base/registry/registry.h"
 #include "base/str.h"
-#include "registry/registry.h"
 
 enum {
     CONFIG_MAX = 16 << 10,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packages: whether the interpreter's search path has a folder or a module of that name. */
-#include "registry/packages.h"
+#include "base/registry/packages.h"
 
 #include <fcntl.h>
 #include <stdio.h>

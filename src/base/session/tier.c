@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/tier.h"
+#include "base/session/tier.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,6 @@
 #include "base/process.h"
 #include "base/rundir.h"
 #include "base/str.h"
-#include "cli/remote.h"
-#include "client/client.h"
-#include "wire/session.h"
 
 enum {
     MARK_MAX = 64
@@ -185,11 +182,8 @@ bool snp_cli_tier_stronger(const struct snp_config *config, char out[SNP_TIER_NA
 int snp_cli_tier_names(struct snp_err *err)
 {
     snp_autotierfiles struct snp_tier_files files = {0};
-    int r = snp_tier_files_find(&files, err);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_tier_files_find(&files, err));
     snp_tier_files_rank(&files);
     (void)puts(SNP_TIER_AUTO);
     for (size_t i = 0; i < files.n; i++) {
@@ -198,15 +192,6 @@ int snp_cli_tier_names(struct snp_err *err)
         }
     }
     return 0;
-}
-
-static bool is_usable(struct snp_cli *cli, const char *tier)
-{
-    snp_autoreply struct snp_reply probe = {0};
-    struct snp_err err;
-
-    return snp_remote_call(cli, SNP_WRITE(snp_probe_request, .tier = tier), &probe, &err) == 0 &&
-           snp_json_bool(probe.head, "usable", false);
 }
 
 void snp_cli_tier_stand_in(const struct snp_cli *cli,
@@ -245,7 +230,7 @@ const char *snp_cli_tier_missing(const struct snp_config *config)
  * If auto was requested by name, print its meaning: the strongest tier that the daemon chooses
  * automatically.
  */
-static void auto_say(struct snp_cli *cli, const struct snp_config *config)
+static void auto_say(struct snp_cli *cli, const struct snp_config *config, snp_cli_probe *is_usable)
 {
     snp_autotierfiles struct snp_tier_files files = {0};
     struct snp_err ignored;
@@ -268,7 +253,10 @@ static void auto_say(struct snp_cli *cli, const struct snp_config *config)
     }
 }
 
-void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config, const char *used)
+void snp_cli_tier_notice(struct snp_cli *cli,
+                         const struct snp_config *config,
+                         const char *used,
+                         snp_cli_probe *is_usable)
 {
     snp_autofree char *state = NULL;
     snp_autofree char *path = NULL;
@@ -279,7 +267,7 @@ void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config, c
     const char *text = "said";
 
     snp_cli_tier_stand_in(cli, config, used);
-    auto_say(cli, config);
+    auto_say(cli, config, is_usable);
     if (strcmp(configured(config), SNP_TIER_AUTO) == 0 || snp_state_dir(&state, &err) < 0) {
         return;
     }

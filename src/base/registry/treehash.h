@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_REGISTRY_TREEHASH_H
-#define SNP_REGISTRY_TREEHASH_H
+#ifndef SNP_BASE_REGISTRY_TREEHASH_H
+#define SNP_BASE_REGISTRY_TREEHASH_H
 
 /* One hash for all files of a folder: names, kinds, the execute bit, contents, link targets. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_REGISTRY_PYTHON_H
-#define SNP_REGISTRY_PYTHON_H
+#ifndef SNP_BASE_REGISTRY_PYTHON_H
+#define SNP_BASE_REGISTRY_PYTHON_H
 
 /*
  * The interpreter of a template, and the parts of it shown inside. Found by reading files only: no

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings of new sessions, shared by the verbs that open some. */
-#include "cli/policy.h"
+#include "base/session/policy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,11 @@
 #include "base/config/config.h"
 #include "base/policy/engine_socket.h"
 #include "base/policy/template_name.h"
+#include "base/registry/registry.h"
 #include "base/rundir.h"
+#include "base/session/image.h"
+#include "base/session/tier.h"
 #include "base/str.h"
-#include "cli/setup/image.h"
-#include "cli/tier.h"
-#include "registry/registry.h"
-#include "wire/exec.h"
 
 int snp_cli_template_check(const struct snp_config *config, struct snp_err *err)
 {
@@ -32,7 +31,12 @@ int snp_cli_template_check(const struct snp_config *config, struct snp_err *err)
 
 int snp_cli_recover_check(const char *word, struct snp_err *err)
 {
-    return word == NULL || snp_word_find(snp_exec_recovers, word) >= 0
+    const char *const *way = snp_recover_ways;
+
+    while (*way != NULL && !snp_streq(*way, word)) {
+        way++;
+    }
+    return word == NULL || snp_streq(word, "ask") || *way != NULL
                ? 0
                : snp_fail(err, SNP_E_INVALID,
                           "--recover is ask, replay, skip or checkpoint, not '%.40s'", word);

@@ -4,7 +4,7 @@
  * path, NUL, length, then content or link target. Folders are opened relative to their parent and
  * without following links, so all hashed files are below the folder.
  */
-#include "registry/treehash.h"
+#include "base/registry/treehash.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_SETUP_IMAGE_H
-#define SNP_CLI_SETUP_IMAGE_H
+#ifndef SNP_BASE_SESSION_IMAGE_H
+#define SNP_BASE_SESSION_IMAGE_H
 
 /* The image of new sessions in the docker tier, from the docker_ keys. */
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_REGISTRY_PACKAGES_H
-#define SNP_REGISTRY_PACKAGES_H
+#ifndef SNP_BASE_REGISTRY_PACKAGES_H
+#define SNP_BASE_REGISTRY_PACKAGES_H
 
 /* The version and packages of a session's interpreter, found by reading files only. */
 
 #include "base/buf.h"
-#include "registry/python.h"
+#include "base/registry/python.h"
 
 /*
  * *ret_minor of Python 3.x, 0 if unknown; append to names the packages found: those that a template

@@ -3,7 +3,7 @@
  * The name of a workspace image is a hash of its inputs except the sources, because each session
  * has a copy of those. So it is rebuilt when the files that name dependencies change.
  */
-#include "cli/setup/image.h"
+#include "base/session/image.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,10 +21,10 @@
 #include "base/json.h"
 #include "base/policy/engine_call.h"
 #include "base/policy/engine_socket.h"
+#include "base/registry/treehash.h"
 #include "base/rundir.h"
+#include "base/session/policy.h"
 #include "base/str.h"
-#include "cli/policy.h"
-#include "registry/treehash.h"
 
 enum {
     ANSWER_MAX = 1 << 20,

@@ -3,7 +3,7 @@
  * Records of templates. Their reader is also their owner, but a damaged record must neither crash a
  * tier nor lead it to a wrong file: types are checked here, paths where they are used.
  */
-#include "registry/registry.h"
+#include "base/registry/registry.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_POLICY_H
-#define SNP_CLI_POLICY_H
+#ifndef SNP_BASE_SESSION_POLICY_H
+#define SNP_BASE_SESSION_POLICY_H
 
 /* Settings of new sessions, from the configuration and the command line. */
 
+#include "base/cli/cli.h"
 #include "base/config/config.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "cli/cli.h"
 
 /* SNP_E_INVALID: the configured template does not exist, or its name is invalid. */
 int snp_cli_template_check(const struct snp_config *config, struct snp_err *err) SNP_NODISCARD;
