@@ -69,12 +69,12 @@ KILLED = {
 
 
 @pytest.mark.parametrize("name", KILLED)
-def test_a_killed_cell_leaves_variables_and_files_as_before(sandbox: lib.Sandbox, session: str, tier: str,
-                                                            name: str) -> None:
-    done = sandbox.exec(CHANGE + KILLED[name], session, options=ENOUGH if name in ("deaf", "fork bomb", "crowd") else [])
+def test_a_killed_cell_leaves_variables_and_files_as_before(sandbox: lib.Sandbox, session: str, name: str) -> None:
+    slow = name in ("deaf", "fork bomb", "crowd")
+    done = sandbox.exec(CHANGE + KILLED[name], session, options=ENOUGH if slow else [])
     assert done["status"] in ("killed", "timeout"), done
-    if name == "crowd" and tier == "local" and done["state"] == "kept":  # the limit is a user's on the whole host
-        assert sandbox.uid != 0
+    if name == "crowd" and done["state"] == "kept":  # it is not known that the limit was reached
+        assert "approximate" in done["manifest"]["controls"]["resources"]["limits"]["processes"]["by"]
         return
     assert done["state"] == "rolled_back" and covered(done), done["transaction"]
     assert done["files"] == {"created": [], "modified": [], "deleted": [], "truncated": False}
