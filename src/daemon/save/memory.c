@@ -90,6 +90,7 @@ static struct snp_memory_copy *unsaved_find(struct snp_session *session, const c
 
 bool snp_memory_await(struct snp_server *server, const char *snapshot, bool again)
 {
+    struct snp_spill_waiter **first = &server->spill_waiters;
     struct snp_spill_waiter waiter = {0};
     struct snp_session *session = NULL;
     struct snp_memory_copy *b = NULL;
@@ -103,8 +104,8 @@ bool snp_memory_await(struct snp_server *server, const char *snapshot, bool agai
         return false;
     }
     memcpy(waiter.snapshot, b->snapshot, sizeof(waiter.snapshot));
-    waiter.next = server->spill_waiters;
-    server->spill_waiters = &waiter;
+    waiter.next = *first;
+    *first = &waiter;
     if (b->is_failed) {
         b->is_failed = false;
         b->tries = 0;
