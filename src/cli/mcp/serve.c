@@ -126,7 +126,7 @@ static int serve(const struct snp_mcp_options *given,
         r = transport(service, ctx, err);
     }
     snp_mcp_sandboxes_free(service);
-    (void)uv_loop_close(&loop); /* a connecting thread may still use it; we exit anyway */
+    (void)uv_loop_close(&loop); /* open handles end with the process */
     return r;
 }
 
