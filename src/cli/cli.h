@@ -9,7 +9,7 @@
 /* The verbs of the runtime, in the order of --help; base/cli/cli.c has the group titles. */
 /* clang-format off */
 #define SNP_VERBS(F) \
-    F(exec) F(rerun) F(output) \
+    F(exec) F(ps) F(attach) F(kill) F(rerun) F(output) \
     F(sessions) F(history) F(show) F(snapshot) F(snapshots) F(rollback) F(fork) F(checkpoint) \
     F(hibernate) F(export) F(import) F(gc) \
     F(put) F(get) F(ls) F(diff) \

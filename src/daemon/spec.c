@@ -43,7 +43,7 @@ static int tier_read(struct snp_exec_spec *spec, struct snp_err *err)
 
 static int argv_check(const struct snp_exec_spec *spec, struct snp_err *err)
 {
-    bool is_command = strcmp(spec->asked.kind, "command") == 0;
+    bool is_command = strcmp(spec->asked.kind, "python") != 0;
     size_t total = 0;
     size_t i;
     json_t *word;

@@ -25,6 +25,7 @@
 #include "daemon/co.h"
 #include "daemon/server.h"
 #include "wire/frame.h"
+#include "wire/process.h"
 #include "wire/result.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
@@ -496,20 +497,28 @@ void snp_tier_warm(struct snp_server *server)
     (void)!snp_tiers_find(&server->tiers, SNP_TIER_AUTO, &found, &ignored);
 }
 
-/* Name an installed tier that supports the method. */
-static int unsupported(const struct snp_tier *tier, const char *method, struct snp_err *err)
+/* Name an installed tier that has the verb. */
+static int unsupported(const struct snp_tier *tier, const char *verb, struct snp_err *err)
 {
-    const struct snp_found_tier *other = snp_tiers_weaker(&tier->server->tiers, NULL, method);
+    const struct snp_found_tier *other = snp_tiers_weaker(&tier->server->tiers, NULL, verb);
 
     return snp_fail(err, SNP_E_UNSUPPORTED, "the %s tier does not support \"%s\"%s%s%s",
-                    tier->found->name, method, other == NULL ? "" : "; the ",
+                    tier->found->name, verb, other == NULL ? "" : "; the ",
                     other == NULL ? "" : other->name, other == NULL ? "" : " tier does");
+}
+
+/* The verb that a tier must have for a request: its method, but processes are started by `exec`. */
+static const char *verb_of(const json_t *head)
+{
+    return snp_streq(snp_json_str(head, "kind", NULL), "process")
+               ? snp_process_list_request_form.what
+               : snp_json_str(head, "method", "");
 }
 
 int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struct snp_err *err)
 {
     snp_autojson json_t *head = asked->head;
-    const char *method = snp_json_str(head, "method", "");
+    const char *verb = verb_of(head);
     snp_autofree char *text = NULL;
     snp_autoclose int fd = asked->has_fd ? asked->fd : -1;
     struct snp_frame frame = {
@@ -518,8 +527,8 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
     uint64_t begin;
 
     SNP_TRY_MEMORY(head, err);
-    if (!snp_tier_can(tier->found, method)) {
-        return unsupported(tier, method, err);
+    if (!snp_tier_can(tier->found, verb)) {
+        return unsupported(tier, verb, err);
     }
     text = snp_json_text(head);
     SNP_TRY_MEMORY(text, err);

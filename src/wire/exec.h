@@ -10,7 +10,14 @@
 #include "wire/record.h"
 #include "wire/rpc.h"
 
-extern const char *const snp_exec_kinds[];        /* python, command */
+/* The values of `kind`, and their words. */
+enum snp_exec_kind {
+    SNP_EXEC_PYTHON = 0,
+    SNP_EXEC_COMMAND,
+    SNP_EXEC_PROCESS, /* a command that continues as a detached process after the cell */
+};
+
+extern const char *const snp_exec_kinds[];        /* python, command, process */
 extern const char *const snp_exec_durabilities[]; /* as enum snp_durability */
 extern const char *const snp_exec_checkpoints[];  /* as enum snp_checkpoint_when */
 extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
@@ -33,10 +40,10 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
 
 #define SNP_EXEC_REQUEST(F, S) \
     F(S, STR,  session,        OPTNIL, SNP_SESSION_NAME_MAX, 0, "name or id; an unused name opens a session; null: an unnamed session, which ends with the call") \
-    F(S, WORD, kind,           MUST,   16, snp_exec_kinds, "what to run") \
+    F(S, WORD, kind,           MUST,   16, snp_exec_kinds, "what to run: `python`; `command`; `process`: a command that continues as a detached process when the cell ends, in a named session") \
     F(S, INT,  code_len,       OPT,    SNP_FRAME_BODY_MAX, 0, "bytes of code; standard input follows") \
     F(S, BOOL, stdin,          OPT,    0, 0, "standard input is given; else it is /dev/null") \
-    F(S, ARR,  argv,           OPTNIL, SNP_CAP_ARGV, NULL, "for `command`: program and arguments, with the program looked up in PATH inside; `[\"/bin/sh\", \"-c\", TEXT]` for a shell line. For `python`: sys.argv of this cell") \
+    F(S, ARR,  argv,           OPTNIL, SNP_CAP_ARGV, NULL, "for `command` and `process`: program and arguments, with the program looked up in PATH inside; `[\"/bin/sh\", \"-c\", TEXT]` for a shell line. For `python`: sys.argv of this cell") \
     F(S, OBJ,  limits,         OPTNIL, 0, NULL, "limits given explicitly, as `limits.h` writes them; the rest come from `defaults`") \
     F(S, YES,  stream,         OPT,    0, 0, "send `stdout` and `stderr` as the code writes them; else only at the end") \
     F(S, BOOL, tell_wait,      OPT,    0, 0, "send the event `waiting` if the cell cannot begin at once") \

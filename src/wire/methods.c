@@ -3,11 +3,12 @@
 
 #include "wire/exec.h"
 #include "wire/file.h"
+#include "wire/process.h"
 #include "wire/result.h"
 #include "wire/session.h"
 #include "wire/snapshot.h"
 
-const char *const snp_exec_kinds[] = {"python", "command", NULL};
+const char *const snp_exec_kinds[] = {"python", "command", "process", NULL};
 const char *const snp_exec_durabilities[] = {"process", "synced", NULL};
 const char *const snp_exec_checkpoints[] = {"idle", "cell", "off", "after", NULL};
 const char *const snp_exec_recovers[] = {"ask", "replay", "checkpoint", "skip", NULL};
@@ -20,11 +21,13 @@ const char *const snp_result_statuses[] = {"ok",     "error", "timeout",     "oo
 const char *const snp_result_states[] = {"kept", "rolled_back", "restored_from_checkpoint", "lost",
                                          NULL};
 const char *const snp_result_streams[] = {"stdout", "stderr", NULL};
+const char *const snp_process_states[] = {"running", "ended", NULL};
 const char *const snp_wait_reasons[] = {"run", "save", "rollback", NULL};
 
 /* clang-format off */
 SNP_EXEC_RECORDS(SNP_RECORD_DEFINE)
 SNP_FILE_RECORDS(SNP_RECORD_DEFINE)
+SNP_PROCESS_RECORDS(SNP_RECORD_DEFINE)
 SNP_SESSION_RECORDS(SNP_RECORD_DEFINE)
 SNP_SNAPSHOT_RECORDS(SNP_RECORD_DEFINE)
 SNP_RESULT_RECORDS(SNP_RECORD_DEFINE)
@@ -72,6 +75,9 @@ const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_GET] = {&snp_get_request_form, &snp_get_answer_form, 0, "Reads from a file. raw of the answer = bytes."},
     [SNP_METHOD_LS] = {&snp_ls_request_form, &snp_ls_answer_form, 0, "Lists a folder."},
     [SNP_METHOD_OUTPUT] = {&snp_output_request_form, &snp_output_answer_form, 0, "Reads stored output of a cell. raw of the answer = bytes."},
+    [SNP_METHOD_PROCESS_LIST] = {&snp_process_list_request_form, &snp_process_list_answer_form, 0, "Lists the detached processes of a session; none if it has no sandbox."},
+    [SNP_METHOD_PROCESS_READ] = {&snp_process_read_request_form, &snp_process_read_answer_form, 0, "Reads output of a detached process. raw of the answer = bytes of standard output, then of standard error. The last bytes of each stream are stored, as many as the limit `output` of the session."},
+    [SNP_METHOD_PROCESS_SIGNAL] = {&snp_process_signal_request_form, &snp_process_signal_answer_form, 0, "Sends a signal to a detached process."},
     [SNP_METHOD_STATS] = {&snp_stats_request_form, &snp_stats_answer_form, 0, "Reports what the daemon uses."},
     [SNP_METHOD_PROBE] = {&snp_probe_request_form, &snp_probe_answer_form, 0, "Reports what this host can do."},
     [SNP_METHOD_SHUTDOWN] = {&snp_shutdown_request_form, &snp_shutdown_answer_form, 0, "Saves all sessions and ends the daemon. `denied`: sessions could not be saved, and the daemon continues. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put while the cell ran, the cell has 5 s to end. Snapshots in memory are written first."},

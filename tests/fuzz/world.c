@@ -88,7 +88,7 @@ void world_start_cell(struct world *w, bool is_command)
     snp_autojson json_t *argv = json_pack("[s]", "true");
     const struct snp_cell_request rq = {.id = REQUEST_ID,
                                         .number = CELL_NUMBER,
-                                        .is_command = is_command,
+                                        .kind = is_command ? SNP_EXEC_COMMAND : SNP_EXEC_PYTHON,
                                         .has_calls = !is_command,
                                         .argv = argv,
                                         .wall_ms = 600000,

@@ -33,6 +33,11 @@ from test_limits import (  # noqa: F401
     test_full_output_of_both_streams_byte_for_byte, test_memory_over_the_limit, test_one_character_over_the_limit,
     test_output_at_and_above_the_limit, test_space, test_timeout_interrupts_and_keeps_state,
     test_timeout_of_commands)
+from test_process import (  # noqa: F401
+    test_a_flood_of_output_disturbs_no_other_session, test_a_rollback_ends_processes,
+    test_a_signal_reaches_it_and_its_children, test_hibernation_names_processes_and_ends_them,
+    test_it_has_files_variables_input_and_arguments_of_the_session, test_it_runs_beside_cells_until_it_exits,
+    test_the_last_output_is_stored_and_read_by_position, test_too_many_are_refused_and_ended_ones_make_room)
 from test_transaction import (  # noqa: F401
     test_a_daemon_ends_with_the_cell_that_is_undone, test_a_hangup_that_code_sends_ends_it,
     test_a_killed_command_costs_no_variables_that_cannot_be_copied, test_atomic_undoes_errors,
@@ -47,7 +52,8 @@ from test_transaction import (  # noqa: F401
 TIERS = {"local": "user", "docker": "root", "example": "user"}
 # What engine.OTHERS do not do.
 LACKS = {"docker-runsc": {"test_memory_over_the_limit"}}  # it holds address space, 128 MiB above
-NEEDS = {"test_files": ["filesystem"], "test_limits": ["resources"], "test_transaction": ["snapshot", "namespaces"]}
+NEEDS = {"test_files": ["filesystem"], "test_limits": ["resources"], "test_process": ["process.list"],
+         "test_transaction": ["snapshot", "namespaces"]}
 
 
 def about(tier: str) -> lib.Json:
@@ -107,7 +113,7 @@ def test_a_killed_cell_leaves_all_as_before(sandbox: lib.Sandbox, session: str, 
 
 
 # What a person asks for that needs a verb
-ASKS = {"save": ["checkpoint"], "snapshot": ["snapshot"]}
+ASKS = {"save": ["checkpoint"], "snapshot": ["snapshot"], "process.list": ["ps"]}
 
 
 def test_what_a_tier_lacks_is_unsupported_and_names_the_tier_that_can(sandbox: lib.Sandbox, session: str) -> None:

@@ -30,13 +30,13 @@ export interface Methods {
     request: {
       /** name or id; an unused name opens a session; null: an unnamed session, which ends with the call */
       session?: string | null;
-      /** what to run */
-      kind: "python" | "command";
+      /** what to run: `python`; `command`; `process`: a command that continues as a detached process when the cell ends, in a named session */
+      kind: "python" | "command" | "process";
       /** bytes of code; standard input follows */
       code_len?: number;
       /** standard input is given; else it is /dev/null */
       stdin?: boolean;
-      /** for `command`: program and arguments, with the program looked up in PATH inside; `["/bin/sh", "-c", TEXT]` for a shell line. For `python`: sys.argv of this cell */
+      /** for `command` and `process`: program and arguments, with the program looked up in PATH inside; `["/bin/sh", "-c", TEXT]` for a shell line. For `python`: sys.argv of this cell */
       argv?: unknown[] | null;
       /** limits given explicitly, as `limits.h` writes them; the rest come from `defaults` */
       limits?: Record<string, unknown> | null;
@@ -450,7 +450,7 @@ export interface Methods {
         /** epoch of the sandbox that ran it */
         epoch: number;
         /** as in `exec` */
-        kind: "python" | "command";
+        kind: "python" | "command" | "process";
         /** as in the result (docs/result.md) */
         status: string;
         /** as in the result (docs/result.md); null: unknown */
@@ -505,7 +505,7 @@ export interface Methods {
       /** epoch of the sandbox that ran it */
       epoch: number;
       /** as in `exec` */
-      kind: "python" | "command";
+      kind: "python" | "command" | "process";
       /** as in the result (docs/result.md) */
       status: string;
       /** as in the result (docs/result.md); null: unknown */
@@ -983,6 +983,84 @@ export interface Methods {
       eof: boolean;
       /** the cell printed more than is stored */
       truncated?: boolean;
+    };
+  };
+  /** Lists the detached processes of a session; none if it has no sandbox. */
+  "process.list": {
+    request: {
+      /** id or name */
+      session: string;
+    };
+    answer: {
+      /** running and ended processes, oldest first */
+      processes: {
+        /** number of the process: that of the cell that started it */
+        process: number;
+        /** program and arguments */
+        argv: string[];
+        /** start, unix seconds */
+        started: number;
+        /** `running` or `ended` */
+        state: "running" | "ended";
+        /** exit code; null: running, or ended by a signal */
+        exit_code: number | null;
+        /** name of the signal that ended it */
+        signal: string | null;
+        /** bytes written to standard output so far */
+        stdout_bytes: number;
+        /** bytes written to standard error so far */
+        stderr_bytes: number;
+      }[];
+    };
+  };
+  /** Reads output of a detached process. raw of the answer = bytes of standard output, then of standard error. The last bytes of each stream are stored, as many as the limit `output` of the session. */
+  "process.read": {
+    request: {
+      /** id or name */
+      session: string;
+      /** number of the process */
+      process: number;
+      /** position in standard output from which to read */
+      stdout: number;
+      /** position in standard error from which to read */
+      stderr: number;
+      /** maximum number of bytes of both together */
+      length: number;
+      /** time to wait for output or the end of the process, if there is none to read */
+      wait_ms?: number;
+    };
+    answer: {
+      /** `running` or `ended` */
+      state: "running" | "ended";
+      /** exit code; null: running, or ended by a signal */
+      exit_code: number | null;
+      /** name of the signal that ended it */
+      signal: string | null;
+      /** position of the first returned byte; larger than requested if the earlier bytes are no longer stored */
+      stdout: number;
+      /** bytes of standard output in raw */
+      stdout_len: number;
+      /** position of the first returned byte */
+      stderr: number;
+      /** bytes of standard error in raw */
+      stderr_len: number;
+      /** the process has ended, and no output follows */
+      eof: boolean;
+    };
+  };
+  /** Sends a signal to a detached process. */
+  "process.signal": {
+    request: {
+      /** id or name */
+      session: string;
+      /** number of the process */
+      process: number;
+      /** number of the signal, sent to the process group */
+      signal: number;
+    };
+    answer: {
+      /** false: the process had ended */
+      sent: boolean;
     };
   };
   /** Reports what the daemon uses. */

@@ -17,6 +17,7 @@
 #include "base/cli/input.h"
 #include "base/cli/need.h"
 #include "base/cli/project_dir.h"
+#include "base/cli/term.h"
 #include "base/policy/session_name.h"
 #include "base/policy/template_name.h"
 #include "base/project/project.h"
@@ -29,6 +30,7 @@
 #include "cli/remote.h"
 #include "cli/setup/rootfs.h"
 #include "cli/show/result.h"
+#include "wire/result.h"
 
 enum {
     INPUT_MAX = 15 << 20, /* code and standard input together; a frame has 16 MiB */
@@ -51,6 +53,9 @@ static const struct snp_opt options[] = {
     {"rootfs", 0, SNP_OPT_STRING, "DIR|TAR",
      "root file system to use instead of this machine's /usr", 0},
     {"sh", 0, SNP_OPT_FLAG, NULL, "CODE is a shell line, not Python", 0},
+    {"detach", 'd', SNP_OPT_FLAG, NULL,
+     "start the command as a process that runs beside the session's cells; see ps, attach, kill",
+     0},
     {"check", 0, SNP_OPT_FLAG, NULL,
      "exit with the code of a failed ! line or %%bash cell, even if the Python code succeeded", 0},
     {"stdin", 0, SNP_OPT_STRING, "FILE",
@@ -100,6 +105,7 @@ struct exec_job {
     const struct snp_verb *verb;
     const struct snp_config *config; /* borrowed */
     bool is_command;
+    bool is_detached;
     json_t *argv; /* owned, or NULL */
     char *raw;    /* owned: code, then standard input */
     size_t code_len;
@@ -387,7 +393,10 @@ static int head_make(struct exec_job *job, struct snp_err *err)
         return r;
     }
     job->head = SNP_WRITE(
-        snp_exec_request, .session = session, .kind = job->is_command ? "command" : "python",
+        snp_exec_request, .session = session,
+        .kind = job->is_detached  ? "process"
+                : job->is_command ? "command"
+                                  : "python",
         .code_len = job->code_len, .stdin = job->has_stdin, .argv = job->argv,
         .tell_wait =
             session != NULL && !snp_opts_flag(job->opts, "quiet", false) && !job->cli->is_json,
@@ -405,6 +414,23 @@ static int head_make(struct exec_job *job, struct snp_err *err)
     /* A folder name that is not UTF-8 cannot be represented in JSON. */
     return job->head == NULL ? snp_fail(err, SNP_E_INVALID, "the request cannot be written as JSON")
                              : 0;
+}
+
+/* Print the name of a started process, and how to continue with it. */
+static void process_tell(const struct exec_job *job, const json_t *head)
+{
+    SNP_READ(snp_result, result, head);
+    const char *session = snp_opts_str(job->opts, "session");
+
+    if (!snp_streq(result.status, "ok")) {
+        return; /* the error was printed */
+    }
+    (void)printf("%s:%" PRIu64 "\n", session, result.cell);
+    (void)fflush(stdout);
+    if (!snp_opts_flag(job->opts, "quiet", false)) {
+        snp_term_printf(stderr, "started; for its output: %s attach %s:%" PRIu64 "\n",
+                        job->cli->program, session, result.cell);
+    }
 }
 
 /* Running --------------------------------------------------------------------------------- */
@@ -438,6 +464,9 @@ static int job_run(struct exec_job *job, struct snp_view *view, int *ret_exit, s
         if (snp_view_finish(view, reply.head) < 0 && *ret_exit == 0) {
             *ret_exit = SNP_EXIT_FAILED;
         }
+        if (job->is_detached) {
+            process_tell(job, reply.head);
+        }
         return 0;
     }
     result = snp_view_result(view, reply.head);
@@ -452,7 +481,8 @@ static int job_run(struct exec_job *job, struct snp_view *view, int *ret_exit, s
 /* Refuse combinations of options that have no meaning. */
 static int options_check(const struct snp_opts *opts, struct snp_err *err)
 {
-    static const char *const of_sessions[] = {"atomic", "durability", "checkpoint", "recover"};
+    static const char *const of_sessions[] = {"atomic", "durability", "checkpoint", "recover",
+                                              "detach"};
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(of_sessions); i++) {
         if (snp_opts_str(opts, "session") == NULL && snp_opts_given(opts, of_sessions[i])) {
@@ -479,6 +509,12 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     int r = options_check(opts, &err);
 
     r = r < 0 ? r : code_take(&job, &err);
+    job.is_detached = snp_opts_flag(opts, "detach", false);
+    if (r == 0 && job.is_detached && !job.is_command) {
+        r = snp_fail(&err, SNP_E_INVALID,
+                     "--detach runs a command: add --sh, or put -- before a command; Python code "
+                     "runs in the session's interpreter, one cell after the other");
+    }
     if (r == SNP_E_INVALID) {
         return snp_cli_usage(cli, "%s", err.msg);
     }

@@ -707,13 +707,16 @@ int snp_view_finish(struct snp_view *view, json_t *head)
 
 /* Exit status ---------------------------------------------------------------------------- */
 
-/* "SIGKILL" -> 9; 0 if unknown. */
-static int signal_number(const char *name)
+int snp_signal_number(const char *name)
 {
-    for (int i = 1; name != NULL && i < NSIG; i++) {
-        const char *abbrev = sigabbrev_np(i);
+    uint64_t number = 0;
 
-        if (abbrev != NULL && snp_has_prefix(name, "SIG") && strcmp(name + 3, abbrev) == 0) {
+    if (name == NULL || snp_parse_u64(name, &number) == 0) {
+        return number < NSIG ? (int)number : 0;
+    }
+    name += snp_has_prefix(name, "SIG") ? 3 : 0;
+    for (int i = 1; i < NSIG; i++) {
+        if (snp_streq(sigabbrev_np(i), name)) {
             return i;
         }
     }
@@ -724,7 +727,7 @@ int snp_result_exit(const json_t *head, enum snp_exit_of of)
 {
     SNP_READ(snp_result, result, head);
     const json_t *code = json_object_get(head, "exit_code");
-    int signal_no = signal_number(result.signal);
+    int signal_no = snp_signal_number(result.signal);
     int plain = snp_streq(result.status, "ok") ? 0 : 1;
 
     if (of == SNP_EXIT_OF_COMMAND && snp_streq(result.status, "timeout")) {

@@ -64,6 +64,9 @@ int snp_view_save(const struct snp_view *view,
                   const json_t *head,
                   struct snp_err *err) SNP_NODISCARD;
 
+/* The number of a signal named "TERM", "SIGTERM" or "15"; 0 = none such. */
+int snp_signal_number(const char *name);
+
 enum snp_exit_of {
     SNP_EXIT_OF_PYTHON,
     SNP_EXIT_OF_SHELL_LINES, /* also for failed shell lines in a finished cell */

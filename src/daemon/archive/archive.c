@@ -26,6 +26,7 @@
 #include "daemon/session/result.h"
 #include "daemon/snapshot/source.h"
 #include "store/journal.h"
+#include "wire/exec.h"
 #include "wire/frame.h"
 #include "wire/record.h"
 #include "wire/rpc.h"
@@ -480,8 +481,8 @@ static int cell_check(json_t *head, size_t raw_len, struct snp_err *err)
     const char *kind = snp_json_str(head, "kind", "");
 
     SNP_TRY(snp_record_check(head, &cell_record, err));
-    if ((strcmp(kind, "python") != 0 && strcmp(kind, "command") != 0) ||
-        !is_word(snp_json_str(head, "status", "")) || !is_word(snp_json_str(head, "state", "")) ||
+    if (snp_word_find(snp_exec_kinds, kind) < 0 || !is_word(snp_json_str(head, "status", "")) ||
+        !is_word(snp_json_str(head, "state", "")) ||
         !is_json(snp_json_str(head, "argv", NULL), JSON_ARRAY) ||
         !is_json(snp_json_str(head, "spec", NULL), JSON_OBJECT) ||
         (uint64_t)snp_json_int(head, "code_len", 0) + (uint64_t)snp_json_int(head, "input_len", 0) +

@@ -252,7 +252,7 @@ int snp_replay_read(struct snp_tx *tx, void *arg, struct snp_err *err)
     (void)snprintf(replay->kind, sizeof(replay->kind), "%s", row.kind);
     snp_buf_init(&replay->code, SNP_FRAME_BODY_MAX);
     r = snp_journal_cell_part(tx, replay->session, replay->cell, SNP_PART_CODE, &replay->code, err);
-    if (r == SNP_E_NOT_FOUND && strcmp(replay->kind, "command") == 0) {
+    if (r == SNP_E_NOT_FOUND && strcmp(replay->kind, "python") != 0) {
         r = 0; /* it has none */
     }
     replay->code_len = replay->code.len;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "daemon/cell/call.h"
 #include "daemon/cell/cell.h"
 #include "daemon/cell/end.h"
@@ -149,6 +150,10 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
             : NULL;
     exec->raw_len = raw_len;
     r = snp_exec_spec_read(head, raw_len, &exec->spec, &err);
+    if (r == 0 && exec->head != NULL && snp_streq(exec->spec.asked.kind, "process")) {
+        r = snp_fail(&err, SNP_E_INVALID,
+                     "exec: a process needs a session; without one it would end with the cell");
+    }
     SNP_THEN(r, snp_session_for(request, &exec->spec, &session, &exec->wall_ms, &err));
     if (r < 0) {
         snp_exec_fail(exec, &err);

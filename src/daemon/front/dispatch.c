@@ -34,14 +34,16 @@
 #include "daemon/work.h"
 #include "store/store.h"
 #include "wire/methods.h"
+#include "wire/process.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
 
 enum {
-    NEEDS_SESSION = 1 << 0,        /* `session` exists (it may be asleep or lost) */
-    NEEDS_LIVE = 1 << 1,           /* and has an executor; wakes it if needed */
-    NEEDS_TIER = 1 << 2,           /* a tier runs, or can be started */
-    CHANGES = 1 << 3 | NEEDS_LIVE, /* and is not about to hibernate */
+    NEEDS_SESSION = 1 << 0,               /* `session` exists (it may be asleep or lost) */
+    NEEDS_LIVE = 1 << 1,                  /* and has an executor; wakes it if needed */
+    NEEDS_TIER = 1 << 2,                  /* a tier runs, or can be started */
+    CHANGES = 1 << 3 | NEEDS_LIVE,        /* and is not about to hibernate */
+    NEEDS_AWAKE = 1 << 4 | NEEDS_SESSION, /* and has an executor; does not wake it */
 };
 
 /* The handlers, indexed as snp_methods. */
@@ -479,6 +481,31 @@ static void run_answer(const struct snp_work *work)
     }
 }
 
+static void run_process(const struct snp_work *work)
+{
+    if (work->executor != NULL) {
+        run_pass(work);
+        return;
+    }
+    snp_request_refuse(work->request, SNP_E_NOT_FOUND,
+                       "no process %llu: the session has no sandbox now, and its processes ended "
+                       "with the last one",
+                       (unsigned long long)snp_json_int(work->head, "process", 0));
+}
+
+/* Processes end with their sandbox, so a session without one has none. */
+static void run_process_list(const struct snp_work *work)
+{
+    snp_autojson json_t *none = NULL;
+
+    if (work->executor != NULL) {
+        run_pass(work);
+        return;
+    }
+    none = json_array();
+    snp_request_answer(work->request, SNP_WRITE(snp_process_list_answer, .processes = none));
+}
+
 static void run_list(const struct snp_work *work)
 {
     const struct snp_sessions *table = &work->request->server->sessions;
@@ -596,6 +623,9 @@ static const struct handler handlers[SNP_METHODS_N] = {
     [SNP_METHOD_GET] = {run_pass, NEEDS_LIVE},
     [SNP_METHOD_LS] = {run_pass, NEEDS_LIVE},
     [SNP_METHOD_OUTPUT] = {run_pass, NEEDS_TIER},
+    [SNP_METHOD_PROCESS_LIST] = {run_process_list, NEEDS_AWAKE},
+    [SNP_METHOD_PROCESS_READ] = {run_process, NEEDS_AWAKE},
+    [SNP_METHOD_PROCESS_SIGNAL] = {run_process, NEEDS_AWAKE},
     [SNP_METHOD_STATS] = {run_stats, 0},
     [SNP_METHOD_PROBE] = {run_pass, NEEDS_TIER},
     [SNP_METHOD_SHUTDOWN] = {run_shutdown, 0},
@@ -745,6 +775,9 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
             park(&work);
             return;
         }
+        (void)executor_find(&work);
+    } else if ((needs & NEEDS_AWAKE) == NEEDS_AWAKE &&
+               (snp_session_is_live(work.session) || work.session->state == SNP_SESSION_SAVING)) {
         (void)executor_find(&work);
     }
     handler_of(work.method)->run(&work);

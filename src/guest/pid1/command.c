@@ -70,6 +70,7 @@ struct program {
     char **envp;
     const char *cwd;
     int stdin_fd;    /* owned; -1 = our standard input */
+    int out_fd[2];   /* standard output and error; -1 = ours */
     int guest_fd;    /* of an interpreter; -1 = none */
     int pristine_fd; /* of its pristine copy; -1 = none */
     bool is_fenced;
@@ -90,6 +91,8 @@ static SNP_NORETURN void run(const struct program *p)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)setsid();
     if ((p->stdin_fd >= 0 && dup2(p->stdin_fd, 0) < 0) ||
+        (p->out_fd[0] >= 0 && dup2(p->out_fd[0], 1) < 0) ||
+        (p->out_fd[1] >= 0 && dup2(p->out_fd[1], 2) < 0) ||
         (p->guest_fd >= 0 && dup2(p->guest_fd, SNP_GUEST_FD) < 0)) {
         _exit(126);
     }
@@ -133,8 +136,11 @@ static char **take_list(struct snp_body *c)
 /* 0 or errno. */
 static int take_program(struct snp_body *c, struct program *ret)
 {
-    *ret =
-        (struct program){.argv = take_list(c), .stdin_fd = -1, .guest_fd = -1, .pristine_fd = -1};
+    *ret = (struct program){.argv = take_list(c),
+                            .stdin_fd = -1,
+                            .out_fd = {-1, -1},
+                            .guest_fd = -1,
+                            .pristine_fd = -1};
     ret->envp = take_list(c);
     ret->cwd = snp_body_text(c);
     return c->bad || ret->argv == NULL || ret->argv[0] == NULL ? EINVAL : 0;
@@ -186,19 +192,28 @@ static int start(const struct program *p, pid_t *ret)
     return 0;
 }
 
+/* A program of the code, with its standard input. 0 or errno. */
+static int take_command(const struct snp_init *in, struct snp_body *c, struct program *ret)
+{
+    int r = take_program(c, ret);
+    bool has_stdin = snp_body_take(c, 1) != 0;
+
+    ret->is_fenced = in->is_container;
+    ret->goes_first = !in->is_local; /* in the local tier /proc is not accessible */
+    r = c->bad ? EINVAL : r;
+    if (r == 0 && has_stdin) {
+        ret->stdin_fd = input_fd(c->at, (size_t)(c->end - c->at));
+        r = ret->stdin_fd < 0 ? errno : 0;
+    }
+    return r;
+}
+
 int snp_command_start(struct snp_init *in, uint32_t id, struct snp_body *c)
 {
     struct program p;
-    int r = take_program(c, &p);
-    bool has_stdin = snp_body_take(c, 1) != 0;
+    int r = take_command(in, c, &p);
 
-    p.is_fenced = in->is_container;
-    p.goes_first = !in->is_local; /* in the local tier /proc is not accessible */
-    r = r != 0 || c->bad ? EINVAL : in->command != -1 ? EBUSY : 0;
-    if (r == 0 && has_stdin) {
-        p.stdin_fd = input_fd(c->at, (size_t)(c->end - c->at));
-        r = p.stdin_fd < 0 ? errno : 0;
-    }
+    r = r == 0 && in->command != -1 ? EBUSY : r;
     r = r == 0 ? start(&p, &in->command) : r;
     if (r == 0) {
         in->is_stopped = false;
@@ -206,6 +221,33 @@ int snp_command_start(struct snp_init *in, uint32_t id, struct snp_body *c)
     }
     program_done(&p);
     return r;
+}
+
+int snp_detached_start(struct snp_init *in, struct snp_body *c, pid_t *ret)
+{
+    struct program p;
+    pid_t *slot = snp_detached_slot(in, 0);
+    int r = take_command(in, c, &p);
+
+    memcpy(p.out_fd, in->stream_fd, sizeof(p.out_fd));
+    r = r == 0 && (p.out_fd[0] < 0 || p.out_fd[1] < 0) ? EINVAL : r;
+    r = r == 0 && slot == NULL ? EBUSY : r;
+    r = r == 0 ? start(&p, slot) : r;
+    *ret = r == 0 ? *slot : 0;
+    snp_closep(&in->stream_fd[0]);
+    snp_closep(&in->stream_fd[1]);
+    program_done(&p);
+    return r;
+}
+
+pid_t *snp_detached_slot(struct snp_init *in, pid_t pid)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(in->processes); i++) {
+        if (in->processes[i] == pid) {
+            return &in->processes[i];
+        }
+    }
+    return NULL;
 }
 
 /*

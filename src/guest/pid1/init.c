@@ -120,6 +120,26 @@ static int on_command(struct snp_init *in, struct snp_guest_request *rq)
     return snp_command_start(in, rq->id, &rq->body);
 }
 
+static int on_stream(struct snp_init *in, struct snp_guest_request *rq)
+{
+    uint8_t stream = (uint8_t)snp_body_take(&rq->body, 1);
+
+    if (rq->body.bad || stream >= SNP_ARRAY_LEN(in->stream_fd) || rq->fd < 0) {
+        return EINVAL;
+    }
+    snp_closep(&in->stream_fd[stream]);
+    in->stream_fd[stream] = SNP_TAKE_FD(rq->fd);
+    return 0;
+}
+
+static int on_run(struct snp_init *in, struct snp_guest_request *rq)
+{
+    int32_t pid;
+    int r = snp_detached_start(in, &rq->body, &pid);
+
+    return r == 0 && snp_buf_add(&in->out, &pid, sizeof(pid)) < 0 ? ENOMEM : r;
+}
+
 static int on_signal(struct snp_init *in, struct snp_guest_request *rq)
 {
     uint8_t target = (uint8_t)snp_body_take(&rq->body, 1);
@@ -129,6 +149,9 @@ static int on_signal(struct snp_init *in, struct snp_guest_request *rq)
     if (target == SNP_INIT_JOB_TARGET) {
         pid = (pid_t)snp_body_take(&rq->body, 4);
         pid = snp_sleepers_is_job(&in->sleepers, pid) ? pid : -1;
+    } else if (target == SNP_INIT_PROCESS_TARGET) {
+        pid = (pid_t)snp_body_take(&rq->body, 4);
+        pid = snp_detached_slot(in, pid) != NULL ? pid : -1; /* 0, a free entry, is refused below */
     }
 
     if (pid <= 1 || signal_number <= 0 || signal_number > 64) {
@@ -378,6 +401,7 @@ static const struct {
                struct snp_guest_request *); /* 0, errno or LATER; appends to in->out */
 } handlers[] = {
     {SNP_INIT_COMMAND, false, on_command}, {SNP_INIT_SIGNAL, false, on_signal},
+    {SNP_INIT_STREAM, true, on_stream},    {SNP_INIT_RUN, false, on_run},
     {SNP_INIT_SWEEP, false, on_sweep},     {SNP_INIT_WAKE, true, on_wake},
     {SNP_INIT_SPAWN, true, on_spawn},      {SNP_INIT_PUT, false, on_put},
     {SNP_INIT_GET, false, on_get},         {SNP_INIT_LS, false, on_ls},
@@ -506,7 +530,7 @@ static SNP_NORETURN void serve(struct snp_init *in)
 
 int main(int argc, char **argv)
 {
-    struct snp_init in = {.command = -1, .worker = -1};
+    struct snp_init in = {.command = -1, .worker = -1, .stream_fd = {-1, -1}};
     sigset_t all;
 
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

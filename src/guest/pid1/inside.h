@@ -14,14 +14,17 @@
 #include "guest/pid1/changes.h"
 #include "guest/pid1/helper.h"
 #include "guest/pid1/sleepers.h"
+#include "guest/pid1/wire.h"
 
 struct snp_init {
     pid_t interpreter; /* -1 = none */
     pid_t command;     /* -1 = none */
     bool is_stopped;   /* the command was signalled: its remaining processes are ended, too */
     uint32_t command_id;
-    bool has_store; /* for copies of the workspace, which use memory */
-    bool is_local;  /* no namespaces: /proc is not accessible */
+    pid_t processes[SNP_INIT_PROCESSES_MAX]; /* detached; 0 = free */
+    int stream_fd[2];                        /* standard output and error of the next one, or -1 */
+    bool has_store;                          /* for copies of the workspace, which use memory */
+    bool is_local;                           /* no namespaces: /proc is not accessible */
     bool is_container;
     pid_t relay; /* in a container, a child that ends only with us; 0 = none */
     /*

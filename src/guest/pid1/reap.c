@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "guest/pid1/command.h"
 #include "guest/pid1/frame.h"
 #include "guest/pid1/kill.h"
 #include "guest/pid1/wire.h"
@@ -26,6 +27,7 @@ static void worker_done(struct snp_init *in, int status)
 void snp_reap(struct snp_init *in)
 {
     struct rusage usage;
+    pid_t *detached;
     int status;
     pid_t pid;
 
@@ -48,6 +50,9 @@ void snp_reap(struct snp_init *in)
                 (void)snp_init_kill(-pid, SIGKILL);
             }
             snp_frame_send_exit(SNP_INIT_COMMAND_TARGET, in->command_id, status, &usage);
+        } else if ((detached = snp_detached_slot(in, pid)) != NULL) {
+            *detached = 0;
+            snp_frame_send_exit(SNP_INIT_PROCESS_TARGET, (uint32_t)pid, status, &usage);
         } else {
             (void)snp_sleepers_reaped(&in->sleepers, pid);
             if (pid == in->worker) {

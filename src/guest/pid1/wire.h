@@ -30,6 +30,8 @@ enum {
     SNP_INIT_MEMORY = 66,
     SNP_INIT_SPARED = 67,
     SNP_INIT_SPAWN = 68,
+    SNP_INIT_STREAM = 69,
+    SNP_INIT_RUN = 70,
 };
 
 /* Used only between pid 1 and snp-files, besides requests passed through. */
@@ -40,7 +42,8 @@ enum {
 enum {
     SNP_INIT_INTERPRETER = 0, /* targets */
     SNP_INIT_COMMAND_TARGET = 1,
-    SNP_INIT_JOB_TARGET = 2, /* i32: its pid */
+    SNP_INIT_JOB_TARGET = 2,     /* i32: its pid */
+    SNP_INIT_PROCESS_TARGET = 3, /* i32: its pid */
 };
 
 enum {
@@ -48,6 +51,7 @@ enum {
     SNP_INIT_BODY_MAX = (16 << 20) + 4096,
     SNP_INIT_ENTRIES_MAX = 20000, /* in LS and CHANGES */
     SNP_INIT_WATCH_MS = 20,
+    SNP_INIT_PROCESSES_MAX = 16, /* detached, of a session */
 };
 
 /* Flags of a CHANGES reply. */
@@ -86,7 +90,7 @@ enum {
 struct snp_init_signal {
     uint8_t target;
     uint32_t number;
-    int32_t pid; /* for jobs only */
+    int32_t pid; /* for jobs and processes only */
 } SNP_PACKED;
 struct snp_init_wake {
     uint32_t number;

@@ -99,6 +99,12 @@ static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
     struct snp_sandbox *s = link->owner;
     uint32_t eno;
 
+    if (f->type == SNP_INIT_EXIT && f->raw_len == 21 && f->raw[0] == SNP_INIT_PROCESS_TARGET) {
+        int32_t status;
+        memcpy(&status, f->raw + 1, sizeof(status));
+        s->supervisor->events->process_exited(s, (pid_t)f->id, status);
+        return;
+    }
     if (f->type == SNP_INIT_EXIT && f->raw_len == 21) {
         s->supervisor->events->exited(s, f->id, f->raw);
         return;
@@ -228,24 +234,33 @@ void snp_sandbox_drain(struct snp_sandbox *s)
     }
 }
 
-int snp_sandbox_new_output(struct snp_sandbox *s, uid_t owner, int ret_fd[2], struct snp_err *err)
+int snp_sandbox_new_pipes(const struct snp_sandbox *s,
+                          int ret_read[2],
+                          int ret_write[2],
+                          struct snp_err *err)
 {
     for (int i = 0; i < 2; i++) {
         int pair[2];
         if (pipe2(pair, O_CLOEXEC) < 0) {
             return snp_fail_sys(err, errno, "pipe");
         }
-        s->out_fd[i] = pair[0];
-        ret_fd[i] = pair[1];
+        ret_read[i] = pair[0];
+        ret_write[i] = pair[1];
         /* The code may reopen its streams, as /dev/stdout. */
-        if (owner != 0) {
-            (void)!fchown(pair[1], owner, owner);
+        if (s->output_owner != 0) {
+            (void)!fchown(pair[1], s->output_owner, s->output_owner);
         }
         if (snp_set_nonblock(pair[0], true) < 0) {
             return snp_fail_sys(err, errno, "pipe");
         }
     }
     return 0;
+}
+
+int snp_sandbox_new_output(struct snp_sandbox *s, uid_t owner, int ret_fd[2], struct snp_err *err)
+{
+    s->output_owner = owner;
+    return snp_sandbox_new_pipes(s, s->out_fd, ret_fd, err);
 }
 
 int snp_sandbox_connect(struct snp_sandbox *s, int init_fd, struct snp_err *err)

@@ -17,6 +17,7 @@ struct snp_sandbox_events {
     void (*guest_end)(struct snp_sandbox *s, const struct snp_err *err);
     void (*output)(struct snp_sandbox *s, int stream, const char *bytes, size_t n);
     void (*exited)(struct snp_sandbox *s, uint32_t id, const char *raw); /* 21 bytes of an EXIT */
+    void (*process_exited)(struct snp_sandbox *s, pid_t pid, int status);
     void (*memory)(struct snp_sandbox *s, uint64_t bytes, bool is_crowded);
     /* The sandbox's files exceed a limit that no file system enforces. */
     void (*disk)(struct snp_sandbox *s, enum snp_limit limit);
@@ -36,6 +37,15 @@ struct snp_sandbox_events {
  */
 int snp_sandbox_new_output(struct snp_sandbox *s, uid_t owner, int ret_fd[2], struct snp_err *err)
     SNP_NODISCARD;
+
+/*
+ * Two more pipes with that owner, for the output of a detached process: read and write ends, which
+ * the caller closes, also on failure.
+ */
+int snp_sandbox_new_pipes(const struct snp_sandbox *s,
+                          int ret_read[2],
+                          int ret_write[2],
+                          struct snp_err *err) SNP_NODISCARD;
 
 /* Make a new guest stream; *ret_fd is the interpreter's end (caller closes). */
 int snp_sandbox_new_guest(struct snp_sandbox *s, int *ret_fd, struct snp_err *err) SNP_NODISCARD;

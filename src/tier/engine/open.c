@@ -19,6 +19,7 @@
 #include "tier/engine/inside.h"
 #include "tier/engine/manifest.h"
 #include "tier/engine/pool.h"
+#include "tier/engine/process.h"
 #include "tier/engine/project.h"
 #include "tier/engine/snapshot/clone.h"
 #include "tier/engine/snapshot/puts.h"
@@ -83,6 +84,7 @@ void snp_sandbox_ended(struct snp_sandbox *s)
     snp_closep(&s->project_fd);
     snp_meter_done(&s->meter);
     snp_sandbox_fail_calls(s);
+    snp_detached_sandbox_ended(s);
     snp_snapshot_sandbox_ended(s);
     snp_rollback_sandbox_ended(s);
     snp_state_sandbox_ended(s);

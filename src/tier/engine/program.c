@@ -23,6 +23,7 @@
 #include "tier/engine/inside.h"
 #include "tier/engine/open.h"
 #include "tier/engine/pool.h"
+#include "tier/engine/process.h"
 #include "tier/engine/serve.h"
 #include "tier/engine/snapshot/snapshot.h"
 #include "tier/engine/supervisor.h"
@@ -60,6 +61,7 @@ const struct snp_sandbox_events snp_tier_events = {
     .guest_end = snp_cell_on_guest_end,
     .output = snp_cell_on_output,
     .exited = snp_cell_on_exit,
+    .process_exited = snp_detached_exited,
     .memory = snp_cell_on_memory,
     .disk = snp_cell_on_disk,
     .denial = snp_cell_on_denial,

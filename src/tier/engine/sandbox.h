@@ -22,6 +22,7 @@
 #include "tier/engine/record.h"
 #include "tier/engine/stream/link.h"
 
+struct snp_detached;
 struct snp_tier_cell;
 struct snp_supervisor;
 
@@ -117,6 +118,8 @@ struct snp_sandbox {
     bool was_lost;              /* the loss was reported: the next interpreter starts empty */
     unsigned strays;            /* frames of this interpreter after the end of its last cell */
     struct snp_tier_cell *cell; /* owned; NULL = idle */
+    struct snp_detached *processes; /* list, oldest first; owned */
+    uid_t output_owner;             /* may reopen the output's pipes; 0 = no change of owner */
     char python[32];
     struct snp_buf mask;
     json_t *masked;   /* owned array of hidden paths */

@@ -21,6 +21,7 @@
 #include "tier/engine/inside.h"
 #include "tier/engine/manifest.h"
 #include "tier/engine/open.h"
+#include "tier/engine/process.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/snapshot/clone.h"
 #include "tier/engine/snapshot/rollback.h"
@@ -29,6 +30,7 @@
 #include "tier/engine/stream/spool.h"
 #include "tier/engine/supervisor.h"
 #include "wire/file.h"
+#include "wire/process.h"
 #include "wire/rpc.h"
 #include "wire/tier.h"
 
@@ -49,6 +51,8 @@ struct tier_request {
         struct snp_get_request get;
         struct snp_ls_request ls;
         struct snp_output_request output;
+        struct snp_process_read_request process_read;
+        struct snp_process_signal_request process_signal;
         struct snp_tier_forget_request forget;
     } in; /* the head, read as the method's record says */
     const char *raw;
@@ -260,7 +264,7 @@ static int on_exec(struct tier_request *rq, struct snp_err *err)
     struct snp_cell_request cell = {
         .id = rq->id,
         .number = in->cell,
-        .is_command = snp_streq(in->kind, "command"),
+        .kind = (enum snp_exec_kind)snp_word_find(snp_exec_kinds, in->kind),
         .argv = in->argv,
         .is_transactional = in->transaction,
         .is_atomic = in->atomic,
@@ -283,10 +287,10 @@ static int on_exec(struct tier_request *rq, struct snp_err *err)
     if (wall_ms < (int64_t)wall->min || wall_ms > (int64_t)wall->max) {
         return snp_fail(err, SNP_E_INVALID, "exec: 'wall_ms' is out of range");
     }
-    if (!cell.is_command && json_array_size(cell.argv) == 0) {
+    if (cell.kind == SNP_EXEC_PYTHON && json_array_size(cell.argv) == 0) {
         cell.argv = NULL; /* null, absent or empty: no arguments */
     }
-    if ((cell.is_command || cell.argv != NULL) && !is_argv(cell.argv)) {
+    if ((cell.kind != SNP_EXEC_PYTHON || cell.argv != NULL) && !is_argv(cell.argv)) {
         return snp_fail(err, SNP_E_INVALID, "exec: 'argv' must be a list of texts");
     }
     if (in->require_exact) {
@@ -592,6 +596,24 @@ static int on_output(struct tier_request *rq, struct snp_err *err)
     return 0;
 }
 
+static int on_process_list(struct tier_request *rq, struct snp_err *err)
+{
+    return snp_method_process_list(rq->sandbox, rq->id, err);
+}
+
+static int on_process_read(struct tier_request *rq, struct snp_err *err)
+{
+    struct snp_process_read_request in = rq->in.process_read;
+
+    in.length = bounded(in.length);
+    return snp_method_process_read(rq->sandbox, rq->id, &in, err);
+}
+
+static int on_process_signal(struct tier_request *rq, struct snp_err *err)
+{
+    return snp_method_process_signal(rq->sandbox, rq->id, &rq->in.process_signal, err);
+}
+
 static int on_forget(struct tier_request *rq, struct snp_err *err SNP_UNUSED)
 {
     const struct snp_tier_forget_request *in = &rq->in.forget;
@@ -715,6 +737,9 @@ static const struct {
     {"get", true, false, &snp_get_request_form, on_get},
     {"ls", true, false, &snp_ls_request_form, on_ls},
     {"output", false, false, &snp_output_request_form, on_output},
+    {"process.list", true, false, NULL, on_process_list},
+    {"process.read", true, false, &snp_process_read_request_form, on_process_read},
+    {"process.signal", true, false, &snp_process_signal_request_form, on_process_signal},
     {"forget", false, false, &snp_tier_forget_request_form, on_forget},
     {"snapshot", true, false, NULL, on_snapshot},
     {"rollback", true, false, &snp_tier_rollback_request_form, on_rollback},

@@ -38,6 +38,7 @@
 #include "tier/engine/cell/result.h"
 #include "tier/engine/cell/running.h"
 #include "tier/engine/inside.h"
+#include "tier/engine/process.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/snapshot/clone.h"
 #include "tier/engine/snapshot/puts.h"
@@ -117,6 +118,7 @@ static struct snp_cell_request *pending_copy(const struct snp_cell_request *rq)
 static void cell_free(struct snp_tier_cell *c)
 {
     forget_calls(c);
+    snp_detached_forget(c->sandbox, c);
     snp_snapshot_forget(c->sandbox, c);
     snp_return_forget(c->sandbox, c);
     pending_free(c->pending);
@@ -214,7 +216,7 @@ static void send_result(struct snp_tier_cell *c)
     if (snp_result_is_lost(c)) {
         s->was_lost = true;
         s->holds_state = false;
-    } else if (!c->is_command) {
+    } else if (c->kind == SNP_EXEC_PYTHON) {
         s->was_lost = false;
     }
     snp_answer_response(s->supervisor, c->id, result, NULL, 0);
@@ -351,7 +353,8 @@ static void sweep(struct snp_tier_cell *c)
 static void signal_code(struct snp_tier_cell *c, uint32_t number)
 {
     const struct snp_init_signal raw = {
-        .target = c->is_command ? SNP_INIT_COMMAND_TARGET : SNP_INIT_INTERPRETER, .number = number};
+        .target = c->kind != SNP_EXEC_PYTHON ? SNP_INIT_COMMAND_TARGET : SNP_INIT_INTERPRETER,
+        .number = number};
 
     snp_sandbox_ask_init(c->sandbox,
                          SNP_ASK(SNP_INIT_SIGNAL, &raw, offsetof(struct snp_init_signal, pid), -1),
@@ -380,7 +383,7 @@ static void on_timer(uv_timer_t *timer)
         stop(c, SNP_CELL_END_WALL);
         break;
     case SNP_CELL_STOPPING:
-        if (c->is_command && !may_return(c)) {
+        if (c->kind != SNP_EXEC_PYTHON && !may_return(c)) {
             c->phase = SNP_CELL_KILLING;
             (void)uv_timer_start(c->timer, on_timer, SWEEP_MS, 0);
             signal_code(c, SIGKILL);
@@ -480,6 +483,20 @@ static void on_command(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
+static void on_detached(void *data, int eno)
+{
+    struct snp_tier_cell *c = data;
+
+    if (eno == EPIPE) {
+        return; /* the sandbox is ending; snp_cell_sandbox_ended follows */
+    }
+    c->start_errno = eno;
+    c->is_started = eno == 0;
+    if (c->phase <= SNP_CELL_STOPPING) {
+        finish(c);
+    }
+}
+
 static int add_list(struct snp_buf *raw, uint32_t n)
 {
     return snp_buf_add(raw, &n, sizeof(n));
@@ -516,6 +533,9 @@ static int send_command(struct snp_tier_cell *c,
         return snp_fail(err, SNP_E_LIMIT, "command and input are larger than %d MiB",
                         SNP_FRAME_BODY_MAX >> 20);
     }
+    if (c->kind == SNP_EXEC_PROCESS) {
+        return snp_detached_start(c->sandbox, rq->number, &raw, rq->argv, on_detached, c, err);
+    }
     snp_sandbox_ask_init(c->sandbox, SNP_ASK(SNP_INIT_COMMAND, snp_buf_bytes(&raw), raw.len, -1),
                          on_command, c);
     return 0;
@@ -550,8 +570,8 @@ static int cell_init(struct snp_tier_cell *c,
     c->id = rq->id;
     c->number = rq->number;
     (void)snprintf(c->owner, sizeof(c->owner), "%s", rq->owner);
-    c->is_command = rq->is_command;
-    c->quiet_exits = rq->is_command ? quiet_exits(rq->argv) : 0;
+    c->kind = rq->kind;
+    c->quiet_exits = rq->kind != SNP_EXEC_PYTHON ? quiet_exits(rq->argv) : 0;
     c->is_transactional = rq->is_transactional && s->has_pristine;
     c->is_atomic = rq->is_atomic;
     c->has_calls = rq->has_calls;
@@ -610,8 +630,8 @@ static int cell_run(struct snp_tier_cell *c, const struct snp_cell_request *rq, 
     c->phase = SNP_CELL_RUNNING;
     c->start_us = snp_now_us();
     c->was_restarted = s->was_restarted;
-    s->strays = rq->is_command ? s->strays : 0;
-    if (r == 0 && !rq->is_command && !s->has_interpreter) {
+    s->strays = rq->kind != SNP_EXEC_PYTHON ? s->strays : 0;
+    if (r == 0 && rq->kind == SNP_EXEC_PYTHON && !s->has_interpreter) {
         r = snp_return_restart(s, err);
         c->was_restarted = s->was_restarted;
     }
@@ -621,8 +641,8 @@ static int cell_run(struct snp_tier_cell *c, const struct snp_cell_request *rq, 
         }
         s->supervisor->ops->watch(s, true);
         snp_snapshot_watch(s, true);
-        s->holds_state = s->holds_state || !rq->is_command;
-        r = rq->is_command ? send_command(c, rq, err) : send_cell(c, rq, err);
+        s->holds_state = s->holds_state || rq->kind == SNP_EXEC_PYTHON;
+        r = rq->kind != SNP_EXEC_PYTHON ? send_command(c, rq, err) : send_cell(c, rq, err);
     }
     if (r < 0) {
         cell_free(c);
@@ -733,7 +753,8 @@ int snp_cell_start(struct snp_sandbox *s, const struct snp_cell_request *rq, str
  */
 static struct snp_tier_cell *lose_under_cell(struct snp_sandbox *s)
 {
-    bool is_its_own = s->cell != NULL && !s->cell->is_command && s->cell->phase != SNP_CELL_WAITING;
+    bool is_its_own =
+        s->cell != NULL && s->cell->kind == SNP_EXEC_PYTHON && s->cell->phase != SNP_CELL_WAITING;
 
     lose_interpreter(s); /* may begin or end the waiting cell */
     if (s->cell == NULL) {
@@ -799,7 +820,7 @@ static void guest_display(struct snp_sandbox *s, const json_t *head, const struc
         broke_protocol(s, "a display record is malformed");
         return;
     }
-    if (c == NULL || c->is_command) {
+    if (c == NULL || c->kind != SNP_EXEC_PYTHON) {
         return;
     }
     c->display_bytes += f->raw_len;
@@ -838,7 +859,7 @@ static void guest_denial(struct snp_sandbox *s, const json_t *head)
     is_true = !s->spec.has_network || !snp_streq(d.control, "network");
     if (!is_known) {
         broke_protocol(s, "a denial names no control");
-    } else if (s->cell != NULL && !s->cell->is_command && is_true) {
+    } else if (s->cell != NULL && s->cell->kind == SNP_EXEC_PYTHON && is_true) {
         snp_denials_add(&s->cell->denials, &d);
     }
 }
@@ -865,7 +886,7 @@ static void guest_done(struct snp_sandbox *s, const json_t *head, const struct s
     struct snp_tier_cell *c = s->cell;
     const char *status = snp_json_str(head, "status", "");
 
-    if (c == NULL || c->is_command || c->phase == SNP_CELL_WAITING ||
+    if (c == NULL || c->kind != SNP_EXEC_PYTHON || c->phase == SNP_CELL_WAITING ||
         f->id != (uint32_t)c->number || (!snp_streq(status, "ok") && !snp_streq(status, "error"))) {
         broke_protocol(s, "an end was reported for a cell that does not run");
         return;
@@ -918,7 +939,7 @@ static void guest_call(struct snp_sandbox *s, const json_t *head, const struct s
     struct snp_tier_cell *c = s->cell;
     json_t *event;
 
-    if (c == NULL || c->is_command || !c->has_calls || c->phase == SNP_CELL_WAITING ||
+    if (c == NULL || c->kind != SNP_EXEC_PYTHON || !c->has_calls || c->phase == SNP_CELL_WAITING ||
         f->id != (uint32_t)c->number || c->has_open_call ||
         snp_json_int(head, "call", 0) != (int64_t)c->n_calls + 1 || f->raw_len == 0 ||
         f->raw_len > SNP_CALL_BYTES_MAX) {
@@ -950,8 +971,8 @@ void snp_cell_on_guest(struct snp_sandbox *s, const struct snp_frame *f)
         snp_state_on_guest(s, f) || snp_clone_on_guest(s, f)) {
         return;
     }
-    if (s->cell == NULL || s->cell->is_command ? s->strays++ > STRAYS_MAX
-                                               : s->cell->n_frames++ > FRAMES_MAX) {
+    if (s->cell == NULL || s->cell->kind != SNP_EXEC_PYTHON ? s->strays++ > STRAYS_MAX
+                                                            : s->cell->n_frames++ > FRAMES_MAX) {
         broke_protocol(s, "the interpreter floods its stream");
         return;
     }
@@ -1035,7 +1056,7 @@ void snp_cell_on_exit(struct snp_sandbox *s, uint32_t id, const char *raw)
         if (c == NULL) {
             snp_return_check(s);
         }
-        if (c == NULL || c->is_command) {
+        if (c == NULL || c->kind != SNP_EXEC_PYTHON) {
             return;
         }
         if (c->phase != SNP_CELL_WAITING && c->phase < SNP_CELL_RETURNING) {
@@ -1045,7 +1066,7 @@ void snp_cell_on_exit(struct snp_sandbox *s, uint32_t id, const char *raw)
         }
         return;
     }
-    if (c == NULL || !c->is_command || c->phase == SNP_CELL_FINISHING) {
+    if (c == NULL || c->kind == SNP_EXEC_PYTHON || c->phase == SNP_CELL_FINISHING) {
         return;
     }
     c->has_exit = true;

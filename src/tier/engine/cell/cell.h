@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/policy/limits.h"
 #include "tier/engine/cell/denials.h"
+#include "wire/exec.h"
 #include "wire/frame.h"
 
 struct snp_sandbox;
@@ -23,7 +24,7 @@ struct snp_tier_cell;
 struct snp_cell_request {
     uint32_t id;     /* of the daemon's request */
     uint64_t number; /* in its session */
-    bool is_command;
+    enum snp_exec_kind kind;
     bool is_transactional; /* undone if it is killed */
     bool is_atomic;        /* undone if it fails, too */
     bool has_calls;        /* its code may call the client */

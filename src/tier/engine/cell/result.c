@@ -156,7 +156,7 @@ static const char *missed_rule(const struct snp_tier_cell *c, bool is_ok)
             }
         }
     }
-    return c->is_command && c->has_exit && WIFEXITED(c->exit_status) &&
+    return c->kind != SNP_EXEC_PYTHON && c->has_exit && WIFEXITED(c->exit_status) &&
                    (c->quiet_exits & (1U << (WEXITSTATUS(c->exit_status) & 31))) != 0
                ? network
                : NULL;
@@ -211,10 +211,10 @@ static const char *status_of(const struct snp_tier_cell *c)
     if (had_oom_kill(c) && (was_signalled(c) || c->is_session_over)) {
         return "oom";
     }
-    if (c->is_command && c->has_exit && WIFEXITED(c->exit_status)) {
+    if (c->kind != SNP_EXEC_PYTHON && c->has_exit && WIFEXITED(c->exit_status)) {
         return WEXITSTATUS(c->exit_status) == 0 ? "ok" : "error";
     }
-    return c->start_errno != 0 ? "error" : "killed";
+    return c->is_started ? "ok" : c->start_errno != 0 ? "error" : "killed";
 }
 
 static json_t *limit_json(enum snp_limit limit, uint64_t value)
@@ -276,7 +276,7 @@ static bool met_again(const struct snp_tier_cell *c)
     const json_t *denial;
 
     if (c->written_bytes != c->sandbox->last_written_bytes ||
-        (c->is_command && c->exit_status != 0)) {
+        (c->kind != SNP_EXEC_PYTHON && c->exit_status != 0)) {
         return true;
     }
     json_array_foreach(c->denials.list, i, denial)
@@ -342,7 +342,7 @@ static json_t *exit_code_of(const struct snp_tier_cell *c)
 /* After its report, only we kill an interpreter, to roll back: report no signal. */
 static json_t *signal_of(const struct snp_tier_cell *c)
 {
-    const char *name = was_signalled(c) && (c->is_command || c->done == NULL)
+    const char *name = was_signalled(c) && (c->kind != SNP_EXEC_PYTHON || c->done == NULL)
                            ? sigabbrev_np(WTERMSIG(c->exit_status))
                            : NULL;
 
@@ -407,7 +407,8 @@ static json_t *killed_error(const struct snp_tier_cell *c, const char *status)
 {
     char text[456];
 
-    if (snp_streq(status, "ok") || (c->is_command && c->has_exit && c->start_errno == 0)) {
+    if (snp_streq(status, "ok") ||
+        (c->kind != SNP_EXEC_PYTHON && c->has_exit && c->start_errno == 0)) {
         return json_null();
     }
     if (c->is_abandoned) {

@@ -12,6 +12,7 @@
 #include "tier/engine/cell/denials.h"
 #include "tier/engine/record.h"
 #include "tier/engine/stream/output.h"
+#include "wire/exec.h"
 
 struct snp_cell_request;
 struct snp_sandbox;
@@ -40,7 +41,8 @@ struct snp_tier_cell {
     uint32_t id;                 /* of the daemon's request */
     uint64_t number;
     char owner[SNP_SPOOL_OWNER_LEN + 1]; /* of its full output */
-    bool is_command;
+    enum snp_exec_kind kind;
+    bool is_started; /* of a process: pid 1 has started it */
     bool is_transactional;
     bool has_calls;
     bool has_open_call; /* the last call is unanswered */

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tier/engine/process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "tier/engine/answer.h"
+#include "tier/engine/inside.h"
+#include "tier/engine/sandbox.h"
+#include "tier/engine/stream/handle.h"
+#include "tier/engine/supervisor.h"
+#include "wire/process.h"
+
+enum {
+    READ_CHUNK = 64 << 10,
+    READS_MAX = 4,   /* before other handles get a turn */
+    WAITERS_MAX = 8, /* reads of one process that wait for output */
+};
+
+/* One output stream; its position counts all bytes that the process has written. */
+struct stream {
+    int fd;           /* owned; -1 = at its end */
+    uv_poll_t *poll;  /* owned */
+    uint64_t dropped; /* bytes before kept */
+    struct snp_buf kept;
+};
+
+/* A read that waits for output. */
+struct process_reader {
+    struct snp_detached *process; /* NULL = free */
+    uint32_t id;                  /* of the daemon's request */
+    uint64_t at[2];               /* positions from which to read */
+    uint64_t length;
+    uv_timer_t *timer; /* owned */
+};
+
+struct snp_detached {
+    struct snp_sandbox *sandbox;
+    struct snp_detached *next;
+    uint64_t number; /* of the cell that started it */
+    pid_t pid;       /* inside; 0 = pid 1 has not answered yet */
+    json_t *argv;
+    double started; /* unix seconds */
+    bool has_exit;
+    int status;      /* wait status */
+    size_t kept_max; /* bytes of each stream */
+    struct stream out[2];
+    struct process_reader waiters[WAITERS_MAX];
+    snp_detached_cb cb; /* until pid 1 answers */
+    void *data;
+};
+
+static bool is_at_end(const struct snp_detached *p)
+{
+    return p->has_exit && p->out[0].fd < 0 && p->out[1].fd < 0;
+}
+
+static uint64_t stream_end(const struct stream *out)
+{
+    return out->dropped + out->kept.len;
+}
+
+/* Reading ------------------------------------------------------------------------------- */
+
+static json_int_t exit_code_of(const struct snp_detached *p)
+{
+    return p->has_exit && WIFEXITED(p->status) ? WEXITSTATUS(p->status) : SNP_NO_NUMBER;
+}
+
+/* "SIGKILL" and so on, in text; NULL = it was not ended by a signal. */
+static const char *signal_of(const struct snp_detached *p, char *text, size_t len)
+{
+    const char *name =
+        p->has_exit && WIFSIGNALED(p->status) ? sigabbrev_np(WTERMSIG(p->status)) : NULL;
+
+    (void)snprintf(text, len, "SIG%s", name == NULL ? "" : name);
+    return name == NULL ? NULL : text;
+}
+
+/* The kept bytes from position *at on, at most room; *at becomes the first one's position. */
+static size_t stream_take(const struct stream *out, uint64_t *at, size_t room, const char **ret)
+{
+    const uint64_t end = stream_end(out);
+    size_t n;
+
+    *at = *at < out->dropped ? out->dropped : *at;
+    n = *at >= end ? 0 : (size_t)(end - *at);
+    *ret = n == 0 ? "" : snp_buf_bytes(&out->kept) + (*at - out->dropped);
+    return n < room ? n : room;
+}
+
+static void read_answer(const struct snp_detached *p, const struct process_reader *w)
+{
+    uint64_t at[2] = {w->at[0], w->at[1]};
+    const char *bytes[2];
+    size_t n[2];
+    char signal[16];
+    snp_autobuf struct snp_buf raw = SNP_BUF(SNP_FILE_CHUNK_MAX);
+    snp_autojson json_t *answer = NULL;
+
+    n[0] = stream_take(&p->out[0], &at[0], w->length, &bytes[0]);
+    n[1] = stream_take(&p->out[1], &at[1], w->length - n[0], &bytes[1]);
+    if (snp_buf_add(&raw, bytes[0], n[0]) < 0 || snp_buf_add(&raw, bytes[1], n[1]) < 0) {
+        struct snp_err err;
+
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_answer_error(p->sandbox->supervisor, w->id, &err);
+        return;
+    }
+    answer = SNP_WRITE(snp_process_read_answer, .state = p->has_exit ? "ended" : "running",
+                       .exit_code = exit_code_of(p), .signal = signal_of(p, signal, sizeof(signal)),
+                       .stdout = at[0], .stdout_len = n[0], .stderr = at[1], .stderr_len = n[1],
+                       .eof = is_at_end(p) && at[0] + n[0] >= stream_end(&p->out[0]) &&
+                              at[1] + n[1] >= stream_end(&p->out[1]));
+    snp_answer_response(p->sandbox->supervisor, w->id, answer, snp_buf_bytes(&raw), raw.len);
+}
+
+static bool has_output(const struct snp_detached *p, const uint64_t at[2])
+{
+    return at[0] < stream_end(&p->out[0]) || at[1] < stream_end(&p->out[1]) || is_at_end(p);
+}
+
+static void waiter_end(struct process_reader *w)
+{
+    read_answer(w->process, w);
+    snp_handle_close(&w->timer);
+    w->process = NULL;
+}
+
+static void on_wait_over(uv_timer_t *timer)
+{
+    waiter_end(timer->data);
+}
+
+/* Answer the reads that have something to read. */
+static void serve_waiters(struct snp_detached *p)
+{
+    for (size_t i = 0; i < WAITERS_MAX; i++) {
+        if (p->waiters[i].process != NULL && has_output(p, p->waiters[i].at)) {
+            waiter_end(&p->waiters[i]);
+        }
+    }
+}
+
+/* Output -------------------------------------------------------------------------------- */
+
+static void stream_close(struct stream *out)
+{
+    snp_handle_close(&out->poll);
+    snp_closep(&out->fd);
+}
+
+/* Keep the last bytes, at most max. */
+static void stream_keep(struct stream *out, const char *bytes, size_t n, size_t max)
+{
+    size_t skip = n > max ? n - max : 0;
+    size_t over = out->kept.len + (n - skip) > max ? out->kept.len + (n - skip) - max : 0;
+
+    snp_buf_consume(&out->kept, over);
+    out->dropped += over;
+    if (snp_buf_add(&out->kept, bytes + skip, n - skip) < 0) { /* out of memory */
+        out->dropped += out->kept.len + n - skip;
+        snp_buf_clear(&out->kept);
+    }
+    out->dropped += skip;
+}
+
+static void on_output(uv_poll_t *poll, int status, int events)
+{
+    static char chunk[READ_CHUNK];
+    struct snp_detached *p = poll->data;
+    struct stream *out = &p->out[poll == p->out[1].poll ? 1 : 0];
+
+    (void)events;
+    for (unsigned i = 0; i < READS_MAX; i++) {
+        ssize_t n = status < 0 ? 0 : SNP_RETRY(read(out->fd, chunk, sizeof(chunk)));
+
+        if (n == 0 || (n < 0 && errno != EAGAIN)) {
+            stream_close(out);
+            break;
+        }
+        if (n < 0) {
+            break;
+        }
+        stream_keep(out, chunk, (size_t)n, p->kept_max);
+    }
+    serve_waiters(p);
+}
+
+/* Starting and ending ------------------------------------------------------------------- */
+
+static void detached_free(struct snp_detached *p)
+{
+    for (size_t i = 0; i < WAITERS_MAX; i++) {
+        snp_handle_close(&p->waiters[i].timer);
+    }
+    for (int i = 0; i < 2; i++) {
+        stream_close(&p->out[i]);
+        snp_buf_done(&p->out[i].kept);
+    }
+    json_decref(p->argv);
+    free(p);
+}
+
+static void detached_leave(struct snp_detached *p)
+{
+    struct snp_detached **at = &p->sandbox->processes;
+
+    while (*at != p) {
+        at = &(*at)->next;
+    }
+    *at = p->next;
+    detached_free(p);
+}
+
+/* Make room for one more, by dropping the oldest that has ended. */
+static int room_make(struct snp_sandbox *s, struct snp_err *err)
+{
+    struct snp_detached *oldest = NULL;
+    unsigned n = 0;
+
+    for (struct snp_detached *p = s->processes; p != NULL; p = p->next) {
+        oldest = oldest == NULL && p->has_exit ? p : oldest;
+        n++;
+    }
+    if (n < SNP_INIT_PROCESSES_MAX) {
+        return 0;
+    }
+    if (oldest == NULL) {
+        return snp_fail(err, SNP_E_LIMIT, "the session has %d running processes, the maximum",
+                        SNP_INIT_PROCESSES_MAX);
+    }
+    for (size_t i = 0; i < WAITERS_MAX; i++) {
+        if (oldest->waiters[i].process != NULL) {
+            waiter_end(&oldest->waiters[i]);
+        }
+    }
+    detached_leave(oldest);
+    return 0;
+}
+
+/* Pid 1 has started it, or not. */
+static void on_started(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_detached *p = data;
+    const snp_detached_cb cb = SNP_TAKE_PTR(p->cb);
+    int32_t pid = 0;
+
+    if (eno == 0 && n == sizeof(pid)) {
+        memcpy(&pid, bytes, sizeof(pid));
+    }
+    p->pid = pid;
+    if (pid <= 1) { /* not started, or pid 1 is not to be trusted */
+        data = p->data;
+        detached_leave(p);
+        if (cb != NULL) {
+            cb(data, eno == 0 ? EPROTO : eno);
+        }
+        return;
+    }
+    if (cb != NULL) {
+        cb(p->data, 0);
+    }
+}
+
+/* Make the pipe of a stream, and send pid 1 its write end. */
+static int stream_open(struct snp_detached *p, uint8_t i, int write_fd, struct snp_err *err)
+{
+    struct snp_sandbox *s = p->sandbox;
+
+    p->out[i].poll = snp_poll_new(s->supervisor->loop, p->out[i].fd, p);
+    if (p->out[i].poll == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_STREAM, &i, sizeof(i), write_fd), snp_sandbox_ignore,
+                         NULL);
+    (void)uv_poll_start(p->out[i].poll, UV_READABLE, on_output);
+    return 0;
+}
+
+int snp_detached_start(struct snp_sandbox *s,
+                       uint64_t number,
+                       const struct snp_buf *command,
+                       const json_t *argv,
+                       snp_detached_cb cb,
+                       void *data,
+                       struct snp_err *err)
+{
+    struct snp_detached **at = &s->processes;
+    struct snp_detached *p;
+    int in_fd[2] = {-1, -1};
+    int out_fd[2] = {-1, -1};
+    int r;
+
+    SNP_TRY(room_make(s, err));
+    p = calloc(1, sizeof(*p));
+    if (p == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *p = (struct snp_detached){.sandbox = s,
+                               .number = number,
+                               .argv = json_deep_copy(argv),
+                               .started = (double)snp_wall_us() / 1e6,
+                               .kept_max = (size_t)s->spec.limits.value[SNP_LIMIT_OUTPUT],
+                               .cb = cb,
+                               .data = data};
+    r = snp_sandbox_new_pipes(s, out_fd, in_fd, err);
+    for (uint8_t i = 0; i < 2; i++) {
+        p->out[i].fd = out_fd[i];
+        snp_buf_init(&p->out[i].kept, p->kept_max);
+        r = r == 0 ? stream_open(p, i, in_fd[i], err) : r;
+    }
+    snp_closep(&in_fd[0]);
+    snp_closep(&in_fd[1]);
+    if (r < 0) {
+        detached_free(p);
+        return r;
+    }
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    *at = p;
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_RUN, snp_buf_bytes(command), command->len, -1),
+                         on_started, p);
+    return 0;
+}
+
+void snp_detached_forget(struct snp_sandbox *s, const void *data)
+{
+    for (struct snp_detached *p = s->processes; p != NULL; p = p->next) {
+        p->cb = p->data == data ? NULL : p->cb;
+    }
+}
+
+void snp_detached_exited(struct snp_sandbox *s, pid_t pid, int status)
+{
+    for (struct snp_detached *p = s->processes; p != NULL; p = p->next) {
+        if (p->pid == pid && !p->has_exit) {
+            p->has_exit = true;
+            p->status = status;
+            serve_waiters(p);
+            return;
+        }
+    }
+}
+
+void snp_detached_sandbox_ended(struct snp_sandbox *s)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_PEER, "the session's sandbox ended, and the process with it");
+    while (s->processes != NULL) {
+        struct snp_detached *p = s->processes;
+
+        for (size_t i = 0; i < WAITERS_MAX; i++) {
+            if (p->waiters[i].process != NULL) {
+                snp_answer_error(s->supervisor, p->waiters[i].id, &err);
+            }
+        }
+        detached_leave(p);
+    }
+}
+
+/* Methods ------------------------------------------------------------------------------- */
+
+int snp_method_process_list(struct snp_sandbox *s, uint32_t id, struct snp_err *err)
+{
+    snp_autojson json_t *rows = json_array();
+    snp_autojson json_t *answer = NULL;
+    char signal[16];
+
+    for (const struct snp_detached *p = s->processes; p != NULL; p = p->next) {
+        if (p->pid != 0 &&
+            json_array_append_new(rows, SNP_WRITE(snp_process_row, .process = p->number,
+                                                  .argv = p->argv, .started = p->started,
+                                                  .state = p->has_exit ? "ended" : "running",
+                                                  .exit_code = exit_code_of(p),
+                                                  .signal = signal_of(p, signal, sizeof(signal)),
+                                                  .stdout_bytes = stream_end(&p->out[0]),
+                                                  .stderr_bytes = stream_end(&p->out[1]))) < 0) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+    }
+    answer = SNP_WRITE(snp_process_list_answer, .processes = rows);
+    snp_answer_response(s->supervisor, id, answer, NULL, 0);
+    return 0;
+}
+
+static int process_find(struct snp_sandbox *s,
+                        uint64_t number,
+                        struct snp_detached **ret,
+                        struct snp_err *err)
+{
+    char others[128] = "";
+    size_t n = 0;
+
+    for (*ret = s->processes; *ret != NULL; *ret = (*ret)->next) {
+        if ((*ret)->number == number && (*ret)->pid != 0) {
+            return 0;
+        }
+        n += (size_t)snprintf(others + n, sizeof(others) - n, "%s%llu", n == 0 ? "" : ", ",
+                              (unsigned long long)(*ret)->number);
+    }
+    return n == 0
+               ? snp_fail(err, SNP_E_NOT_FOUND,
+                          "no process %llu: the session has no detached processes",
+                          (unsigned long long)number)
+               : snp_fail(err, SNP_E_NOT_FOUND, "no process %llu in the session; its processes: %s",
+                          (unsigned long long)number, others);
+}
+
+int snp_method_process_read(struct snp_sandbox *s,
+                            uint32_t id,
+                            const struct snp_process_read_request *in,
+                            struct snp_err *err)
+{
+    struct process_reader now = {.id = id, .at = {in->stdout, in->stderr}, .length = in->length};
+    struct snp_detached *p;
+
+    SNP_TRY(process_find(s, in->process, &p, err));
+    if (in->wait_ms == 0 || has_output(p, now.at)) {
+        read_answer(p, &now);
+        return 0;
+    }
+    for (size_t i = 0; i < WAITERS_MAX; i++) {
+        if (p->waiters[i].process == NULL) {
+            now.process = p;
+            now.timer = snp_timer_new(s->supervisor->loop, &p->waiters[i]);
+            if (now.timer == NULL) {
+                return snp_fail(err, SNP_E_NOMEM, "out of memory");
+            }
+            p->waiters[i] = now;
+            (void)uv_timer_start(now.timer, on_wait_over, in->wait_ms, 0);
+            return 0;
+        }
+    }
+    return snp_fail(err, SNP_E_LIMIT, "%d clients read the process already", WAITERS_MAX);
+}
+
+/* The answer of pid 1 to a signal. */
+struct signal_call {
+    struct snp_supervisor *supervisor;
+    uint32_t id;
+};
+
+static void on_signalled(void *data, int eno, const char *bytes, size_t n)
+{
+    snp_autofree struct signal_call *call = data;
+    snp_autojson json_t *answer = SNP_WRITE(snp_process_signal_answer, .sent = eno == 0);
+
+    (void)bytes;
+    (void)n;
+    snp_answer_response(call->supervisor, call->id, answer, NULL, 0);
+}
+
+int snp_method_process_signal(struct snp_sandbox *s,
+                              uint32_t id,
+                              const struct snp_process_signal_request *in,
+                              struct snp_err *err)
+{
+    struct snp_init_signal raw = {.target = SNP_INIT_PROCESS_TARGET,
+                                  .number = (uint32_t)in->signal};
+    struct signal_call *call;
+    struct snp_detached *p;
+
+    SNP_TRY(process_find(s, in->process, &p, err));
+    call = malloc(sizeof(*call));
+    if (call == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *call = (struct signal_call){s->supervisor, id};
+    raw.pid = p->pid;
+    if (p->has_exit) {
+        on_signalled(call, ESRCH, NULL, 0);
+    } else {
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SIGNAL, &raw, sizeof(raw), -1), on_signalled,
+                             call);
+    }
+    return 0;
+}

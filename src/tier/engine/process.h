@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_ENGINE_PROCESS_H
+#define SNP_TIER_ENGINE_PROCESS_H
+
+/*
+ * Detached processes of a sandbox: programs that run beside its cells. Each stream's last bytes are
+ * kept, as many as the session's output limit, and read by position. Ended processes stay in the
+ * list until newer ones need their entry; all end with the sandbox, or with a sweep.
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "guest/pid1/wire.h"
+
+struct snp_buf;
+struct snp_detached;
+struct snp_process_read_request;
+struct snp_process_signal_request;
+struct snp_sandbox;
+
+/* Pid 1 has started the process (eno 0), or not. */
+typedef void (*snp_detached_cb)(void *data, int eno);
+
+/*
+ * Start a process; number: of the cell that starts it. command: the raw bytes of a COMMAND; argv:
+ * borrowed. cb runs once, but not after snp_detached_forget. SNP_E_LIMIT: too many are running.
+ */
+int snp_detached_start(struct snp_sandbox *s,
+                       uint64_t number,
+                       const struct snp_buf *command,
+                       const json_t *argv,
+                       snp_detached_cb cb,
+                       void *data,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/* The caller of a pending start is gone. */
+void snp_detached_forget(struct snp_sandbox *s, const void *data);
+
+/* Pid 1 reports the end of a process: a wait status. */
+void snp_detached_exited(struct snp_sandbox *s, pid_t pid, int status);
+
+/* The sandbox has ended: answer waiting reads and free all. */
+void snp_detached_sandbox_ended(struct snp_sandbox *s);
+
+/* Methods; the answer may come later. id: of the daemon's request. */
+int snp_method_process_list(struct snp_sandbox *s, uint32_t id, struct snp_err *err) SNP_NODISCARD;
+int snp_method_process_read(struct snp_sandbox *s,
+                            uint32_t id,
+                            const struct snp_process_read_request *in,
+                            struct snp_err *err) SNP_NODISCARD;
+int snp_method_process_signal(struct snp_sandbox *s,
+                              uint32_t id,
+                              const struct snp_process_signal_request *in,
+                              struct snp_err *err) SNP_NODISCARD;
+
+#endif

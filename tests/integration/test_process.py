@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detached processes: programs that run beside the cells of a session."""
+
+import json
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import lib
+from lib import Json
+
+MAXIMUM = 16  # of a session
+# Runs until the workspace has a file.
+UNTIL = "while [ ! -e {file} ]; do sleep 0.02; done; "
+
+
+@pytest.fixture
+def session(sandbox: lib.Sandbox) -> Iterator[str]:
+    name = "p-" + secrets.token_hex(4)
+    yield name
+    sandbox.destroy(name)
+
+
+def start(sandbox: lib.Sandbox, session: str, line: str, *options: str) -> int:
+    """The number of a new process that runs a shell line."""
+    done = sandbox.exec(sh=line, session=session, options=["--detach", *options])
+    assert done["status"] == "ok" and done["exit_code"] is None, done
+    return int(done["cell"])
+
+
+def processes(sandbox: lib.Sandbox, session: str) -> list[Json]:
+    found: list[Json] = json.loads(sandbox.cli("ps", session, "--json").stdout)
+    return found
+
+
+def state(sandbox: lib.Sandbox, session: str, number: int) -> Json:
+    return next(row for row in processes(sandbox, session) if row["process"] == number)
+
+
+def read(client: lib.Client, session: str, number: int, stdout: int = 0, stderr: int = 0, **more: Any) -> tuple[
+        Json, bytes, bytes]:
+    """The answer, with the bytes of both streams."""
+    kind, head, raw, _ = client.call("process.read", session=session, process=number, stdout=stdout, stderr=stderr,
+                                     **{"length": 1 << 20, "wait_ms": 20000, **more})
+    assert kind == lib.RESPONSE, head
+    return head, raw[:head["stdout_len"]], raw[head["stdout_len"]:]
+
+
+def read_all(client: lib.Client, session: str, number: int) -> tuple[Json, bytes, bytes]:
+    """The same until the process has ended and all is read."""
+    texts = [b"", b""]
+    while True:
+        head, out, err = read(client, session, number, len(texts[0]), len(texts[1]))
+        texts = [texts[0] + out, texts[1] + err]
+        if head["eof"]:
+            return head, texts[0], texts[1]
+
+
+def test_it_runs_beside_cells_until_it_exits(sandbox: lib.Sandbox, session: str) -> None:
+    number = start(sandbox, session, "echo begin; " + UNTIL.format(file="go") + "echo oops >&2; exit 7")
+    with sandbox.client() as client:
+        assert read(client, session, number)[1] == b"begin\n"
+        assert sandbox.exec("x = 5", session)["status"] == "ok"
+        assert sandbox.exec("x", session)["value"] == "5"
+        assert state(sandbox, session, number)["state"] == "running"
+        assert sandbox.exec("open('go', 'w').close()", session)["status"] == "ok"
+        head, out, err = read_all(client, session, number)
+    assert (out, err) == (b"begin\n", b"oops\n")
+    assert (head["state"], head["exit_code"], head["signal"]) == ("ended", 7, None)
+    row = state(sandbox, session, number)
+    assert (row["state"], row["exit_code"], row["stdout_bytes"], row["stderr_bytes"]) == ("ended", 7, 6, 5)
+    assert sandbox.exec("x + 1", session)["value"] == "6"
+
+
+def test_it_has_files_variables_input_and_arguments_of_the_session(sandbox: lib.Sandbox, session: str) -> None:
+    assert sandbox.exec("open('f', 'w').write('in the workspace')", session)["status"] == "ok"
+    path = sandbox.make_file("input", b"typed before\n")
+    done = sandbox.exec(argv=["/bin/sh", "-c", 'cat f - ; echo "$1"', "sh", "two words"], session=session,
+                        options=["--detach", "--stdin", path])
+    with sandbox.client() as client:
+        assert read_all(client, session, done["cell"])[1] == b"in the workspacetyped before\ntwo words\n"
+    assert processes(sandbox, session)[0]["argv"][3:] == ["sh", "two words"]
+
+
+def test_a_signal_reaches_it_and_its_children(sandbox: lib.Sandbox, session: str) -> None:
+    stubborn = start(sandbox, session, "trap 'echo asked' TERM; echo ready; while :; do sleep 0.05; done")
+    plain = start(sandbox, session, "sleep 1000 & echo ready; wait")
+    with sandbox.client() as client:
+        assert {read(client, session, number)[1] for number in (stubborn, plain)} == {b"ready\n"}
+        for number in stubborn, plain:
+            assert client.call("process.signal", session=session, process=number, signal=signal.SIGTERM)[1] == {
+                "sent": True}
+        head, _, _ = read_all(client, session, plain)
+        assert (head["exit_code"], head["signal"]) == (None, "SIGTERM")  # at its end: the child holds no pipe
+        assert read(client, session, stubborn, stdout=6)[1] == b"asked\n"
+        assert client.call("process.signal", session=session, process=stubborn, signal=signal.SIGKILL)[1]["sent"]
+        assert read_all(client, session, stubborn)[0]["signal"] == "SIGKILL"
+        assert client.call("process.signal", session=session, process=stubborn, signal=signal.SIGKILL)[1] == {
+            "sent": False}
+
+
+def test_the_last_output_is_stored_and_read_by_position(sandbox: lib.Sandbox, session: str) -> None:
+    line = "i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done; " + UNTIL.format(file="go")
+    assert sandbox.exec("1", session)["status"] == "ok"
+    assert sandbox.cli("sessions", "set", session, "--output", "1000").returncode == 0
+    number = start(sandbox, session, line)
+    whole = b"".join(b"%d\n" % i for i in range(3000))
+    lib.wait_for(lambda: state(sandbox, session, number)["stdout_bytes"] == len(whole))
+    with sandbox.client() as client:
+        head, out, _ = read(client, session, number)
+        assert head["stdout"] == len(whole) - 1000 and out == whole[-1000:]
+        head, out, _ = read(client, session, number, stdout=len(whole) - 10)
+        assert head["stdout"] == len(whole) - 10 and out == whole[-10:]
+        head, out, _ = read(client, session, number, stdout=len(whole) - 10, length=4)
+        assert out == whole[-10:-6] and not head["eof"]
+        head, out, _ = read(client, session, number, stdout=len(whole), wait_ms=0)
+        assert out == b"" and not head["eof"]  # it may write more
+        sandbox.exec("open('go', 'w').close()", session)
+        head, out, _ = read(client, session, number, stdout=len(whole))
+        assert out == b"" and head["eof"]
+
+
+def test_too_many_are_refused_and_ended_ones_make_room(sandbox: lib.Sandbox, session: str) -> None:
+    numbers = [start(sandbox, session, "exec sleep 1000") for _ in range(MAXIMUM)]
+    with pytest.raises(lib.CliError, match="the session has 16 running processes, the maximum"):
+        start(sandbox, session, "true")
+    assert sandbox.cli("kill", f"{session}:{numbers[3]}").returncode == 0
+    lib.wait_for(lambda: state(sandbox, session, numbers[3])["state"] == "ended")
+    last = start(sandbox, session, "exec sleep 1000")
+    found = [row["process"] for row in processes(sandbox, session)]
+    assert found == [*(number for number in numbers if number != numbers[3]), last]
+    done = sandbox.cli("attach", f"{session}:{numbers[3]}")
+    assert done.returncode == 1 and f"no process {numbers[3]} in the session" in done.stderr
+
+
+def test_a_flood_of_output_disturbs_no_other_session(sandbox: lib.Sandbox, session: str) -> None:
+    """The daemon reads what it asks for, so what a process writes is in nobody's way."""
+    number = start(sandbox, session, "exec yes")
+    lib.wait_for(lambda: state(sandbox, session, number)["stdout_bytes"] > 8 << 20)
+    other = sandbox.exec("6 * 7")
+    assert other["value"] == "42"
+    assert sandbox.exec("'here'", session)["value"] == "'here'"
+    assert sandbox.cli("kill", f"{session}:{number}", "--signal", "KILL").returncode == 0
+    with sandbox.client() as client:
+        head, out, _ = read(client, session, number)
+        assert head["stdout"] > 8 << 20 and set(out) == {*b"y\n"}
+
+
+def test_a_process_without_a_session_is_refused(sandbox: lib.Sandbox) -> None:
+    with sandbox.client() as client:
+        kind, head, _, _ = client.call("exec", kind="process", argv=["true"])
+    assert kind == lib.ERROR and head["code"] == "invalid" and "needs a session" in head["message"]
+
+
+@pytest.mark.needs("snapshot")
+def test_a_rollback_ends_processes(sandbox: lib.Sandbox, session: str) -> None:
+    assert sandbox.exec("x = 1", session)["status"] == "ok"
+    assert sandbox.cli("snapshot", f"{session}@first").returncode == 0
+    number = start(sandbox, session, "echo begin; exec sleep 1000")
+    assert sandbox.cli("rollback", f"{session}@first").returncode == 0
+    rows = processes(sandbox, session)  # none, if the session has another sandbox now
+    assert all((row["process"], row["signal"]) == (number, "SIGKILL") for row in rows)
+
+
+@pytest.mark.needs("save")
+def test_hibernation_names_processes_and_ends_them(sandbox: lib.Sandbox, session: str) -> None:
+    number = start(sandbox, session, "exec sleep 1000")
+    done = sandbox.cli("hibernate", session)
+    assert done.returncode == 0 and "background processes" in done.stderr, done.stderr
+    assert processes(sandbox, session) == []
+    for verb in "attach", "kill":
+        done = sandbox.cli(verb, f"{session}:{number}")
+        assert done.returncode == 1 and "ended with the last one" in done.stderr, done.stderr
+    after = start(sandbox, session, "echo new; exec sleep 1000")
+    assert after > number  # a number never names another process
+    assert [row["process"] for row in processes(sandbox, session)] == [after]
+
+
+def test_the_words_of_the_command_line(sandbox: lib.Sandbox, session: str) -> None:
+    assert sandbox.cli("ps").returncode == 0  # also where no session exists
+    done = sandbox.cli("exec", *sandbox.exec_options, "-s", session, "--detach", "--sh",
+                       "echo one; echo two >&2; " + UNTIL.format(file="go") + "exit 3")
+    name = f"{session}:1"
+    assert done.returncode == 0 and done.stdout == name + "\n", done
+    assert f"started; for its output: snipara-sandbox attach {name}" in done.stderr
+    shown = lib.wait_for(lambda: (now := sandbox.cli("attach", name, "--no-follow")).stdout == "one\n" and now)
+    assert shown.returncode == 0 and shown.stderr == f"two\n[{name}: running]\n"
+    listed = sandbox.cli("ps", session).stdout.splitlines()
+    assert len(listed) == 2 and listed[1].startswith(f"{name}  running") and "echo one; echo two" in listed[1]
+    sandbox.exec("open('go', 'w').close()", session)
+    ended = sandbox.cli("attach", session)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, "one\n", f"two\n[{name}: exited with 3]\n")
+    found = json.loads(sandbox.cli("attach", session, "--json").stdout)
+    assert found == {"session": session, "process": 1, "state": "ended", "exit_code": 3, "signal": None,
+                     "stdout": "one\n", "stderr": "two\n"}
+    for words, said in ((["kill", name], f"{name} had ended"), (["attach", f"{session}:x"], "is not SESSION:NUMBER"),
+                        (["kill", name, "--signal", "NOSUCH"], "no signal 'NOSUCH'"),
+                        (["exec", "--detach", "--sh", "true"], "--detach needs --session"),
+                        (["exec", "-s", session, "--detach", "1"], "--detach runs a command")):
+        done = sandbox.cli(*words)
+        assert done.returncode != 0 and said in done.stderr, done.stderr
+
+
+def test_two_running_ones_are_not_guessed(sandbox: lib.Sandbox, session: str) -> None:
+    for _ in range(2):
+        start(sandbox, session, "exec sleep 1000")
+    done = sandbox.cli("attach", session)
+    assert done.returncode == 2 or done.returncode == 1
+    assert f'session "{session}" has 2 processes (2 running); give {session}:NUMBER' in done.stderr
+
+
+def test_a_daemon_that_is_killed_leaves_no_process(fresh_sandbox: Any) -> None:
+    box = fresh_sandbox()
+    assert box.exec("1", "work")["status"] == "ok"
+    before = lib.descendants(box.tier_pid())
+    start(box, "work", "exec sleep 1000")
+    ours = lib.births(lib.descendants(box.tier_pid()) - before)
+    assert ours
+    os.kill(box.start(), signal.SIGKILL)
+    lib.wait_for(lambda: not lib.still_there(ours))
+    assert processes(box, "work") == []
+
+
+@pytest.mark.parametrize("way", ["replay", "checkpoint"])
+def test_a_lost_process_is_started_again_only_by_replay(fresh_sandbox: Any, way: str) -> None:
+    box = fresh_sandbox()
+    assert box.exec("x = 1", "work", ["--checkpoint", "off"])["status"] == "ok"
+    number = start(box, "work", "exec sleep 1000", "--checkpoint", "off")
+    os.kill(lib.some(box.tier_pid()), signal.SIGKILL)
+    lib.wait_for(lambda: "missing" in box.cli("sessions", "--json").stdout)
+    done = box.exec("1", "work", ["--recover", way])
+    assert done["status"] == "ok"
+    assert len(processes(box, "work")) == (1 if way == "replay" else 0), number
