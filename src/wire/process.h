@@ -27,7 +27,7 @@ extern const char *const snp_process_states[]; /* running, ended */
 
 #define SNP_PROCESS_ROW(F, S) \
     F(S, INT,  process,   MUST,   0, 0, "number of the process: that of the cell that started it") \
-    F(S, STRS, argv,      MUST,   SNP_CAP_ARGV, NULL, "program and arguments") \
+    F(S, STRS, argv,      MUST,   SNP_CAP_ARGV, NULL, "program and arguments; `...` replaces those after 4 KiB") \
     F(S, REAL, started,   MUST,   0, 0, "start, unix seconds") \
     SNP_PROCESS_STATE(F, S) \
     F(S, INT,  stdout_bytes, MUST, 0, 0, "bytes written to standard output so far") \

@@ -225,6 +225,27 @@ def test_a_daemon_that_is_killed_leaves_no_process(fresh_sandbox: Any) -> None:
     assert processes(box, "work") == []
 
 
+@pytest.mark.parametrize("env", [{}, {"SNIPARA_SANDBOX_NO_CGROUP": "1"}], ids=["cgroups", "watched"])
+@pytest.mark.parametrize("tier", ["native", "local"])
+def test_memory_is_limited_between_cells_too(fresh_sandbox: Any, tier: str, env: dict[str, str]) -> None:
+    box = fresh_sandbox("user", env, tier)
+    # Eight children hold 48 MiB each; the parent ends with the first of them.
+    code = """
+import os, time
+for _ in range(8):
+    if os.fork() == 0:
+        held = b"x" * (48 << 20)
+        time.sleep(1000)
+os.wait()
+os._exit(9)
+"""
+    done = box.exec(argv=["/usr/bin/python3", "-c", code], session="work", options=["--detach", "--memory", "64m"])
+    assert done["status"] == "ok"
+    row = lib.wait_for(lambda: (now := state(box, "work", done["cell"]))["state"] == "ended" and now)
+    assert row["signal"] == "SIGKILL" or row["exit_code"] == 9
+    assert box.exec("6 * 7", "work")["value"] == "42"
+
+
 @pytest.mark.parametrize("way", ["replay", "checkpoint"])
 def test_a_lost_process_is_started_again_only_by_replay(fresh_sandbox: Any, way: str) -> None:
     box = fresh_sandbox()

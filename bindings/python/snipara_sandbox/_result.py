@@ -86,7 +86,7 @@ class Cell(NamedTuple):
 
     number: int
     kind: str
-    """"python" or "command"."""
+    """"python", "command" or "process" (a detached process)."""
     status: str
     state: Optional[str]
     started: float

@@ -996,7 +996,7 @@ export interface Methods {
       processes: {
         /** number of the process: that of the cell that started it */
         process: number;
-        /** program and arguments */
+        /** program and arguments; `...` replaces those after 4 KiB */
         argv: string[];
         /** start, unix seconds */
         started: number;
@@ -1013,7 +1013,7 @@ export interface Methods {
       }[];
     };
   };
-  /** Reads output of a detached process. raw of the answer = bytes of standard output, then of standard error. The last bytes of each stream are stored, as many as the limit `output` of the session. */
+  /** Reads output of a detached process. raw of the answer = bytes of standard output, then of standard error. The last bytes of each stream are stored, as many as the limit `output` of the session, at most 256 KiB. */
   "process.read": {
     request: {
       /** id or name */

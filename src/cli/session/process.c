@@ -408,8 +408,8 @@ const struct snp_verb snp_verb_attach = {
     .summary = "show the output of a detached process until it ends",
     .description = "Print the stored output of a process, then its output as it comes, until it "
                    "ends. Ctrl-C stops only this command; the process continues, and attach works "
-                   "again. The last bytes of each stream are stored, as many as --output of the "
-                   "session.",
+                   "again. The last bytes of each stream are stored, as many as the session's "
+                   "--output, at most 256 KiB.",
     .spec = SNP_SPEC(attach_options, process_args),
     .examples = "attach work:1\nattach work:1 --no-follow",
     .exit_codes = "0    the process exited with 0, or still runs\n"

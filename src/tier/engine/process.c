@@ -2,6 +2,7 @@
 #include "tier/engine/process.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,8 +20,12 @@
 
 enum {
     READ_CHUNK = 64 << 10,
-    READS_MAX = 4,   /* before other handles get a turn */
-    WAITERS_MAX = 8, /* reads of one process that wait for output */
+    READS_MAX = 4, /* before other handles get a turn */
+    PAUSE_BYTES = 256 << 10,
+    PAUSE_MS = 20,
+    KEPT_MAX = 256 << 10, /* bytes of a stream, at most */
+    WORDS_MAX = 4096,     /* bytes of the arguments that the list shows */
+    WAITERS_MAX = 8,      /* reads of one process that wait for output */
 };
 
 /* One output stream; its position counts all bytes that the process has written. */
@@ -48,8 +53,10 @@ struct snp_detached {
     json_t *argv;
     double started; /* unix seconds */
     bool has_exit;
-    int status;      /* wait status */
-    size_t kept_max; /* bytes of each stream */
+    int status;        /* wait status */
+    size_t kept_max;   /* bytes of each stream */
+    size_t taken;      /* bytes read since the last pause */
+    uv_timer_t *pause; /* owned; then it is not read for a moment */
     struct stream out[2];
     struct process_reader waiters[WAITERS_MAX];
     snp_detached_cb cb; /* until pid 1 answers */
@@ -171,6 +178,20 @@ static void stream_keep(struct stream *out, const char *bytes, size_t n, size_t 
     out->dropped += skip;
 }
 
+static void on_output(uv_poll_t *poll, int status, int events);
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    struct snp_detached *p = timer->data;
+
+    for (int i = 0; i < 2; i++) {
+        if (p->out[i].poll != NULL) {
+            (void)uv_poll_start(p->out[i].poll, UV_READABLE, on_output);
+        }
+    }
+}
+
+/* Read. A flood fills its pipe and waits, so that it costs us little time. */
 static void on_output(uv_poll_t *poll, int status, int events)
 {
     static char chunk[READ_CHUNK];
@@ -189,6 +210,12 @@ static void on_output(uv_poll_t *poll, int status, int events)
             break;
         }
         stream_keep(out, chunk, (size_t)n, p->kept_max);
+        p->taken += (size_t)n;
+    }
+    if (p->taken >= PAUSE_BYTES && out->poll != NULL) {
+        p->taken = 0;
+        (void)uv_poll_stop(poll);
+        (void)uv_timer_start(p->pause, on_pause_over, PAUSE_MS, 0);
     }
     serve_waiters(p);
 }
@@ -204,6 +231,7 @@ static void detached_free(struct snp_detached *p)
         stream_close(&p->out[i]);
         snp_buf_done(&p->out[i].kept);
     }
+    snp_handle_close(&p->pause);
     json_decref(p->argv);
     free(p);
 }
@@ -217,6 +245,26 @@ static void detached_leave(struct snp_detached *p)
     }
     *at = p->next;
     detached_free(p);
+}
+
+/* The first arguments, with "..." in place of those that are too long for a list. New reference. */
+static json_t *words_cut(const json_t *argv)
+{
+    json_t *words = json_array();
+    size_t room = WORDS_MAX;
+    size_t i;
+    json_t *word;
+
+    json_array_foreach((json_t *)(uintptr_t)argv, i, word)
+    {
+        if (json_string_length(word) + 1 > room) {
+            (void)json_array_append_new(words, json_string("..."));
+            break;
+        }
+        room -= json_string_length(word) + 1;
+        (void)json_array_append(words, word);
+    }
+    return words;
 }
 
 /* Make room for one more, by dropping the oldest that has ended. */
@@ -293,6 +341,7 @@ int snp_detached_start(struct snp_sandbox *s,
                        struct snp_err *err)
 {
     struct snp_detached **at = &s->processes;
+    const uint64_t shown = s->spec.limits.value[SNP_LIMIT_OUTPUT];
     struct snp_detached *p;
     int in_fd[2] = {-1, -1};
     int out_fd[2] = {-1, -1};
@@ -305,12 +354,14 @@ int snp_detached_start(struct snp_sandbox *s,
     }
     *p = (struct snp_detached){.sandbox = s,
                                .number = number,
-                               .argv = json_deep_copy(argv),
+                               .argv = words_cut(argv),
                                .started = (double)snp_wall_us() / 1e6,
-                               .kept_max = (size_t)s->spec.limits.value[SNP_LIMIT_OUTPUT],
+                               .kept_max = (size_t)(shown < KEPT_MAX ? shown : KEPT_MAX),
+                               .pause = snp_timer_new(s->supervisor->loop, p),
                                .cb = cb,
                                .data = data};
-    r = snp_sandbox_new_pipes(s, out_fd, in_fd, err);
+    r = p->pause == NULL || p->argv == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                                            : snp_sandbox_new_pipes(s, out_fd, in_fd, err);
     for (uint8_t i = 0; i < 2; i++) {
         p->out[i].fd = out_fd[i];
         snp_buf_init(&p->out[i].kept, p->kept_max);
@@ -338,6 +389,38 @@ void snp_detached_forget(struct snp_sandbox *s, const void *data)
     }
 }
 
+static bool is_running(const struct snp_detached *p)
+{
+    return p->pid != 0 && !p->has_exit;
+}
+
+bool snp_detached_is_running(const struct snp_sandbox *s)
+{
+    const struct snp_detached *p = s->processes;
+
+    while (p != NULL && !is_running(p)) {
+        p = p->next;
+    }
+    return p != NULL;
+}
+
+static void signal_send(const struct snp_detached *p, uint32_t number, snp_init_cb cb, void *data)
+{
+    const struct snp_init_signal raw = {
+        .target = SNP_INIT_PROCESS_TARGET, .number = number, .pid = p->pid};
+
+    snp_sandbox_ask_init(p->sandbox, SNP_ASK(SNP_INIT_SIGNAL, &raw, sizeof(raw), -1), cb, data);
+}
+
+void snp_detached_kill(struct snp_sandbox *s)
+{
+    for (const struct snp_detached *p = s->processes; p != NULL; p = p->next) {
+        if (is_running(p)) {
+            signal_send(p, SIGKILL, snp_sandbox_ignore, NULL);
+        }
+    }
+}
+
 void snp_detached_exited(struct snp_sandbox *s, pid_t pid, int status)
 {
     for (struct snp_detached *p = s->processes; p != NULL; p = p->next) {
@@ -345,8 +428,11 @@ void snp_detached_exited(struct snp_sandbox *s, pid_t pid, int status)
             p->has_exit = true;
             p->status = status;
             serve_waiters(p);
-            return;
+            break;
         }
+    }
+    if (s->cell == NULL && s->state == SNP_SANDBOX_READY && !snp_detached_is_running(s)) {
+        s->supervisor->ops->watch(s, false);
     }
 }
 
@@ -464,8 +550,6 @@ int snp_method_process_signal(struct snp_sandbox *s,
                               const struct snp_process_signal_request *in,
                               struct snp_err *err)
 {
-    struct snp_init_signal raw = {.target = SNP_INIT_PROCESS_TARGET,
-                                  .number = (uint32_t)in->signal};
     struct signal_call *call;
     struct snp_detached *p;
 
@@ -475,12 +559,10 @@ int snp_method_process_signal(struct snp_sandbox *s,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     *call = (struct signal_call){s->supervisor, id};
-    raw.pid = p->pid;
     if (p->has_exit) {
         on_signalled(call, ESRCH, NULL, 0);
     } else {
-        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SIGNAL, &raw, sizeof(raw), -1), on_signalled,
-                             call);
+        signal_send(p, (uint32_t)in->signal, on_signalled, call);
     }
     return 0;
 }

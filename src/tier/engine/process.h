@@ -4,7 +4,7 @@
 
 /*
  * Detached processes of a sandbox: programs that run beside its cells. Each stream's last bytes are
- * kept, as many as the session's output limit, and read by position. Ended processes stay in the
+ * kept, as many as the session's output limit and at most 256 KiB, and read by position. Ended processes stay in the
  * list until newer ones need their entry; all end with the sandbox, or with a sweep.
  */
 
@@ -38,6 +38,12 @@ int snp_detached_start(struct snp_sandbox *s,
 
 /* The caller of a pending start is gone. */
 void snp_detached_forget(struct snp_sandbox *s, const void *data);
+
+/* Does one run? Then limits that the kernel does not enforce are watched between cells, too. */
+bool snp_detached_is_running(const struct snp_sandbox *s);
+
+/* Kill all that run. */
+void snp_detached_kill(struct snp_sandbox *s);
 
 /* Pid 1 reports the end of a process: a wait status. */
 void snp_detached_exited(struct snp_sandbox *s, pid_t pid, int status);

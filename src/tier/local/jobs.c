@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/inside.h"
+#include "tier/engine/process.h"
 #include "tier/host/procs.h"
 #include "tier/local/deleted.h"
 #include "tier/local/folder.h"
@@ -360,7 +361,7 @@ static void on_watch(uv_timer_t *timer)
 {
     struct snp_sandbox *s = timer->data;
     struct snp_local_sandbox *own = snp_local_sandbox_of(s);
-    bool is_running = s->cell != NULL;
+    bool is_running = s->cell != NULL || snp_detached_is_running(s);
     uint64_t pause_us = (is_running ? DISK_MS : IDLE_MS) * 1000ULL;
     struct snp_family_usage usage;
 

@@ -281,7 +281,7 @@ static void finish(struct snp_tier_cell *c)
         return;
     }
     (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
-    c->sandbox->supervisor->ops->watch(c->sandbox, false);
+    c->sandbox->supervisor->ops->watch(c->sandbox, snp_detached_is_running(c->sandbox));
     snp_sandbox_ask_init(c->sandbox, SNP_ASK(SNP_INIT_CHANGES, NULL, 0, -1), on_changes, c);
 }
 
@@ -1083,6 +1083,9 @@ void snp_cell_on_memory(struct snp_sandbox *s, uint64_t bytes, bool is_crowded)
     struct snp_tier_cell *c = s->cell;
 
     if (c == NULL) {
+        if (bytes > s->spec.limits.value[SNP_LIMIT_MEMORY] + FRESH_BYTES) {
+            snp_detached_kill(s);
+        }
         return;
     }
     c->is_crowded |= is_crowded;
