@@ -583,22 +583,35 @@ int snp_tier_await(struct snp_tier *tier,
     return snp_await(&wait, ret_answer, err);
 }
 
-void snp_tier_forget(struct snp_server *server, const char *session)
+/* Send the request, which is taken over, to every running tier that supports its method. */
+static void tell_all(struct snp_server *server, json_t *head)
 {
-    for (struct snp_found_tier *at = server->tiers.first; at != NULL; at = at->next) {
-        const struct snp_tier_call call = {
-            .head = at->running == NULL || !snp_tier_can(at, "forget")
-                        ? NULL
-                        : SNP_WRITE(snp_tier_forget_request, .session = session),
-            .timeout_ms = server->options.tier_ms,
-            .is_urgent = true,
-        };
+    snp_autojson json_t *owned = head;
+
+    for (struct snp_found_tier *at = server->tiers.first; at != NULL && head != NULL;
+         at = at->next) {
+        struct snp_tier_call call = {.timeout_ms = server->options.tier_ms, .is_urgent = true};
+        const char *method = snp_json_str(head, "method", "");
         struct snp_err err;
 
-        if (call.head != NULL && snp_tier_ask(at->running, &call, &err) < 0) {
-            snp_log(SNP_LOG_WARN, "tier-forget", "why=\"%s\"", err.msg); /* gone with the tier */
+        if (at->running == NULL || !snp_tier_can(at, method)) {
+            continue;
+        }
+        call.head = json_incref(head);
+        if (snp_tier_ask(at->running, &call, &err) < 0) { /* full outputs end with their tier */
+            snp_log(SNP_LOG_WARN, "tier-outputs", "method=%s why=\"%s\"", method, err.msg);
         }
     }
+}
+
+void snp_tier_forget(struct snp_server *server, const char *session)
+{
+    tell_all(server, SNP_WRITE(snp_tier_forget_request, .session = session));
+}
+
+void snp_tier_bound_outputs(struct snp_server *server)
+{
+    tell_all(server, SNP_WRITE(snp_tier_outputs_request, .bytes = server->outputs_bytes));
 }
 
 void snp_tier_end(struct snp_tier *tier)

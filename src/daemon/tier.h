@@ -94,6 +94,9 @@ snp_tier_told snp_tier_answered;
  */
 void snp_tier_forget(struct snp_server *server, const char *session);
 
+/* Tell every running tier the new server->outputs_bytes. */
+void snp_tier_bound_outputs(struct snp_server *server);
+
 /*
  * Close the stream in order; the tier ends its sessions and exits, or is killed after a time limit.
  */

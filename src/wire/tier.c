@@ -17,6 +17,7 @@ const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N] = {
     {&snp_tier_drop_request_form, NULL, 0, "Ends a copy."},
     {&snp_tier_close_request_form, NULL, 0, "Ends the sandbox; answered once all its processes, mounts and control groups are gone."},
     {&snp_tier_forget_request_form, NULL, 0, "Removes the full outputs of a session (`owner` of `exec`) that has ended; no sandbox is needed."},
+    {&snp_tier_outputs_request_form, NULL, 0, "Changes how many bytes of full outputs are stored; removes complete ones that exceed it."},
     {&snp_tier_memory_request_form, &snp_tier_memory_answer_form, 0, "Measures the memory of the sandbox."},
     {&snp_tier_limit_request_form, &snp_tier_limit_answer_form, 0, "Changes those limits of the sandbox that can change while it runs."},
     {&snp_tier_save_request_form, &snp_tier_save_answer_form, SNP_KNOWN_MAX, "Writes a bundle to the passed write end of a pipe. raw = known keys, one per line. If a copy is saved, the event `taken` comes before the answer."},

@@ -75,6 +75,9 @@
     SNP_TIER_SESSION(F, S) \
     F(S, NUM,  branch,    MUST,   UINT32_MAX, 0, "number of the copy")
 
+#define SNP_TIER_OUTPUTS_REQUEST(F, S) \
+    F(S, INT,  bytes,     MUST,   0, 0, "as in `--outputs`")
+
 #define SNP_TIER_MEMORY_ANSWER(F, S) \
     F(S, INT,  bytes,     MUST,   0, 0, "memory in use, shared pages counted once") \
     F(S, INT,  copies_bytes, MUST, 0, 0, "part of `bytes` that only snapshots use, approximately") \
@@ -126,6 +129,7 @@
     R(snp_tier_drop_request, "drop", SNP_TIER_DROP_REQUEST, .tag = "method") \
     R(snp_tier_close_request, "close", SNP_TIER_SESSION, .tag = "method") \
     R(snp_tier_forget_request, "forget", SNP_TIER_SESSION, .tag = "method") \
+    R(snp_tier_outputs_request, "outputs", SNP_TIER_OUTPUTS_REQUEST, .tag = "method") \
     R(snp_tier_memory_request, "memory", SNP_TIER_SESSION, .tag = "method") \
     R(snp_tier_memory_answer, "memory", SNP_TIER_MEMORY_ANSWER) \
     R(snp_tier_limit_request, "limit", SNP_TIER_LIMIT_REQUEST, .tag = "method") \
@@ -141,7 +145,7 @@ SNP_TIER_RECORDS(SNP_RECORD_DECLARE)
 
 /* All methods that only tiers have. */
 enum {
-    SNP_TIER_METHODS_N = 14
+    SNP_TIER_METHODS_N = 15
 };
 extern const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N];
 

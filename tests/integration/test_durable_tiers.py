@@ -438,6 +438,31 @@ print(os.urandom(1 << 20).hex())
 """
 
 
+def test_full_outputs_follow_a_changed_budget() -> None:
+    """An eighth of it in each tier: of those that run at once, of others when they start."""
+    sandbox = lib.Sandbox(env={"SNIPARA_SANDBOX_JOURNAL_BUDGET": "64m"})
+
+    def loud(*tier: str) -> int:
+        done = sandbox.cli("exec", *tier, "-s", "loud" + "".join(tier[1:]), "--json", "print('x' * (12 << 20))")
+        handle = json.loads(done.stdout)["output"]["handle"]
+        return len(sandbox.cli("output", handle).stdout)
+
+    def stored() -> int:
+        return sum(os.path.getsize(os.path.join(folder, name))
+                   for folder, _, names in os.walk(sandbox.state) for name in names
+                   if os.path.basename(folder) == "out")
+
+    try:
+        assert loud() == stored() == 8 << 20
+        assert sandbox.cli("gc", "--journal-budget", "16m").returncode == 0
+        assert lib.wait_for(lambda: stored() == 0)
+        assert loud() == loud("--env", "local") == 2 << 20
+        assert sandbox.cli("gc", "--journal-budget", "256m").returncode == 0
+        assert loud() == loud("--env", "local") == (12 << 20) + 1
+    finally:
+        sandbox.close()
+
+
 def test_the_state_folder_keeps_to_its_budget() -> None:
     """Whatever fills it: cells, outputs, files, snapshots, checkpoints; with a control that has no budget."""
     tops: dict[str, Any] = {}

@@ -228,6 +228,30 @@ TEST(outputs_of_a_session_that_has_ended_are_removed)
     assert_int_equal(kept(p, NOISY, 1), 5);
 }
 
+TEST(a_lower_total_is_reached_at_once_and_honoured_later)
+{
+    struct place *p = *state;
+    struct snp_spool *busy;
+
+    keep(p, NOISY, 1, 60);
+    keep(p, NOISY, 2, 60);
+    keep(p, QUIET, 1, 60);
+    busy = snp_spool_new(&p->spools, OTHER, 1, "stdout");
+    write_some(p, busy, 60);
+    snp_spools_bound(&p->spools, 130);
+    assert_int_equal(kept(p, NOISY, 1), -1);
+    assert_int_equal(p->spools.bytes, 120);
+    snp_spools_bound(&p->spools, 50); /* less than the one that is being written */
+    assert_int_equal(p->spools.bytes, 60);
+    snp_spool_add(&p->spools, busy, "x", 1);
+    snp_spool_done(busy);
+    assert_int_equal(kept(p, OTHER, 1), 60);
+    assert_true(is_cut(p, OTHER "/1"));
+    snp_spools_bound(&p->spools, 400);
+    keep(p, NOISY, 3, 300);
+    assert_int_equal(kept(p, NOISY, 3), 300);
+}
+
 TEST(what_lies_there_at_the_start_is_removed)
 {
     struct place *p = *state;
@@ -248,4 +272,5 @@ RUN(PLACE(a_stream_is_cut_at_its_bound_and_says_so),
     PLACE(who_has_most_takes_nothing_from_others),
     PLACE(files_are_bounded_too),
     PLACE(outputs_of_a_session_that_has_ended_are_removed),
+    PLACE(a_lower_total_is_reached_at_once_and_honoured_later),
     PLACE(what_lies_there_at_the_start_is_removed))

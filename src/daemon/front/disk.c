@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/co.h"
+#include "daemon/front/serve.h"
 #include "daemon/request.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/hibernate.h"
@@ -14,6 +15,7 @@
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
 #include "daemon/store_wait.h"
+#include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
 #include "wire/session.h"
@@ -130,10 +132,8 @@ void snp_run_gc(const struct snp_work *work)
     }
     if (asked.limit_bytes != SNP_NO_NUMBER) {
         *limit = (uint64_t)asked.limit_bytes;
-        store_limit = *limit / 2;
-        if (store_limit > 2 * server->outputs_bytes) { /* the tiers keep their parts */
-            store_limit = *limit - 2 * server->outputs_bytes;
-        }
+        store_limit = snp_server_divide(server);
+        snp_tier_bound_outputs(server);
     }
     budget = asked.budget_bytes == SNP_NO_NUMBER ? *limit : (uint64_t)asked.budget_bytes;
     *collecting = (struct collecting){work->request, budget};

@@ -450,18 +450,14 @@ static void serve_start(struct snp_server *server)
     }
 }
 
-/* The part of a budget for the full outputs that one tier keeps. */
-static uint64_t outputs_bytes(uint64_t budget)
+uint64_t snp_server_divide(struct snp_server *server)
 {
+    uint64_t budget = server->options.budget_bytes;
     uint64_t part = budget / SNP_CAP_OUTPUTS_SHARE;
 
-    return budget == 0 || part > SNP_CAP_OUTPUTS_BYTES ? SNP_CAP_OUTPUTS_BYTES : part;
-}
-
-/* The rest of the budget, without both tiers' parts. */
-static uint64_t journal_bytes(uint64_t budget)
-{
-    return budget == 0 ? 0 : budget - 2 * outputs_bytes(budget);
+    server->outputs_bytes =
+        budget == 0 || part > SNP_CAP_OUTPUTS_BYTES ? SNP_CAP_OUTPUTS_BYTES : part;
+    return budget == 0 ? 0 : budget - 2 * server->outputs_bytes; /* two tiers may run */
 }
 
 int snp_server_init(struct snp_server *server,
@@ -469,17 +465,15 @@ int snp_server_init(struct snp_server *server,
                     const struct snp_server_options *options,
                     struct snp_err *err)
 {
-    const struct snp_store_options store_options = {.dir = options->state_dir,
-                                                    .key_path = options->store_key,
-                                                    .budget_bytes =
-                                                        journal_bytes(options->budget_bytes),
-                                                    .locked = state_locked,
-                                                    .arg = server};
+    struct snp_store_options store_options = {.dir = options->state_dir,
+                                              .key_path = options->store_key,
+                                              .locked = state_locked,
+                                              .arg = server};
     snp_autoclose int owned = listen_fd;
     int r;
 
     *server = (struct snp_server){.options = *options, .hooks = &snp_daemon_hooks, .listen_fd = -1};
-    server->outputs_bytes = outputs_bytes(options->budget_bytes);
+    store_options.budget_bytes = snp_server_divide(server);
     server->started_us = snp_now_us();
     server->busy_us = server->started_us;
     r = uv_loop_init(&server->loop);

@@ -18,6 +18,9 @@ int snp_server_init(struct snp_server *server,
                     const struct snp_server_options *options,
                     struct snp_err *err) SNP_NODISCARD;
 
+/* Divide options.budget_bytes: set outputs_bytes, and return the journal's part; 0 = no limit. */
+uint64_t snp_server_divide(struct snp_server *server);
+
 /* Serve until idle, asked to end, or SIGTERM or SIGINT; then nothing is left. */
 void snp_server_run(struct snp_server *server);
 

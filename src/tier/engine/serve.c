@@ -54,6 +54,7 @@ struct tier_request {
         struct snp_process_read_request process_read;
         struct snp_process_signal_request process_signal;
         struct snp_tier_forget_request forget;
+        struct snp_tier_outputs_request outputs;
     } in; /* the head, read as the method's record says */
     const char *raw;
     size_t raw_len;
@@ -624,6 +625,15 @@ static int on_forget(struct tier_request *rq, struct snp_err *err SNP_UNUSED)
     return 0;
 }
 
+static int on_outputs(struct tier_request *rq, struct snp_err *err SNP_UNUSED)
+{
+    snp_autojson json_t *answer = json_object();
+
+    snp_spools_bound(&rq->supervisor->spools, rq->in.outputs.bytes);
+    snp_answer_response(rq->supervisor, rq->id, answer, NULL, 0);
+    return 0;
+}
+
 static bool is_snapshot(int64_t number)
 {
     return number >= 0 && number <= UINT32_MAX;
@@ -741,6 +751,7 @@ static const struct {
     {"process.read", true, false, &snp_process_read_request_form, on_process_read},
     {"process.signal", true, false, &snp_process_signal_request_form, on_process_signal},
     {"forget", false, false, &snp_tier_forget_request_form, on_forget},
+    {"outputs", false, false, &snp_tier_outputs_request_form, on_outputs},
     {"snapshot", true, false, NULL, on_snapshot},
     {"rollback", true, false, &snp_tier_rollback_request_form, on_rollback},
     {"drop", true, false, &snp_tier_drop_request_form, on_drop},

@@ -63,13 +63,6 @@ int snp_spools_open(struct snp_spools *spools, const char *state_dir, struct snp
     return 0;
 }
 
-void snp_spools_bound(struct snp_spools *spools, uint64_t bytes)
-{
-    spools->all_max = spools->all_max < bytes ? spools->all_max : bytes;
-    spools->session_max = spools->session_max < bytes ? spools->session_max : bytes;
-    spools->stream_max = spools->stream_max < bytes ? spools->stream_max : bytes;
-}
-
 void snp_spools_close(struct snp_spools *spools)
 {
     while (spools->first != NULL) {
@@ -147,6 +140,29 @@ static struct snp_spool *find_victim(const struct snp_spools *spools, const char
     return most.oldest;
 }
 
+static uint64_t at_most(uint64_t limit, uint64_t bytes)
+{
+    return limit < bytes ? limit : bytes;
+}
+
+void snp_spools_bound(struct snp_spools *spools, uint64_t bytes)
+{
+    struct snp_spool *victim;
+
+    spools->all_max = at_most(SNP_SPOOL_ALL_MAX, bytes);
+    spools->session_max = at_most(SNP_SPOOL_SESSION_MAX, bytes);
+    spools->stream_max = at_most(SNP_SPOOL_MAX, bytes);
+    while (spools->bytes > spools->all_max && (victim = find_victim(spools, "")) != NULL) {
+        evict(spools, victim);
+    }
+}
+
+/* The part of n bytes that fits beside used ones. Limits can be lowered below these. */
+static size_t fitting(size_t n, uint64_t used, uint64_t limit)
+{
+    return used >= limit ? 0 : (size_t)at_most(limit - used, n);
+}
+
 /* Make room for a file, or for n bytes; returns how many bytes fit. */
 static size_t make_room(struct snp_spools *spools, const char *owner, unsigned files, size_t n)
 {
@@ -162,7 +178,7 @@ static size_t make_room(struct snp_spools *spools, const char *owner, unsigned f
     if (own.files + files > SNP_SPOOL_SESSION_FILES) {
         return 0;
     }
-    n = own.bytes + n > spools->session_max ? (size_t)(spools->session_max - own.bytes) : n;
+    n = fitting(n, own.bytes, spools->session_max);
     for (const struct snp_spool *s = spools->first; s != NULL; s = s->next) {
         all_files++;
     }
@@ -174,7 +190,7 @@ static size_t make_room(struct snp_spools *spools, const char *owner, unsigned f
     if (all_files > SNP_SPOOL_ALL_FILES) {
         return 0;
     }
-    return spools->bytes + n > spools->all_max ? (size_t)(spools->all_max - spools->bytes) : n;
+    return fitting(n, spools->bytes, spools->all_max);
 }
 
 struct snp_spool *snp_spool_new(struct snp_spools *spools,
@@ -215,10 +231,9 @@ static bool has_disk(int fd)
 
 void snp_spool_add(struct snp_spools *spools, struct snp_spool *spool, const char *bytes, size_t n)
 {
-    size_t most = (size_t)(spools->stream_max - spool->bytes);
     size_t given = n;
 
-    n = n < most ? n : most;
+    n = fitting(n, spool->bytes, spools->stream_max);
     if (spool->fd >= 0 && n > 0 && !has_disk(spool->fd)) {
         snp_closep(&spool->fd); /* stored bytes stay readable */
     }

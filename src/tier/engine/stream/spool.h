@@ -49,8 +49,8 @@ struct snp_spool_part {
 };
 
 /*
- * snp_spools_bound limits the total size of later outputs, in bytes. snp_spools_open makes the
- * folder below state_dir and empties it.
+ * snp_spools_bound sets the total size of the outputs, in bytes (at most SNP_SPOOL_ALL_MAX), and
+ * removes complete ones beyond it. snp_spools_open makes the folder below state_dir and empties it.
  */
 void snp_spools_bound(struct snp_spools *spools, uint64_t bytes);
 int snp_spools_open(struct snp_spools *spools,
