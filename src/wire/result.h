@@ -124,6 +124,7 @@ extern const char *const snp_wait_reasons[];
     F(S, OBJ,  restored,  NIL,    0, &snp_result_restored_form, "only in the first cell after the session was woken: how it was restored", .source = SNP_ATTESTED, .models = "session") \
     F(S, OBJ,  checkpoint, OPT,   0, &snp_result_saved_form, "only with `checkpoint: \"cell\"`", .source = SNP_ATTESTED, .models = "session") \
     F(S, ARR,  not_applied, OPT,  0, &snp_result_not_applied_form, "settings in `configured` of the request, and the engine in DOCKER_HOST, for which the session keeps another value; absent if none", .source = SNP_ATTESTED) \
+    F(S, STRS, at_wake,   OPT,    0, 0, "keys of changed limits that apply only at the next wake; absent if none", .source = SNP_ATTESTED) \
     F(S, OBJ,  unsaved,   OPT,    0, NULL, "only if the latest save of the session failed: {`session`, `cell`, `reason`, `text`, `error`}, as in docs/wire.md", .source = SNP_ATTESTED)
 
 #define SNP_EVENT_GAP(F, S) \

@@ -110,10 +110,15 @@ def test_limits_of_a_session_change(box: lib.Sandbox) -> None:
     assert (answer["was"]["memory_bytes"], answer["was"]["timeout_ms"]) == (128 << 20, 5000), answer
     assert (answer["limits"], answer["at_wake"], answer["state"]) == (limits(box), ["memory"], "idle")
     assert (limits(box)["memory_bytes"], limits(box)["timeout_ms"]) == (512 << 20, 60000)
-    assert box.exec(fill, "s")["error"]["type"] == "MemoryError"
+    hints = []
+    for done in (box.cli("exec", "-s", "s", fill), box.cli("exec", "-s", "s", "--json", fill)):
+        assert done.returncode == 1 and "sessions set" not in done.stderr + done.stdout, done
+        hints.append("The new limit memory applies at the next wake: snipara-sandbox hibernate s" in done.stderr)
+    assert hints == [True, False] and json.loads(done.stdout)["at_wake"] == ["memory"], (hints, done)
     assert "128 MiB" in (shown := box.cli("sessions", "show", "s").stdout) and "; 512 MiB at the next wake" in shown
     assert box.cli("hibernate", "s").returncode == 0
-    assert box.exec(fill, "s")["value"] == str(150 << 20)
+    done = box.exec(fill, "s")
+    assert done["value"] == str(150 << 20) and "at_wake" not in done
     # A limit is lowered only if the data fit: of an idle session, of one that sleeps, and after a running cell.
     for step in "idle", "asleep", "running":
         if step == "asleep":

@@ -51,6 +51,9 @@ def results() -> None:
         refuse(large, "MemoryError (line 1 of the cell) (limit: memory 256 MiB); pass a higher memory= to Sandbox()",
                "error")
         assert large.error is not None and str(large.error.hint).endswith("or raise the limit memory.")
+        assert s.set_limits(memory="512m") == ["memory"]
+        refuse(s.run("bytearray(1 << 40)"), "MemoryError (line 1 of the cell) (limit: memory 256 MiB); the new limit "
+               "applies at the next wake: hibernate()", "error")
         missing = s.run("open('no.csv')").error
         assert missing is not None and "the option project" in str(missing.hint) and "--" not in str(missing.hint)
         module = s.run("import no_such_module").error

@@ -149,6 +149,7 @@ test("files, snapshots, forks, history", async () => {
   await sized.run("x = 4");
   assert.deepEqual(await sized.setLimits({ memory: "1g", timeout: 60 }), ["memory"]);
   assert.equal((await sized.run("x")).value, "4"); // sends its limits again
+  assert.match((await sized.run("bytearray(1 << 40)")).error.hint, /memory applies at the next wake: hibernate the/);
   await assert.rejects(new Sandbox({ name: "stays", memory: "256m" }).run("x"), (error) =>
     error instanceof InvalidArgument && error.message.endsWith("is 1 GiB, not 256 MiB; setLimits() changes it"));
   const again = await Sandbox.create({ name: "stays" });

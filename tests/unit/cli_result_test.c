@@ -217,12 +217,14 @@ TEST(a_limit_is_said_with_the_way_to_raise_it)
          "memory is 64 MiB; raise it with: snipara-sandbox sessions set s --memory SIZE"},
         {"s", "processes", "--processes", "64",
          "processes is 64; raise it with: snipara-sandbox sessions set s --processes N"},
+        {"s", "tmp_size", "--tmp-size", "1 MiB",
+         "tmp_size is 1 MiB; the new limit applies at the next wake: snipara-sandbox hibernate s"},
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        snp_autojson json_t *result =
-            json_pack("{s:s?, s:{s:s, s:s, s:s}}", "name", rows[i].name, "limit", "key",
-                      rows[i].key, "flag", rows[i].flag, "text", rows[i].text);
+        snp_autojson json_t *result = json_pack(
+            "{s:s?, s:[s], s:{s:s, s:s, s:s}}", "name", rows[i].name, "at_wake", "tmp_size",
+            "limit", "key", rows[i].key, "flag", rows[i].flag, "text", rows[i].text);
         snp_autofree char *people = snp_summary_limit(result, SNP_HINT_PERSON);
 
         assert_string_equal(people, rows[i].people);

@@ -49,6 +49,9 @@ _LIMIT_WAYS: Dict[str, str] = {
 }
 
 
+AT_WAKE = "the new limit applies at the next wake: hibernate()"
+
+
 def limit_way(name: str, value: int) -> str:
     """The remedy for a limit; value: a sufficient limit."""
     words = _LIMIT_WAYS.get(name, 'pass a higher limits={{"{name}": ...}} to Sandbox()')
@@ -243,7 +246,10 @@ class CellFailed(SandboxError):
         if limit:
             text += " (limit: {} {})".format(limit["key"], limit["text"])
             self.limit, self.limit_value = limit["key"], limit["value"]
-            self.remedy, self.remedy_name = "raise_limit", limit["key"]
+            if limit["key"] in result.raw.get("at_wake", ()):
+                text += "; " + AT_WAKE
+            else:
+                self.remedy, self.remedy_name = "raise_limit", limit["key"]
         super().__init__(text)
         self.code = status
         self.result = result

@@ -304,6 +304,10 @@ class Result:
             raise CellTimeout(self) if self.status == "timeout" else CellFailed(self)
         return self
 
+    def _limit_way(self, key: str) -> str:
+        from ._errors import AT_WAKE, limit_way
+        return AT_WAKE if key in self.raw.get("at_wake", ()) else limit_way(key, -1)
+
     def _ending(self) -> str:
         """The outcome for people: the value, or the traceback, and the status with its limit."""
         error, limit = self.error, self.raw.get("limit")
@@ -311,8 +315,7 @@ class Result:
             return self.value or ""
         status = self.status
         if limit:
-            from ._errors import limit_way
-            status += " ({}): {}".format(limit["text"], limit_way(limit["key"], -1))
+            status += " ({}): {}".format(limit["text"], self._limit_way(limit["key"]))
         if error is None:
             return "exit status {}".format(self.exit_code) if self.exit_code else status
         return (error.traceback or "{}: {}\n".format(error.type, error.message)) + (
@@ -328,13 +331,12 @@ class Result:
     def _denied(self) -> str:
         """Denials, a line each, except those of the limit that ended the cell."""
         rows = [row for row in self.raw["denials"] if not self.raw.get("limit") or row["source"] != "limit"]
-        from ._errors import limit_way
         told = {self.error.hint if self.error else None}
         lines: List[str] = []
         for row in rows[:DENIALS_SHOWN]:
             lines.append(_denial(row))
             is_limit = row["source"] == "limit" and row["rule"]
-            hint = limit_way(row["rule"].split()[0], -1) if is_limit else _in_python(row["hint"])
+            hint = self._limit_way(row["rule"].split()[0]) if is_limit else _in_python(row["hint"])
             if hint not in told:
                 lines.append("hint: " + hint)
                 told.add(hint)

@@ -144,10 +144,12 @@ export class CellFailed extends SandboxError {
     } else if (status === "error" && result.exitCode) {
       text = `the command ended with exit status ${result.exitCode}`;
     }
-    super(limit ? `${text} (limit: ${limit.key} ${limit.text})` : text, {
+    const isLater = limit && result.raw.at_wake?.includes(limit.key);
+    text += limit ? ` (limit: ${limit.key} ${limit.text})` : "";
+    super(isLater ? `${text}; the new limit applies at the next wake: hibernate()` : text, {
       code: status,
       limit: limit ? { name: limit.key, value: limit.value } : undefined,
-      remedy: limit ? { kind: "raise_limit", name: limit.key } : undefined,
+      remedy: limit && !isLater ? { kind: "raise_limit", name: limit.key } : undefined,
     });
     if (error?.traceback) this.message += "\n\n" + error.traceback.trimEnd();
     /** The result of the cell. */

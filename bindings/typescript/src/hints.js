@@ -76,12 +76,21 @@ function limitOf({ source, rule, operation }) {
   return isOfFile && rule?.startsWith("memory ") ? "files in memory" : rule;
 }
 
+/** Keys of limits whose mistakes have other names. @type {Record<string, string>} */
+const KEYS = {
+  "disk space": "workspace_size", "file size": "file_size", "open files": "open_files", "files in memory": "memory",
+};
+
 /** Add the hints to a result, which has only the names of mistakes. @param {RawResult} raw */
 export function fillHints(raw) {
-  const { error, denials } = raw;
+  const { error, denials, at_wake } = raw;
   const met = denials.find((one) => ["write", "create"].includes(one.operation ?? "") && limitOf(one));
   /** @param {string | null | undefined} cause */
-  const ofCause = (cause) => words(met && cause === "disk space" ? limitOf(met) : cause, PROGRAM);
+  const ofCause = (cause) => {
+    const mistake = met && cause === "disk space" ? limitOf(met) : cause;
+    const later = at_wake?.find((key) => key === KEYS[mistake ?? ""] || `${mistake} `.startsWith(`${key} `));
+    return later ? `The new limit ${later} applies at the next wake: hibernate the session.` : words(mistake, PROGRAM);
+  };
   if (error?.module) error.hint = moduleWords(error.module);
   else if (error) error.hint = ofCause(error.cause) ?? error.hint;
   for (const denial of denials) {

@@ -1391,6 +1391,8 @@ export interface RawResult {
     /** configured value */
     asked: string;
   }[];
+  /** attested; keys of changed limits that apply only at the next wake; absent if none */
+  at_wake?: string[];
   /** attested; only if the latest save of the session failed: {`session`, `cell`, `reason`, `text`, `error`}, as in docs/wire.md */
   unsaved?: Record<string, unknown>;
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
 static const struct hint_row {
     const char *cause;
     const char *words[3]; /* by reader; NULL: use the hint of the result */
@@ -108,18 +110,19 @@ static const struct hint_row {
 /* The options for limits behind some of these mistakes. */
 static const struct {
     const char *cause;
+    const char *key;
     const char *option;
 } limits[] = {
-    {"disk space", "--workspace-size SIZE"},
-    {"file size", "--file-size SIZE"},
-    {"open files", "--open-files N"},
-    {"memory", "--memory SIZE"},
-    {"processes", "--processes N"},
-    {"files in memory", "--memory SIZE"},
-    {"workspace_size", "--workspace-size SIZE"},
-    {"workspace_files", "--workspace-files N"},
-    {"tmp_size", "--tmp-size SIZE"},
-    {"file_size", "--file-size SIZE"},
+    {"disk space", "workspace_size", "--workspace-size SIZE"},
+    {"file size", "file_size", "--file-size SIZE"},
+    {"open files", "open_files", "--open-files N"},
+    {"memory", "memory", "--memory SIZE"},
+    {"processes", "processes", "--processes N"},
+    {"files in memory", "memory", "--memory SIZE"},
+    {"workspace_size", "workspace_size", "--workspace-size SIZE"},
+    {"workspace_files", "workspace_files", "--workspace-files N"},
+    {"tmp_size", "tmp_size", "--tmp-size SIZE"},
+    {"file_size", "file_size", "--file-size SIZE"},
 };
 
 static const struct hint_row *row_of(const char *cause)
@@ -223,27 +226,55 @@ static const char *full_find(const json_t *denials)
     return NULL;
 }
 
-/*
- * An option applies to a new session; an open one has a command that raises its limits. NULL: the
- * mistake is about no limit.
- */
-static json_t *session_words(const char *cause, const char *session)
+bool snp_hint_is_at_wake(const json_t *result, const char *key)
 {
+    size_t i;
+    json_t *one;
+
+    json_array_foreach(json_object_get(result, "at_wake"), i, one)
+    {
+        if (snp_streq(json_string_value(one), key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * An option applies to a new session; an open one has a command that raises its limits, and one
+ * that makes a raised limit apply. NULL: the mistake is about no limit, or the words of the table
+ * are right.
+ */
+static json_t *session_words(const char *cause, const json_t *result, enum snp_hint_reader reader)
+{
+    const char *session = snp_json_str(result, "name", NULL);
     const struct hint_row *row = row_of(cause);
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(limits) && row != NULL; i++) {
-        if (strcmp(limits[i].cause, row->cause) == 0) {
-            const char *words = row->words[SNP_HINT_LIBRARY];
+    for (size_t i = 0; i < SNP_ARRAY_LEN(limits) && row != NULL && session != NULL; i++) {
+        const char *words = row->words[SNP_HINT_LIBRARY];
 
-            return json_sprintf("%.*s: snipara-sandbox sessions set %s %s", (int)strlen(words) - 1,
-                                words, session, limits[i].option);
+        if (strcmp(limits[i].cause, row->cause) != 0) {
+            continue;
         }
+        if (snp_hint_is_at_wake(result, limits[i].key)) {
+            return json_sprintf("The new limit %s applies at the next wake: %s%s", limits[i].key,
+                                reader == SNP_HINT_PERSON ? "snipara-sandbox hibernate "
+                                                          : "hibernate the session.",
+                                reader == SNP_HINT_PERSON ? session : "");
+        }
+        return reader != SNP_HINT_PERSON
+                   ? NULL
+                   : json_sprintf("%.*s: snipara-sandbox sessions set %s %s",
+                                  (int)strlen(words) - 1, words, session, limits[i].option);
     }
     return NULL;
 }
 
-/* full: the limit that files reached, or NULL; session: NULL = an unnamed one. */
-static void fill(json_t *object, enum snp_hint_reader reader, const char *full, const char *session)
+/* object: a part of the result. full: the limit that files reached, or NULL. */
+static void fill(json_t *object,
+                 const json_t *result,
+                 enum snp_hint_reader reader,
+                 const char *full)
 {
     const json_t *module = json_object_get(object, "module");
     const char *cause = snp_json_str(object, "cause", snp_json_str(object, "rule", ""));
@@ -254,8 +285,8 @@ static void fill(json_t *object, enum snp_hint_reader reader, const char *full, 
     if (json_is_object(module) && reader != SNP_HINT_MODEL &&
         strcmp(module_name(object), own_module) != 0) {
         hint = module_words(module, reader == SNP_HINT_PERSON);
-    } else if (reader == SNP_HINT_PERSON && session != NULL) {
-        hint = session_words(limit != NULL ? limit : cause, session);
+    } else if (reader != SNP_HINT_MODEL) {
+        hint = session_words(limit != NULL ? limit : cause, result, reader);
     }
     if (hint == NULL && words != NULL) {
         hint = json_string(words);
@@ -267,7 +298,6 @@ static void fill(json_t *object, enum snp_hint_reader reader, const char *full, 
 
 void snp_hints_fill(json_t *result, enum snp_hint_reader reader)
 {
-    const char *session = snp_json_str(result, "name", NULL);
     json_t *error = json_object_get(result, "error");
     json_t *denials = json_object_get(result, "denials");
     const char *full = full_find(denials);
@@ -275,10 +305,10 @@ void snp_hints_fill(json_t *result, enum snp_hint_reader reader)
     json_t *denial;
 
     if (json_is_object(error)) {
-        fill(error, reader, full, session);
+        fill(error, result, reader, full);
     }
     json_array_foreach(denials, i, denial)
     {
-        fill(denial, reader, full, session);
+        fill(denial, result, reader, full);
     }
 }

@@ -29,6 +29,9 @@ const char *snp_hint_cause(size_t i);
  */
 const char *snp_hint_of(const json_t *object, enum snp_hint_reader reader);
 
+/* Whether the limit was changed, but applies only at the session's next wake (`at_wake`). */
+bool snp_hint_is_at_wake(const json_t *result, const char *key);
+
 /* Set the `hint` of a result's error and denials to the reader's hint. result: may be NULL. */
 void snp_hints_fill(json_t *result, enum snp_hint_reader reader);
 

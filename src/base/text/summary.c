@@ -89,6 +89,11 @@ char *snp_summary_limit(const json_t *result, enum snp_hint_reader reader)
     if (reader == SNP_HINT_MODEL) {
         return snp_format("%s is %s", key, text);
     }
+    if (session != NULL && snp_hint_is_at_wake(result, key)) {
+        return snp_format("%s is %s; the new limit applies at the next wake: snipara-sandbox "
+                          "hibernate %s",
+                          key, text, session);
+    }
     /* Each cell has its time limit, the session the others. */
     return session == NULL || strcmp(key, "timeout") == 0
                ? snp_format("%s is %s; %s raises it", key, text, flag)

@@ -31,12 +31,16 @@ json_t *snp_reply_whole(const struct snp_session *session,
                         json_t *checkpoint,
                         json_t *not_applied)
 {
+    const struct snp_executor *executor = session->live.executor;
     json_t *whole = json_copy(record);
     int r = json_object_set_new(
         whole, "name", session->name[0] == '\0' ? json_null() : json_string(session->name));
 
     r |= checkpoint == NULL ? 0 : json_object_set(whole, "checkpoint", checkpoint);
     r |= not_applied == NULL ? 0 : json_object_set(whole, "not_applied", not_applied);
+    if (executor != NULL && json_array_size(executor->at_wake) > 0) {
+        r |= json_object_set(whole, "at_wake", executor->at_wake);
+    }
     if (json_object_get(record, "manifest") == NULL) {
         r |= json_object_set(whole, "manifest", session->policy.place.manifest);
     }

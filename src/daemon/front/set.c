@@ -98,6 +98,8 @@ static int sandbox_limit(struct setting_change *setting, struct snp_err *err)
     }
     json_decref(setting->at_wake);
     setting->at_wake = json_incref(json_object_get(answer, "later"));
+    json_decref(executor->at_wake);
+    executor->at_wake = json_incref(setting->at_wake);
     return 0;
 }
 

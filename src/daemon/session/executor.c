@@ -79,6 +79,7 @@ void snp_executor_unref(struct snp_executor *executor)
     SNP_ASSERT(executor == NULL || executor->refs > 0);
     if (executor != NULL && --executor->refs == 0) {
         SNP_ASSERT(executor->state == SNP_EXECUTOR_GONE);
+        json_decref(executor->at_wake);
         free(executor);
     }
 }

@@ -46,7 +46,8 @@ struct snp_executor {
     struct snp_tier *tier;        /* borrowed; NULL once it is gone */
     struct snp_executor *same_id; /* next of the table's chain; borrowed */
     snp_executor_opened *opened;
-    void *ctx; /* of opened() */
+    void *ctx;       /* of opened() */
+    json_t *at_wake; /* owned: keys of limits that only its successor will have; NULL = none */
 };
 
 /* The end of a closing, called exactly once. err: NULL = it is gone. */
