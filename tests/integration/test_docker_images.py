@@ -218,6 +218,25 @@ def test_a_server_that_started_before_its_engine_uses_the_workspace_image(
         assert "True" in str(server.tool("execute_python", code=code, session="late"))
 
 
+def test_a_server_notices_changed_dependencies(sandbox: lib.Sandbox, workspace: str) -> None:
+    """Sessions opened later use the new image, after it is built; open ones keep theirs, and a note reports it."""
+    given = keys(workspace_path=workspace, workspace_setup="package")
+    needed = sandbox.make_file(os.path.join(workspace, "requirements.txt"), "pytest\n")
+    code = "import one_more; one_more.here"
+    with mcp.Server(sandbox, cwd=workspace, env=given) as server:
+        server.initialize()
+        assert "No module named" in str(server.tool("execute_python", code=code, session_id="old"))
+        sandbox.make_file(needed, "pytest\none_more\n")
+        unbuilt = str(server.tool("execute_python", code=code, session_id="new"))
+        assert "is not built yet; exec --env docker" in unbuilt, unbuilt
+        assert sandbox.exec(code, env=given)["value"] == "True"  # builds it
+        assert "True" in str(server.tool("execute_python", code=code, session_id="new"))
+        kept = str(server.tool("execute_python", code=code, session_id="old"))
+        assert "No module named" in kept and "rootfs" in kept, kept
+        os.remove(needed)
+        assert "has no pyproject.toml" in str(server.tool("execute_python", code="1", session_id="new"))
+
+
 # Pulling -------------------------------------------------------------------------------------------------------------
 
 

@@ -305,7 +305,10 @@ static int build(const struct image *image, struct snp_err *err)
                     image->tag, image->path, why.msg);
 }
 
-static int prepare_workspace(struct image *image, bool may_get, char **ret, struct snp_err *err)
+static int prepare_workspace(struct image *image,
+                             enum snp_cli_image_way way,
+                             char **ret,
+                             struct snp_err *err)
 {
     const char *dir = snp_config_str(image->config, SNP_KEY_DOCKER_WORKSPACE_PATH);
     bool is_there = !image->has_engine; /* which the tier asks for it later */
@@ -315,7 +318,7 @@ static int prepare_workspace(struct image *image, bool may_get, char **ret, stru
     SNP_TRY(find_command(image, err));
     SNP_TRY(find_tag(image, err));
     SNP_TRY(is_there ? 0 : has_tag(image, &is_there, err));
-    if (!is_there && !may_get) {
+    if (!is_there && way != SNP_CLI_IMAGE_GET) {
         return snp_fail(err, SNP_E_NOT_FOUND,
                         "image %s for %.100s is not built yet; exec --env docker builds it",
                         image->tag, image->path);
@@ -340,16 +343,19 @@ static void pull(const struct image *image)
     }
 }
 
-int snp_cli_image(const struct snp_config *config, bool may_get, char **ret, struct snp_err *err)
+int snp_cli_image(const struct snp_config *config,
+                  enum snp_cli_image_way way,
+                  char **ret,
+                  struct snp_err *err)
 {
     snp_cleanup(image_done) struct image image = {
         .config = config, .base = snp_config_str(config, SNP_KEY_DOCKER_IMAGE)};
 
-    image.has_engine = snp_engine_find(image.socket, err) == 0;
+    image.has_engine = way != SNP_CLI_IMAGE_NAME && snp_engine_find(image.socket, err) == 0;
     if (!snp_streq(snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_SETUP), "none")) {
-        return prepare_workspace(&image, may_get, ret, err);
+        return prepare_workspace(&image, way, ret, err);
     }
-    if (image.has_engine && may_get) {
+    if (image.has_engine && way == SNP_CLI_IMAGE_GET) {
         pull(&image);
     }
     *ret = snp_need_copy(image.base);

@@ -99,14 +99,14 @@ static int container_of(const struct snp_config *config,
 
 /* Add the docker tier's settings of a new session. */
 static int add_docker(const struct snp_config *config,
-                      bool may_get,
+                      enum snp_cli_image_way way,
                       json_t *defaults,
                       struct snp_err *err)
 {
     snp_autofree char *image = NULL;
     json_t *container;
 
-    SNP_TRY(snp_cli_image(config, may_get, &image, err));
+    SNP_TRY(snp_cli_image(config, way, &image, err));
     SNP_TRY(container_of(config, image, &container, err));
     (void)json_object_set_new(defaults, "rootfs", container);
     if (!snp_config_bool(config, SNP_KEY_DOCKER_NETWORK_DISABLED)) {
@@ -180,9 +180,19 @@ int snp_cli_session_defaults(const struct snp_config *config,
     if (json_array_size(names) > 0) {
         (void)json_object_set(defaults, "configured", names);
     }
-    SNP_TRY(snp_streq(tier, "docker") ? add_docker(config, may_get, defaults, err) : 0);
+    SNP_TRY(
+        snp_streq(tier, "docker")
+            ? add_docker(config, may_get ? SNP_CLI_IMAGE_GET : SNP_CLI_IMAGE_FIND, defaults, err)
+            : 0);
     *ret = SNP_TAKE_PTR(defaults);
     return 0;
+}
+
+int snp_cli_session_renew(const struct snp_config *config, json_t *defaults, struct snp_err *err)
+{
+    bool is_docker = snp_streq(snp_json_str(defaults, "tier", ""), "docker");
+
+    return is_docker ? add_docker(config, SNP_CLI_IMAGE_NAME, defaults, err) : 0;
 }
 
 int snp_cli_session_settings(const struct snp_config *config, json_t **ret, struct snp_err *err)

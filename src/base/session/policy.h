@@ -37,6 +37,14 @@ int snp_cli_session_settings(const struct snp_config *config,
                              struct snp_err *err) SNP_NODISCARD;
 
 /*
+ * Name the workspace image of these defaults again, in a server that outlives changes of the files
+ * that name dependencies. It is neither built nor looked for.
+ */
+int snp_cli_session_renew(const struct snp_config *config,
+                          json_t *defaults,
+                          struct snp_err *err) SNP_NODISCARD;
+
+/*
  * Warn of each configured setting that the open session does not use (`not_applied` of a result);
  * true: the tier is one of them.
  */

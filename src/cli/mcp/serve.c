@@ -108,6 +108,11 @@ static int exec_make(const struct snp_opts *opts,
     return 0;
 }
 
+static int renew(void *ctx, json_t *defaults, struct snp_err *err)
+{
+    return snp_cli_session_renew(ctx, defaults, err);
+}
+
 static int serve(const struct snp_mcp_options *given,
                  snp_mcp_transport transport,
                  void *ctx,
@@ -162,6 +167,8 @@ int snp_mcp_serve(struct snp_cli *cli,
         if (tools == NULL) { /* agents cost money: offered only if a model is configured */
             given.tools = has_model ? "all,agent" : "all";
         }
+        given.renew = renew;
+        given.renew_ctx = (void *)(uintptr_t)config; /* only read */
         given.log_dir = snp_config_str(config, SNP_KEY_LOG_DIR);
         given.agent_argv = agent.argv[0] == NULL ? NULL : agent.argv;
         given.agent_env = agent.env;

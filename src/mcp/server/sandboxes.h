@@ -15,8 +15,11 @@ struct snp_agent;
 struct snp_wait;
 
 struct snp_mcp_options {
-    json_t *exec;             /* owned: members of every `exec` (docs/wire.md) except those of the
+    json_t *exec; /* owned: members of every `exec` (docs/wire.md) except those of the
                           * cell */
+    /* Renew `defaults` in exec before a cell; files of the project may have changed. */
+    int (*renew)(void *ctx, json_t *defaults, struct snp_err *err);
+    void *renew_ctx;
     const char *project;      /* borrowed; NULL = none */
     const char *missing_tier; /* borrowed: configured, but replaced by another here; NULL = none */
     const char *trust;        /* borrowed: the trust level to show */

@@ -435,18 +435,24 @@ void snp_task_run_cell(struct snp_task *task,
                        snp_task_failed failed)
 {
     snp_autobuf struct snp_buf raw = {0};
+    const struct snp_mcp_options *options = &task->service->options;
     struct snp_exec_request request;
     snp_autojson json_t *argv = spec->argv;
     snp_autojson json_t *limits = json_object();
+    struct snp_err err;
     int r = 0;
 
+    if (options->renew(options->renew_ctx, json_object_get(options->exec, "defaults"), &err) < 0) {
+        snp_task_fail(task, &err);
+        return;
+    }
     snp_buf_init(&raw, spec->code_len + spec->input_len + 1);
     snp_cell_done(&task->cell);
     snp_cell_init(&task->cell);
     memset(task->told, 0, sizeof(task->told));
     task->is_cell = true;
     /* Always sent: else the limit of the call that opened the session would apply. */
-    snp_record_read(task->service->options.exec, &snp_exec_request_form, &request);
+    snp_record_read(options->exec, &snp_exec_request_form, &request);
     r |= json_object_set_new(
         limits, "timeout_ms",
         json_integer(spec->wall_ms > 0 ? (json_int_t)spec->wall_ms
