@@ -509,6 +509,7 @@ def test_programs_that_miss_the_network_are_told_the_way(sandbox: lib.Sandbox, t
 
 def test_hints_name_the_way(sandbox: lib.Sandbox) -> None:
     for code, person in (("import no_such_module_x", "snipara-sandbox template add"),
+                         ("import winreg", "is a part of Python's standard library"),
                          ("open('no.csv')", "--project DIR"), ("from snipara_sandbox import Sandbox", "already"),
                          ("import subprocess; subprocess.run('curl -s x; exit 6', shell=True, check=True)", "put or")):
         done = sandbox.exec(code)

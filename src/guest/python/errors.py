@@ -8,6 +8,7 @@ __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
 import errno
+import sys
 from keyword import iskeyword
 from os import fsdecode
 from os.path import exists
@@ -33,6 +34,8 @@ class Denial(NamedTuple):
     object: str
     rule: str  # the host has a text for it, as for the `cause` of an error
 
+
+STANDARD = frozenset(getattr(sys, "stdlib_module_names", ()))
 
 # Customary names, and their imports.
 USUAL_NAMES = {
@@ -212,7 +215,7 @@ class Errors:
             "line": error_line(error, cell),
             "hint": self._hint(error, cell),
             "cause": self._cause(error, cell),
-            "module": missing_module(error),
+            "module": None if is_standard(missing_module(error)) else missing_module(error),
             "path": missing_file(error),
         }
 
@@ -236,6 +239,12 @@ class Errors:
         """Hints for what only the interpreter knows; the host has texts for causes."""
         if isinstance(error, NameError) and not isinstance(error, UnboundLocalError):
             return self._hint_name(str(getattr(error, "name", None) or ""), cell)
+        name = missing_module(error)
+        if is_standard(name):
+            return (
+                "{} is a part of Python's standard library that this interpreter does not have. pip cannot install it; "
+                "another interpreter or a package of your distribution may have it.".format(name)
+            )
         return None
 
     def _cause(self, error: BaseException, cell: int) -> Optional[str]:
@@ -280,6 +289,11 @@ def missing_module(error: BaseException) -> Optional[str]:
         error = error.__cause__ or error.__context__ or error
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     return clean(name.partition(".")[0], 100) if type(name) is str else None
+
+
+def is_standard(module: Optional[str]) -> bool:
+    """Whether it is a module that Python comes with (known from 3.10 on), so that no index has it."""
+    return module in STANDARD
 
 
 def missing_file(error: BaseException) -> Optional[str]:
