@@ -92,6 +92,15 @@ def test_an_end_in_order_saves_and_hibernation_is_invisible(box: lib.Sandbox) ->
     assert done["value"] == SEEN and done["restored"]["missing"] == []
 
 
+def test_a_save_that_fails_gives_the_reason(box: lib.Sandbox) -> None:
+    box.start("--checkpoint-after", "600")
+    box.exec("kept = []\ntry:\n    while True: kept.append(open('/etc/passwd'))\nexcept OSError: pass", "s")
+    done = box.cli("checkpoint", "-s", "s")
+    assert done.returncode == 0 or "could not be saved: OSError: Too many open files" in done.stderr, done
+    box.exec("kept.clear()", "s")
+    assert box.cli("checkpoint", "-s", "s").returncode == 0
+
+
 # Limits --------------------------------------------------------------------------------------
 
 

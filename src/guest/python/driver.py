@@ -384,7 +384,7 @@ class Session:
         text, error = self._guarded(self._save_aside, order, members)
         close_quietly(order.fd)
         if error is not None:
-            text = clean(repr(_type_name(type(error))), 200)
+            text = ours.state_error if ours.state is None else reason_of(error)
         self._stream.answer(SAVED, order, {"ok": not text, "error": text})
 
     def _save_here(
@@ -511,7 +511,7 @@ class Session:
             if left <= 0 or not select.select([said], [], [], left)[0]:
                 return "it took too long"
             text = read(said, 4096).decode("utf-8", "replace")
-            return "" if text == "ok" else text or "the process that saves the variables has ended"
+            return "" if text == "ok" else text or "the process that does it has ended (memory may be short)"
         finally:
             close(said)
             end_child(pid)

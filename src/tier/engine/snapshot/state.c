@@ -373,7 +373,8 @@ static void vars_step(struct snp_saving *v)
 static void on_saver_late(uv_timer_t *timer)
 {
     saving_fail(timer->data, SNP_E_PEER,
-                "the variables could not be saved: the process that does it has ended");
+                "the variables could not be saved: the process that does it has ended (memory "
+                "may be short)");
 }
 
 static void on_relay_end(void *data, enum snp_relay_end end)
@@ -451,7 +452,8 @@ static void on_saver_end(struct snp_link *link, const struct snp_err *err)
     (void)err;
     if (!v->is_saved && !v->is_waking) { /* else pid 1 gives the reason */
         saving_fail(v, SNP_E_PEER,
-                    "the variables could not be saved: the process that does it has ended");
+                    "the variables could not be saved: the process that does it has ended (memory "
+                    "may be short)");
     }
 }
 
