@@ -626,6 +626,15 @@ def test_doctor_warns_of_what_the_journal_lost() -> None:
         assert row(*harmless_events)["status"] == "ok"
 
 
+def test_an_empty_list_after_a_loss_is_no_clean_one() -> None:
+    for at, is_said in (NOW, True), (NOW - 30 * 86400, False):
+        event = {"at": at, "kind": "journal_lost", "session": None, "text": "journal.db is new"}
+        with ScriptedDaemon({"sessions.list": {"sessions": []}, "journal.events": {"events": [event]}}) as daemon:
+            done = daemon.cli("sessions", "list")
+            assert done.stdout.startswith("no sessions\n"), done
+            assert ("sessions may be missing: the journal was lost or damaged" in done.stderr) == is_said, done
+
+
 def test_missing_puts_are_named() -> None:
     restored = {"checkpoint": 1, "cell": 2, "missing": [3], "replayed": [], "failed": [],
                 "missing_puts": ["a.csv", HOSTILE + "\nb", "c", "d", "e", "f"], "wake_us": 1}

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
@@ -16,6 +17,11 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "wire/session.h"
+
+enum {
+    EVENTS_MAX = 20,
+    LOSS_SECONDS = 7 * 24 * 60 * 60,
+};
 
 static void list_print(const json_t *list)
 {
@@ -117,6 +123,31 @@ void snp_sessions_below(struct snp_cli *cli)
     }
 }
 
+/* A list may be empty because the journal was lost; the event is reported for a week. */
+static void loss_tell(struct snp_cli *cli)
+{
+    snp_autoreply struct snp_reply reply = {0};
+    double oldest = (double)time(NULL) - LOSS_SECONDS;
+    struct snp_err ignored;
+    size_t i;
+    json_t *event;
+
+    if (snp_remote_call(cli, SNP_WRITE(snp_journal_events_request, .limit = EVENTS_MAX), &reply,
+                        &ignored) < 0) {
+        return;
+    }
+    json_array_foreach(json_object_get(reply.head, "events"), i, event)
+    {
+        SNP_READ(snp_journal_row, row, event);
+        if ((snp_streq(row.kind, "journal_lost") || snp_streq(row.kind, "salvage")) &&
+            row.at >= oldest) {
+            snp_cli_warn(cli, "sessions may be missing: the journal was lost or damaged; details: "
+                              "snipara-sandbox doctor");
+            return;
+        }
+    }
+}
+
 int snp_sessions_tell(struct snp_cli *cli, const char *next)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -133,6 +164,9 @@ int snp_sessions_tell(struct snp_cli *cli, const char *next)
         return snp_cli_end(cli, r, &err, list);
     }
     list_print(list);
+    if (json_array_size(list) == 0) {
+        loss_tell(cli);
+    }
     json_array_foreach(list, i, item)
     {
         SNP_READ(snp_session_row, row, item);
