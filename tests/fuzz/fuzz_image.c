@@ -1,75 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of a template's image, as guest/thaw asks before it unmaps its own process: of what
- * passes, every run lies in mappings that it may write to, and no two overlap.
+ * The parts of an image, as guest/thaw and the interpreter of a session ask before they replace
+ * their memory: of what passes, every run lies in one mapping that they may write to, and no two
+ * overlap.
  */
-#include <stdlib.h>
+#include <sanitizer/asan_interface.h>
 #include <string.h>
 
 #include "base/macro.h"
 #include "fuzz/target.h"
-#include "guest/image_check.h"
+#include "guest/image.h"
 
-/* The next n records of that size; zeros where there are no more bytes. */
-static void *take(const uint8_t **bytes, size_t *left, size_t n, size_t size)
+static struct snp_image image;
+
+static void look(void)
 {
-    void *records = calloc(n + 1, size);
-    size_t len = n * size < *left ? n * size : *left;
+    const struct snp_image_vma *vmas = image.vmas;
+    uint64_t last = 0;
 
-    SNP_ASSERT(records != NULL);
-    memcpy(records, *bytes, len);
-    *bytes += len;
-    *left -= len;
-    return records;
-}
+    for (uint64_t i = 0; i < image.head.n_runs; i++) {
+        const struct snp_image_run *run = &image.runs[i];
+        unsigned n = 0;
 
-static void look(const struct snp_template_image_tables *t)
-{
-    for (uint64_t i = 0; i < t->image->n_runs; i++) {
-        for (uint64_t at = t->runs[i].start; at < t->runs[i].start + t->runs[i].len;
-             at += SNP_TEMPLATE_IMAGE_PAGE) {
-            unsigned n = 0;
-            for (uint64_t m = 0; m < t->image->n_maps; m++) {
-                n += at >= t->maps[m].start && at < t->maps[m].end &&
-                             t->maps[m].kind < SNP_TEMPLATE_IMAGE_SHARED && t->maps[m].has_runs != 0
-                         ? 1
-                         : 0;
-            }
-            SNP_ASSERT(n == 1);
+        SNP_ASSERT(run->at >= last && run->len > 0);
+        last = run->at + run->len;
+        for (uint64_t m = 0; m < image.head.n_vmas; m++) {
+            n += run->at >= vmas[m].start && last <= vmas[m].end &&
+                         vmas[m].kind < SNP_IMAGE_SHARED && vmas[m].has_runs != 0
+                     ? 1
+                     : 0;
+        }
+        SNP_ASSERT(n == 1);
+    }
+    for (uint64_t i = 0; i < image.head.n_vmas; i++) {
+        SNP_ASSERT(i == 0 || vmas[i].start >= vmas[i - 1].end);
+        if (snp_image_has_file(&vmas[i])) {
+            const char *path = image.text + image.files[vmas[i].file].path;
+            SNP_ASSERT(path + strlen(path) < image.text + image.head.text_len);
         }
     }
-    for (uint64_t i = 0; i < t->image->n_files; i++) {
-        SNP_ASSERT(t->files[i].path + strlen(t->text + t->files[i].path) < t->image->text_len);
-    }
 }
 
-/* First four counts, a byte each, so that small inputs have all tables. */
+/* First five counts, a byte each, so that small inputs have all parts. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    struct snp_template_image image = {.magic = SNP_TEMPLATE_IMAGE_MAGIC};
-    struct snp_template_image_tables t = {.image = &image};
-    void *tables[4];
+    struct iovec parts[SNP_IMAGE_PARTS];
 
     if (n < 6) {
         return 0;
     }
-    image.n_maps = bytes[0] % 16;
-    image.n_runs = bytes[1] % 16;
-    image.n_files = bytes[2] % 8;
-    image.text_len = bytes[3];
-    image.bytes = (uint64_t)bytes[4] * SNP_TEMPLATE_IMAGE_PAGE;
+    ASAN_UNPOISON_MEMORY_REGION(&image, sizeof(image));
+    image.head = (struct snp_image_head){.magic = SNP_IMAGE_MAGIC,
+                                         .n_vmas = bytes[0] % 16,
+                                         .n_files = bytes[2] % 8,
+                                         .text_len = bytes[3],
+                                         .n_runs = bytes[1] % 16,
+                                         .bytes = bytes[4] * SNP_IMAGE_PAGE};
     bytes += 6;
     n -= 6;
-    SNP_ASSERT(snp_template_image_fits(&image));
-    t.maps = tables[0] = take(&bytes, &n, image.n_maps, sizeof(*t.maps));
-    t.runs = tables[1] = take(&bytes, &n, image.n_runs, sizeof(*t.runs));
-    t.files = tables[2] = take(&bytes, &n, image.n_files, sizeof(*t.files));
-    t.text = tables[3] = take(&bytes, &n, image.text_len, 1);
-    if (snp_template_image_tables_fit(&t)) {
-        look(&t);
+    SNP_ASSERT(snp_image_fits(&image.head));
+    (void)snp_image_parts(&image, parts);
+    for (size_t i = 1; i < SNP_ARRAY_LEN(parts); i++) {
+        char *end = i + 1 < SNP_ARRAY_LEN(parts) ? parts[i + 1].iov_base : (char *)(&image + 1);
+        char *at = parts[i].iov_base;
+        const size_t len = parts[i].iov_len < n ? parts[i].iov_len : n;
+
+        memset(at, 0, parts[i].iov_len);
+        memcpy(at, bytes, len);
+        bytes += len;
+        n -= len;
+        at += parts[i].iov_len;
+        ASAN_POISON_MEMORY_REGION(at, (size_t)(end - at));
     }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(tables); i++) {
-        free(tables[i]);
+    if (snp_image_maps_fit(&image) && snp_image_runs_fit(&image)) {
+        look();
     }
+    SNP_ASSERT(!snp_template_image_fits(&image)); /* it has no process */
     return 0;
 }

@@ -349,13 +349,13 @@ class Forger:
         while raw:
             body, _, head = struct.unpack_from("<III", raw)
             image += raw[16 + head:16 + body]; raw = raw[16 + body:]
-        N_VMAS, PATHS, N_RUNS, KERNEL, VMA = 64, 72, 88, 96, 88
+        N_VMAS, N_FILES, TEXT, N_RUNS, KERNEL, VMA = 80, 88, 96, 104, 136, 40
         def get(at): return struct.unpack_from("<Q", image, at)[0]
         def put(at, number): struct.pack_into("<Q", image, at, number & (1 << 64) - 1)
-        vmas = 160; runs = vmas + get(N_VMAS) * VMA + get(PATHS)
+        vmas = 200; files = vmas + get(N_VMAS) * VMA; runs = files + get(N_FILES) * 56 + get(TEXT)
         def vma(kind):
             every = range(vmas, vmas + get(N_VMAS) * VMA, VMA)
-            return [at for at in every if struct.unpack_from("<I", image, at + 64)[0] == kind]
+            return [at for at in every if image[at + 36] == kind]
         FORGERY
         pieces = [image[at:at + (1 << 20)] for at in range(0, len(image), 1 << 20)]
         for n, piece in enumerate(pieces):
@@ -369,14 +369,16 @@ session._snp = Forger(session._snp)
 '''
 FORGERIES = {
     "as it is": ("pass", None),
-    "of another template": ("image[24] ^= 1", "the template was restarted"),
-    "of another kernel": ("image[24] ^= 1; image[KERNEL] ^= 1", "it was made on another kernel; this one is "),
+    "of another template": ("image[32] ^= 1", "the template was restarted"),
+    "of another kernel": ("image[32] ^= 1; image[KERNEL] ^= 1", "it was made on another kernel; this one is "),
+    "of another version": ("image[:8] = b'SNIPIMG2'", "it was made by another version"),
     "more mappings than there can be": ("put(N_VMAS, 1 << 60)", "incomplete"),
     "mappings that overlap": ("put(vmas + VMA, get(vmas))", "wrong mappings"),
     "a mapping of the kernel's half": ("put(vmas + (get(N_VMAS) - 1) * VMA + 8, 1 << 63)", "wrong mappings"),
-    "a path outside of the paths": ('struct.pack_into("<I", image, vma(3)[0] + 72, 1 << 30)', "wrong mappings"),
-    "no vdso": ('struct.pack_into("<I", image, vma(4)[0] + 64, 0)', "the kernel's mappings"),
-    "a file that nobody has": ("put(vma(3)[0] + 48, 1)", "differs in the new sandbox"),
+    "a path outside of the paths": ('struct.pack_into("<I", image, files + 48, 1 << 30)', "wrong mappings"),
+    "a file outside of the files": ('struct.pack_into("<I", image, vma(3)[0] + 32, 1 << 30)', "wrong mappings"),
+    "no vdso": ("image[vma(5)[0] + 36] = 0", "the kernel's mappings"),
+    "a file that nobody has": ("put(files + 40, 1)", "differs in the new sandbox"),
     "parts that overlap": ("put(runs + 24, get(runs))", "wrong parts"),
     "a part outside of mappings": ("put(runs, 1 << 46)", "wrong parts"),
     "another stack": ("put(vma(2)[0] + 8, get(vma(2)[0] + 8) + 4096)", "stack"),

@@ -497,35 +497,40 @@ def forged(good: bytes) -> dict[str, bytes]:
     library = ctypes.CDLL("libxxhash.so.0")
     library.XXH3_64bits_withSeed.restype = ctypes.c_uint64
     library.XXH3_64bits_withSeed.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
-    counts = struct.unpack_from("<6Q", good, 40 + 24)
-    lengths = [n * size for n, size in zip(counts, (32, 24, 48, 16, 1))]
-    head = len(good) - 40 - sum(lengths) - counts[5]
-    at = [40 + head + sum(lengths[:i]) for i in range(6)]  # maps, runs, files, large parts, text, bytes
-    kinds = [good[at[0] + 32 * i + 28] for i in range(counts[0])]
+    counts = struct.unpack_from("<6Q", good, 40 + 80)
+    lengths = [n * size for n, size in zip(counts, (40, 56, 1, 24, 16))]
+    head, process = 200, len(good) - 40 - 200 - sum(lengths) - counts[5]
+    parts = [head, process, *lengths]
+    at = [40 + head + process + sum(lengths[:i]) for i in range(6)]  # mappings, files, text, runs, large parts, bytes
+    kinds = [good[at[0] + 40 * i + 36] for i in range(counts[0])]
 
     def sealed(place: int, content: bytes) -> bytes:
         image = bytearray(good)
         image[place:place + len(content)] = content
+        image[48:56] = bytes(8)
         seed = 0
-        for i, length in enumerate(lengths):
-            seed = library.XXH3_64bits_withSeed(bytes(image[at[i]:at[i] + length]), length, seed)
-        image[48:64] = seed.to_bytes(8, "little") + bytes(8)
-        image[56:64] = library.XXH3_64bits_withSeed(bytes(image[40:40 + head]), head, 0).to_bytes(8, "little")
+        for i, length in enumerate(parts):
+            start = 40 + sum(parts[:i])
+            seed = library.XXH3_64bits_withSeed(bytes(image[start:start + length]), length, seed)
+        image[48:56] = seed.to_bytes(8, "little")
         return bytes(image)
 
     return {
         "": sealed(at[0], good[at[0]:at[0] + 8]),
-        "a kind that is not there": sealed(at[0] + 28, b"\x09"),
-        "a file that is not there": sealed(at[0] + 32 * kinds.index(2) + 24, b"\xff\xff\0\0"),
-        "mappings that overlap": sealed(at[0] + 32, good[at[0]:at[0] + 8]),
-        "a mapping of everything": sealed(at[0] + 32 * (counts[0] - 1) + 8, bytes(7) + b"\x10"),
+        "a kind that is not there": sealed(at[0] + 36, b"\x09"),
+        "a file that is not there": sealed(at[0] + 40 * kinds.index(3) + 32, b"\xff\xff\0\0"),
+        "mappings that overlap": sealed(at[0] + 40, good[at[0]:at[0] + 8]),
+        "a mapping of everything": sealed(at[0] + 40 * (counts[0] - 1) + 8, bytes(7) + b"\x10"),
         "no code of the kernel": sealed(at[0], b"".join(
-            good[place:place + 28] + (b"\0" if good[place + 28] == 4 else good[place + 28:place + 29])
-            + good[place + 29:place + 32] for place in range(at[0], at[1], 32))),
-        "pages where nothing is": sealed(at[1], (0x10000).to_bytes(8, "little")),
-        "a page that is not whole": sealed(at[1] + 8, (100).to_bytes(8, "little")),
-        "a name without an end": sealed(at[5] - 1, b"x"),
-        "more than there may be": sealed(40 + 24, (4097).to_bytes(8, "little")),
+            good[place:place + 36] + (b"\0" if good[place + 36] == 5 else good[place + 36:place + 37])
+            + good[place + 37:place + 40] for place in range(at[0], at[1], 40))),
+        "pages where nothing is": sealed(at[3], (0x10000).to_bytes(8, "little")),
+        "a page that is not whole": sealed(at[3] + 8, (100).to_bytes(4, "little")),
+        "pages without bytes": sealed(at[3] + 12, b"\1"),
+        "no process": sealed(40 + 72, b"\0"),
+        "a name without an end": sealed(at[3] - 1, b"x"),
+        "more than there may be": sealed(40 + 80, (4097).to_bytes(8, "little")),
+        "of another version": sealed(40, b"SNIPIMG2"),
     }
 
 

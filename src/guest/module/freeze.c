@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fork writes the image, so that the template can continue. The fork's tables and stack lie in
- * separate memory, outside the image: the written memory must not change.
+ * A fork writes the image, so that the template can continue. The written memory must not change:
+ * the fork's tables lie in a room, and its stack below the image's.
  *
  * Unwritten pages of a file are not in the image; the file is mapped again.
  */
@@ -29,26 +29,22 @@
 
 #    include "base/fd.h"
 #    include "base/macro.h"
-#    include "guest/image_check.h"
-#    include "guest/module/maps.h"
+#    include "guest/module/image_parts.h"
 
 enum {
-    STACK_BYTES = 256 << 10,
-    PAGE = 4096,
     LARGE = 2 << 20,
-    WINDOW = LARGE / PAGE, /* pages inspected together */
+    LARGE_PAGES = LARGE / SNP_IMAGE_PAGE,
+    RUN_BYTES = 512 << 10, /* so that it is still in the cache when it is checked */
     FDS_LOOKED_AT = 256,
     GIVEN_FDS = 4, /* of a zygote: standard streams, control socket */
     ETC_MAX = 1 << 20,
     STAT_CHARS = 1024,
-    STATUS_CHARS = 8192,
     WHOLE_GRAIN_S = 2, /* for timestamps in whole seconds */
     NS_PER_S = 1000000000,
     GRAIN_NS = 20000000, /* two ticks: the kernel's timestamps lag behind the clock */
     SEQUENCES_LEN = 32,
     SEQUENCES_FLAG_END = 1,
     SEQUENCES_MARK = 0x53053053, /* the C library's, for x86-64 */
-    SIGNAL_SET = 8,
 };
 
 /*
@@ -58,114 +54,76 @@ enum {
 extern const ptrdiff_t sequences_at __asm__("__rseq_offset") __attribute__((weak));
 extern const unsigned int sequences_used __asm__("__rseq_size") __attribute__((weak));
 
-/* Allocated separately, outside the image. */
 struct writer {
     const struct snp_template_image_source *source;
     int fd;
     int closed_fd;
     const struct iovec *hidden;
     size_t n_hidden;
-    int pages_fd;
+    struct snp_image_room *room;
+    struct snp_image *image; /* in the room */
+    struct snp_image_process process;
     struct snp_template_image_settings settings;
-    struct snp_template_image image;
-    struct snp_template_image_map maps[SNP_TEMPLATE_IMAGE_MAPS_MAX];
-    struct snp_template_image_run runs[SNP_TEMPLATE_IMAGE_RUNS_MAX];
-    struct snp_template_image_file files[SNP_TEMPLATE_IMAGE_FILES_MAX];
-    struct snp_template_image_large large[SNP_TEMPLATE_IMAGE_LARGE_MAX];
-    char text[SNP_TEMPLATE_IMAGE_TEXT_MAX];
-    char etc[ETC_MAX];
-    uint64_t entries[WINDOW];
-    char stack[STACK_BYTES] __attribute__((aligned(16)));
+    struct snp_image_vma *vma; /* the current one */
+    uint64_t large;            /* the huge page around the current page */
+    size_t n_there;            /* its pages so far */
+    char why[SNP_IMAGE_WHY_MAX];
+    char space[SNP_IMAGE_PAGE]; /* of stack, between the image's and that of called functions */
 };
-
-static void *pointer(uint64_t address)
-{
-    void *at;
-
-    memcpy(&at, &address, sizeof(at)); /* from a number it must come */
-    return at;
-}
 
 /* Files ------------------------------------------------------------------------------------ */
 
-static bool is_before(const struct timespec *stamp, const struct timespec *began)
+static bool is_before(const int64_t *stamp, const struct timespec *began)
 {
-    const bool is_whole = stamp->tv_nsec == 0;
+    const bool is_whole = stamp[1] == 0;
     const long ns = began->tv_nsec - (is_whole ? 0 : GRAIN_NS);
     const time_t s = began->tv_sec - (is_whole ? WHOLE_GRAIN_S : 0) - (ns < 0 ? 1 : 0);
 
-    return stamp->tv_sec < s ||
-           (stamp->tv_sec == s && stamp->tv_nsec < (ns < 0 ? ns + NS_PER_S : ns));
-}
-
-/* Record a file's state. If it changed while it was loaded, memory may hold the old content. */
-static bool note_stat(const struct writer *w,
-                      const struct stat *st,
-                      struct snp_template_image_file *file)
-{
-    const struct timespec *began = &w->source->began->started;
-    bool is_folder = S_ISDIR(st->st_mode);
-
-    file->size = is_folder ? -2 : (int64_t)st->st_size;
-    file->changed[0] = st->st_mtim.tv_sec;
-    file->changed[1] = st->st_mtim.tv_nsec;
-    file->changed[2] = st->st_ctim.tv_sec;
-    file->changed[3] = st->st_ctim.tv_nsec;
-    return is_before(&st->st_mtim, began) && (is_folder || is_before(&st->st_ctim, began));
+    return stamp[0] < s || (stamp[0] == s && stamp[1] < (ns < 0 ? ns + NS_PER_S : ns));
 }
 
 /* Record content: the template has copies of /etc. */
-static bool note_content(struct writer *w, const char *path, struct snp_template_image_file *file)
+static bool note_content(struct writer *w, const char *path, struct snp_image_file *file)
 {
     snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd < 0 ? -1 : snp_read_all(fd, w->etc, sizeof(w->etc));
+    ssize_t n = fd < 0 ? -1 : snp_read_all(fd, w->room->list, ETC_MAX);
 
     file->size = 0;
-    file->changed[0] = n < 0 ? 0 : (int64_t)XXH3_64bits(w->etc, (size_t)n);
+    file->changed[0] = n < 0 ? 0 : (int64_t)XXH3_64bits(w->room->list, (size_t)n);
     return n >= 0;
 }
 
-/* Index of a file in the table; -1: it cannot be in an image. */
-static int64_t add_file(struct writer *w, const char *path, size_t len, bool is_mapped)
+/* If a file changed while it was loaded, memory may hold the old content. */
+static bool check_file(struct writer *w, struct snp_image_file *file)
 {
-    struct snp_template_image *image = &w->image;
-    struct snp_template_image_file *file = &w->files[image->n_files];
-    struct stat st;
-    bool ok = true;
+    const struct timespec *began = &w->source->began->started;
+    const char *path = w->image->text + file->path;
+    bool ok = is_before(file->changed, began) &&
+              (file->size == -2 || is_before(file->changed + 2, began));
 
-    for (uint64_t i = image->n_files; is_mapped && i > 0; i--) {
-        const char *known = w->text + w->files[i - 1].path;
-        if (strncmp(known, path, len) == 0 && known[len] == '\0') {
-            return (int64_t)i - 1;
-        }
-    }
-    if (image->n_files == SNP_TEMPLATE_IMAGE_FILES_MAX ||
-        len + 1 > SNP_TEMPLATE_IMAGE_TEXT_MAX - image->text_len) {
-        return -1;
-    }
-    file->path = (uint32_t)image->text_len;
-    file->is_mapped = is_mapped ? 1 : 0;
-    memcpy(w->text + image->text_len, path, len);
-    image->text_len += len + 1;
-    path = w->text + file->path;
-    if (stat(path, &st) < 0) {
-        file->size = -1;
-        ok = !is_mapped && (errno == ENOENT || errno == ENOTDIR);
-    } else if (S_ISREG(st.st_mode) && strncmp(path, "/etc/", strlen("/etc/")) == 0) {
+    if (file->size == -1) {
+        ok = file->is_mapped == 0 && (errno == ENOENT || errno == ENOTDIR);
+    } else if (file->size >= 0 && strncmp(path, "/etc/", strlen("/etc/")) == 0) {
         ok = note_content(w, path, file);
-    } else {
-        ok = note_stat(w, &st, file);
     }
-    return ok ? (int64_t)image->n_files++ : -1;
+    return ok || snp_image_fail(w->why, "%.190s", path) == 0;
 }
 
-static bool add_loaded(struct writer *w)
+static bool note_files(struct writer *w)
 {
     const char *at = w->source->files;
     const char *end = at + w->source->files_len;
+    const uint64_t n_mapped = w->image->head.n_files;
 
+    for (uint64_t i = 0; i < n_mapped; i++) {
+        if (!check_file(w, &w->image->files[i])) {
+            return false;
+        }
+    }
     for (; at < end; at += strlen(at) + 1) {
-        if (add_file(w, at, strlen(at), false) < 0) {
+        struct snp_image_file *file = snp_image_add_file(w->image, at);
+
+        if (file == NULL || !check_file(w, file)) {
             return false;
         }
     }
@@ -174,153 +132,60 @@ static bool add_loaded(struct writer *w)
 
 /* Memory ----------------------------------------------------------------------------------- */
 
-static bool is_ours(const struct writer *w, const struct snp_map *map)
-{
-    return map->start == (uintptr_t)w;
-}
-
-/* "[vdso]\n" and its data; some kernels have several mappings of it. */
-static bool is_kernel(const char *name)
-{
-    return strncmp(name, "[vdso]", 6) == 0 || strncmp(name, "[vvar", 5) == 0;
-}
-
-static bool note_map(struct writer *w, const struct snp_map *map)
-{
-    struct snp_template_image_map *to = &w->maps[w->image.n_maps];
-    const char *end = strchr(map->name, '\n');
-    int64_t file = 0;
-
-    if (map->start >> 47U != 0) {
-        return true; /* [vsyscall], the same in every process */
-    }
-    if (w->image.n_maps == SNP_TEMPLATE_IMAGE_MAPS_MAX || (map->name[0] != '\0' && end == NULL)) {
-        return false;
-    }
-    *to = (struct snp_template_image_map){.start = map->start,
-                                          .end = map->end,
-                                          .offset = map->offset,
-                                          .prot = (uint8_t)map->prot,
-                                          .kind = SNP_TEMPLATE_IMAGE_MEMORY};
-    if (map->has_file) {
-        if ((map->is_shared && map->prot != PROT_READ) || end == NULL) {
-            return false;
-        }
-        file = add_file(w, map->name, (size_t)(end - map->name), true);
-        to->kind = map->is_shared ? SNP_TEMPLATE_IMAGE_SHARED : SNP_TEMPLATE_IMAGE_FILE;
-    } else if (is_kernel(map->name)) {
-        to->kind = SNP_TEMPLATE_IMAGE_KERNEL;
-    } else if (map->is_stack) {
-        to->kind = SNP_TEMPLATE_IMAGE_STACK;
-    } else if (map->is_shared) {
-        return false;
-    }
-    to->file = (uint32_t)file;
-    w->image.n_maps++;
-    return file >= 0;
-}
-
 static bool note_maps(struct writer *w)
 {
-    struct snp_maps maps;
-    struct snp_map map;
-    bool ok = true;
+    const int r = snp_image_look(w->room, false, w->why);
 
-    snp_maps_open(&maps);
-    ok = maps.list != NULL;
-    while (ok && snp_maps_next(&maps, &map)) {
-        ok = is_ours(w, &map) || note_map(w, &map);
-    }
-    snp_maps_close(&maps);
-    return ok;
+    w->image->head.stack_low = w->process.stack / SNP_IMAGE_PAGE * SNP_IMAGE_PAGE;
+    return r == 0;
 }
 
-static bool is_zero(const char *at)
+static void add_large(struct snp_image *image, uint64_t at)
 {
-    return *at == 0 && memcmp(at, at + 1, PAGE - 1) == 0;
-}
+    struct snp_image_large *last = &image->large[image->head.n_large - 1];
 
-static bool add_page(struct writer *w, uint64_t at)
-{
-    struct snp_template_image_run *last = &w->runs[w->image.n_runs - 1];
-
-    if (w->image.n_runs > 0 && last->start + last->len == at &&
-        last->len < SNP_TEMPLATE_IMAGE_RUN_BYTES) {
-        last->len += PAGE;
-    } else if (w->image.n_runs < SNP_TEMPLATE_IMAGE_RUNS_MAX) {
-        w->runs[w->image.n_runs++] = (struct snp_template_image_run){.start = at, .len = PAGE};
-    } else {
-        return false;
-    }
-    w->image.bytes += PAGE;
-    return true;
-}
-
-static void add_large(struct writer *w, uint64_t at)
-{
-    struct snp_template_image_large *last = &w->large[w->image.n_large - 1];
-
-    if (w->image.n_large > 0 && last->start + last->len == at) {
+    if (image->head.n_large > 0 && last->at + last->len == at) {
         last->len += LARGE;
-    } else if (w->image.n_large < SNP_TEMPLATE_IMAGE_LARGE_MAX) {
-        w->large[w->image.n_large++] = (struct snp_template_image_large){.start = at, .len = LARGE};
+    } else if (image->head.n_large < SNP_IMAGE_LARGE_MAX) {
+        image->large[image->head.n_large++] = (struct snp_image_large){.at = at, .len = LARGE};
     }
 }
 
-/* Record the pages from start to end, which are within one huge page. */
-static bool note_pages(struct writer *w,
-                       struct snp_template_image_map *map,
-                       uint64_t start,
-                       uint64_t end)
+static int note_page(void *data, uint64_t at, uint64_t n_own)
 {
-    const uint64_t there = SNP_PAGE_PRESENT | SNP_PAGE_SWAPPED;
-    const size_t n = (end - start) / PAGE;
-    bool is_file = map->kind == SNP_TEMPLATE_IMAGE_FILE;
-    size_t noted = 0;
+    struct writer *w = data;
+    const struct snp_image_vma *vma = w->vma;
 
-    if (pread(w->pages_fd, w->entries, n * sizeof(w->entries[0]),
-              (off_t)(start / PAGE * sizeof(w->entries[0]))) !=
-        (ssize_t)(n * sizeof(w->entries[0]))) {
-        return false;
+    if (n_own == 0 || (vma->kind == SNP_IMAGE_STACK && at < w->image->head.stack_low) ||
+        (vma->kind != SNP_IMAGE_FILE && snp_image_is_zero(snp_maps_at(at)))) {
+        return 0;
     }
-    for (size_t i = 0; i < n; i++) {
-        uint64_t at = start + i * PAGE;
-
-        if ((w->entries[i] & there) == 0 ||
-            (is_file ? (w->entries[i] & SNP_PAGE_SHARED) != 0 : is_zero(pointer(at)))) {
-            continue;
-        }
-        if (!add_page(w, at)) {
-            return false;
-        }
-        noted++;
+    w->n_there = at / LARGE == w->large ? w->n_there + 1 : 1;
+    w->large = at / LARGE;
+    if (w->n_there == LARGE_PAGES / 2 + 1 && vma->kind != SNP_IMAGE_FILE &&
+        w->large * LARGE >= vma->start && (w->large + 1) * LARGE <= vma->end) {
+        add_large(w->image, w->large * LARGE);
     }
-    map->has_runs = noted > 0 ? 1 : map->has_runs;
-    if (!is_file && n == WINDOW && noted > WINDOW / 2) {
-        add_large(w, start);
-    }
-    return true;
+    return snp_image_add_page(w->image, w->vma, at, false, RUN_BYTES);
 }
 
 static bool note_runs(struct writer *w)
 {
-    for (uint64_t i = 0; i < w->image.n_maps; i++) {
-        struct snp_template_image_map *map = &w->maps[i];
-        uint64_t end;
+    snp_autoclose int page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    struct snp_image *image = w->image;
 
-        if (map->kind == SNP_TEMPLATE_IMAGE_KERNEL || map->kind == SNP_TEMPLATE_IMAGE_SHARED) {
+    for (uint64_t i = 0; i < image->head.n_vmas; i++) {
+        struct snp_image_vma *vma = w->vma = &image->vmas[i];
+
+        if (vma->kind > SNP_IMAGE_FILE) {
             continue;
         }
-        if ((map->prot & PROT_READ) == 0 &&
-            snp_maps_protect(map->start, map->end - map->start, PROT_READ) < 0) {
+        if ((vma->prot & PROT_READ) == 0 &&
+            mprotect(snp_maps_at(vma->start), vma->end - vma->start, PROT_READ) < 0) {
             return false;
         }
-        for (uint64_t at = map->start; at < map->end; at = end) {
-            end = (at / LARGE + 1) * LARGE;
-            end = end < map->end ? end : map->end;
-            if (!note_pages(w, map, at, end)) {
-                return false;
-            }
+        if (snp_image_each_page(page_fd, vma, note_page, w) < 0) {
+            return false;
         }
     }
     return true;
@@ -356,7 +221,7 @@ static bool read_stat(const struct stat_field *fields, size_t n)
 
 static bool note_memory(struct writer *w)
 {
-    struct prctl_mm_map *m = &w->image.memory;
+    struct prctl_mm_map *m = &w->process.memory;
     const struct stat_field fields[] = {
         {26, &m->start_code}, {27, &m->end_code},  {28, &m->start_stack}, {45, &m->start_data},
         {46, &m->end_data},   {47, &m->start_brk}, {48, &m->arg_start},   {49, &m->arg_end},
@@ -371,18 +236,18 @@ static bool note_memory(struct writer *w)
 static bool note_vector(struct writer *w)
 {
     snp_autoclose int fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : snp_read_all(fd, w->image.vector, sizeof(w->image.vector));
+    ssize_t n = fd < 0 ? -1 : snp_read_all(fd, w->process.vector, sizeof(w->process.vector));
 
-    w->image.memory.auxv_size = n < 0 ? 0 : (__u32)n;
-    return n > 0 && n < (ssize_t)sizeof(w->image.vector);
+    w->process.memory.auxv_size = n < 0 ? 0 : (__u32)n;
+    return n > 0 && n < (ssize_t)sizeof(w->process.vector);
 }
 
 static bool note_process(struct writer *w)
 {
-    struct snp_template_image *image = &w->image;
+    struct snp_image_process *process = &w->process;
     unsigned size = 0;
 
-    if (prctl(PR_SET_MM, PR_SET_MM_MAP_SIZE, &size, 0, 0) < 0 || size != sizeof(image->memory)) {
+    if (prctl(PR_SET_MM, PR_SET_MM_MAP_SIZE, &size, 0, 0) < 0 || size != sizeof(process->memory)) {
         return false;
     }
     for (int fd = GIVEN_FDS; fd < FDS_LOOKED_AT; fd++) {
@@ -390,95 +255,43 @@ static bool note_process(struct writer *w)
             return false;
         }
     }
-    for (long i = 0; i < SNP_TEMPLATE_IMAGE_SIGNALS; i++) {
-        if (syscall(SYS_rt_sigaction, i + 1, NULL, &image->signals[i], SIGNAL_SET) < 0) {
-            return false;
-        }
-    }
-    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &image->signal_mask, SIGNAL_SET);
-    image->entry = (uintptr_t)w->source->entry;
-    if (syscall(SYS_arch_prctl, ARCH_GET_FS, &image->fs_base) < 0 || image->thread_number == 0) {
+    process->entry = (uintptr_t)w->source->entry;
+    if (!note_memory(w) || !note_vector(w) ||
+        syscall(SYS_arch_prctl, ARCH_GET_FS, &process->fs_base) < 0 ||
+        process->thread_number == 0) {
         return false;
     }
     if (&sequences_used != NULL && sequences_used != 0) {
-        image->sequences = image->fs_base + (uint64_t)sequences_at;
-        image->sequences_len = SEQUENCES_LEN;
+        process->sequences = process->fs_base + (uint64_t)sequences_at;
+        process->sequences_len = SEQUENCES_LEN;
         /* The kernel writes there. */
-        (void)syscall(SYS_rseq, image->sequences, SEQUENCES_LEN, SEQUENCES_FLAG_END,
+        (void)syscall(SYS_rseq, process->sequences, SEQUENCES_LEN, SEQUENCES_FLAG_END,
                       SEQUENCES_MARK);
     }
-    return note_memory(w) && note_vector(w);
+    w->image->head.n_processes = 1;
+    w->image->process = *process;
+    return true;
 }
 
 /* Writing ---------------------------------------------------------------------------------- */
 
-/* Not by write(), which records a cancellation point in memory while it waits. */
-static bool send_bytes(const struct writer *w, const void *bytes, size_t len)
-{
-    size_t sent = 0;
-
-    while (sent < len) {
-        long n = syscall(SYS_write, w->fd, (const char *)bytes + sent, len - sent);
-        if (n <= 0) {
-            return false;
-        }
-        sent += (size_t)n;
-    }
-    return true;
-}
-
-static bool write_tables(struct writer *w)
-{
-    struct snp_template_image *image = &w->image;
-    const struct {
-        const void *bytes;
-        size_t len;
-    } tables[] = {
-        {w->maps, image->n_maps * sizeof(w->maps[0])},
-        {w->runs, image->n_runs * sizeof(w->runs[0])},
-        {w->files, image->n_files * sizeof(w->files[0])},
-        {w->large, image->n_large * sizeof(w->large[0])},
-        {w->text, image->text_len},
-    };
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(tables); i++) {
-        image->tables_hash =
-            XXH3_64bits_withSeed(tables[i].bytes, tables[i].len, image->tables_hash);
-    }
-    image->hash = XXH3_64bits(image, sizeof(*image));
-    if (!send_bytes(w, image, sizeof(*image))) {
-        return false;
-    }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(tables); i++) {
-        if (!send_bytes(w, tables[i].bytes, tables[i].len)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void write_image(struct writer *w)
 {
-    struct snp_template_image *image = &w->image;
+    struct snp_image *image = w->image;
+    struct iovec parts[SNP_IMAGE_PARTS];
+    uint64_t hash = 0;
 
-    image->magic = SNP_TEMPLATE_IMAGE_MAGIC;
-    for (uint64_t i = 0; i < image->n_runs; i++) {
-        w->runs[i].hash = XXH3_64bits(pointer(w->runs[i].start), w->runs[i].len);
+    for (uint64_t i = 0; i < image->head.n_runs; i++) {
+        image->runs[i].hash = XXH3_64bits(snp_maps_at(image->runs[i].at), image->runs[i].len);
     }
-    if (!write_tables(w)) {
-        return;
+    (void)snp_image_parts(image, parts);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
+        hash = XXH3_64bits_withSeed(parts[i].iov_base, parts[i].iov_len, hash);
     }
-    for (uint64_t i = 0; i < image->n_runs; i++) {
-        if (!send_bytes(w, pointer(w->runs[i].start), w->runs[i].len)) {
-            return;
-        }
+    image->head.hash = hash;
+    if (snp_image_put_parts(w->fd, image) == 0) {
+        (void)!snp_image_put_runs(w->fd, image);
     }
-}
-
-static bool note_pagemap(struct writer *w)
-{
-    w->pages_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    return w->pages_fd >= 0 && note_runs(w) && close(w->pages_fd) == 0;
 }
 
 /* A module may have installed a seccomp filter, which a thawed process would lack. */
@@ -498,30 +311,36 @@ static bool check_limits(struct writer *w)
     return memcmp(w->settings.limits, w->source->began->limits, sizeof(w->settings.limits)) == 0;
 }
 
-/* Refuse tables that guest/thaw would refuse, e.g. with moved kernel code. */
-static bool check_tables(struct writer *w)
+/* Refuse an image that guest/thaw would refuse, e.g. with moved kernel code. */
+static bool check_image(struct writer *w)
 {
-    return snp_template_image_tables_fit(&(struct snp_template_image_tables){
-        .image = &w->image, .maps = w->maps, .runs = w->runs, .files = w->files, .text = w->text});
+    return snp_template_image_fits(w->image);
+}
+
+static bool make_room(struct writer *w)
+{
+    w->room = snp_image_room(SNP_IMAGE_ROOM_OURS, sizeof(*w->room));
+    w->image = w->room == NULL ? NULL : &w->room->image;
+    return w->room != NULL;
 }
 
 /* The main function of the copy. */
-static int copy_main(void *arg)
+static SNP_NORETURN __attribute__((noinline)) void copy_main(struct writer *w)
 {
     static const struct {
         const char *name;
         bool (*run)(struct writer *);
     } steps[] = {
+        {"memory where images are restored", make_room},
         {"a mapping", note_maps},
-        {"a file", add_loaded},
-        {"pages", note_pagemap},
+        {"a file", note_files},
+        {"pages", note_runs},
         {"the kernel", note_process},
-        {"the order of mappings", check_tables},
+        {"the order of mappings", check_image},
         {"a seccomp filter that a module installed", check_filters},
         {"a umask that a module set", check_umask},
         {"a limit that a module set", check_limits},
     };
-    struct writer *w = arg;
 
     (void)close(w->closed_fd);
     for (size_t i = 0; i < w->n_hidden; i++) {
@@ -531,25 +350,12 @@ static int copy_main(void *arg)
     (void)prctl(PR_SET_NAME, "image", 0, 0, 0);
     for (size_t i = 0; i < SNP_ARRAY_LEN(steps); i++) {
         if (!steps[i].run(w)) {
-            const uint32_t path = w->files[w->image.n_files].path;
-            (void)dprintf(w->fd, "%s %s", steps[i].name, path == 0 ? "" : w->text + path);
+            (void)dprintf(w->fd, "%s%s%s", steps[i].name, w->why[0] == '\0' ? "" : ": ", w->why);
             _exit(0);
         }
     }
     write_image(w);
     _exit(0);
-}
-
-static long count_filters(void)
-{
-    char text[STATUS_CHARS] = "";
-    snp_autoclose int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    const char *at = fd < 0 || snp_read_all(fd, text, sizeof(text) - 1) <= 0
-                         ? NULL
-                         : strstr(text, "Seccomp_filters:");
-
-    at = at == NULL ? NULL : at + strlen("Seccomp_filters:");
-    return at == NULL ? -1 : strtol(at, NULL, 10); /* banned-ok: the kernel's number */
 }
 
 /* The start time of this process, before it loaded anything; 1970 if unknown. */
@@ -572,7 +378,7 @@ static struct timespec process_start(void)
 void snp_template_image_settings_now(struct snp_template_image_settings *ret)
 {
     *ret = (struct snp_template_image_settings){
-        .filters = count_filters(), .umask = umask(0), .started = process_start()};
+        .filters = snp_image_filters(), .umask = umask(0), .started = process_start()};
     (void)umask(ret->umask);
     for (int i = 0; i < RLIM_NLIMITS; i++) {
         (void)getrlimit((__rlimit_resource_t)i, &ret->limits[i]);
@@ -585,29 +391,26 @@ void snp_template_image_send(const struct snp_template_image_source *source,
                              const struct iovec *hidden,
                              size_t n_hidden)
 {
-    struct writer *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (w == MAP_FAILED) {
-        return;
-    }
-    w->source = source;
-    w->fd = fd;
-    w->closed_fd = closed_fd;
-    w->hidden = hidden;
-    w->n_hidden = n_hidden;
-    (void)prctl(PR_GET_TID_ADDRESS, &w->image.thread_number, 0, 0, 0);
     /* The thawed process needs this stack above here, and may use the part below. */
-    w->image.stack = (uintptr_t)__builtin_frame_address(0) / 64 * 64;
-    (void)clone(copy_main, w->stack + STACK_BYTES, SIGCHLD, w);
-    (void)munmap(w, sizeof(*w));
+    struct writer w = {.source = source,
+                       .fd = fd,
+                       .closed_fd = closed_fd,
+                       .hidden = hidden,
+                       .n_hidden = n_hidden,
+                       .process.stack = (uintptr_t)__builtin_frame_address(0) / 64 * 64};
+
+    snp_image_keep_kernel();
+    (void)prctl(PR_GET_TID_ADDRESS, &w.process.thread_number, 0, 0, 0);
+    if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0) {
+        copy_main(&w);
+    }
 }
 
 #else
 
 void snp_template_image_settings_now(struct snp_template_image_settings *ret)
 {
-    *ret = (struct snp_template_image_settings){.filters = -1};
+    *ret = (struct snp_template_image_settings){.filters = 0};
 }
 
 void snp_template_image_send(const struct snp_template_image_source *source,

@@ -13,7 +13,7 @@
 
 /* Process settings that a module may change, and an image does not have. */
 struct snp_template_image_settings {
-    long filters; /* seccomp filters; -1: unknown */
+    uint64_t filters; /* seccomp filters */
     mode_t umask;
     struct rlimit limits[RLIM_NLIMITS];
     struct timespec started; /* of the process; 1970: unknown */
@@ -24,7 +24,8 @@ struct snp_template_image_source {
     const char *files; /* loaded paths, "PATH\0"...: files, folders and missing ones */
     size_t files_len;
     const struct snp_template_image_settings *began; /* settings when loading began */
-    void (*entry)(void *start, size_t len); /* where the thawed process continues; unmaps that */
+    /* where the thawed process continues; unmaps that, and calls snp_image_restore_kernel() */
+    void (*entry)(void *start, size_t len);
 };
 
 /*

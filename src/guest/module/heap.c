@@ -50,7 +50,7 @@ static bool is_in_use(const struct snp_maps *maps, uintptr_t start, size_t n)
     uint64_t entries[PAGES_MAX];
     size_t there = 0;
 
-    if (!snp_maps_pages(maps, start, n, entries)) {
+    if (!snp_maps_pages(maps->page_fd, start, n, entries)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -76,7 +76,7 @@ static void gather(void)
             continue;
         }
         for (; at + large <= map.end && gathered < GATHERED_MAX; at += large) {
-            if (is_in_use(&maps, at, n) && snp_maps_advise(at, large, MADV_COLLAPSE) == 0) {
+            if (is_in_use(&maps, at, n) && madvise(snp_maps_at(at), large, MADV_COLLAPSE) == 0) {
                 gathered++;
             }
         }

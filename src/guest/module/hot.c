@@ -11,7 +11,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -70,7 +69,7 @@ static void look_at(const struct snp_maps *maps, uintptr_t start, uintptr_t end,
     for (uintptr_t at = start; at < end; at += WINDOW * page_size) {
         size_t n = (end - at) / page_size < WINDOW ? (end - at) / page_size : WINDOW;
 
-        if (!snp_maps_pages(maps, at, n, entries)) {
+        if (!snp_maps_pages(maps->page_fd, at, n, entries)) {
             return;
         }
         for (size_t i = 0; i < n; i++) {
@@ -125,17 +124,14 @@ void snp_hot_touch(void)
     for (size_t i = 0; i < hot.n; i++) {
         const struct page_range *run = &hot.runs[i];
         /* Skip unmapped runs. */
-        bool is_there = snp_maps_advise(run->start, run->n * page_size, MADV_POPULATE_WRITE) == 0;
+        bool is_there =
+            madvise(snp_maps_at(run->start), run->n * page_size, MADV_POPULATE_WRITE) == 0;
 
         /*
          * Under a hypervisor with shadow page tables, the first access costs as much as the copy.
          */
         for (size_t k = 0; k < run->n && is_there && may_read; k++) {
-            const volatile char *page;
-            uintptr_t at = run->start + k * page_size;
-
-            memcpy((void *)&page, &at, sizeof(page)); /* from a number it must come */
-            (void)*page;
+            (void)*(const volatile char *)snp_maps_at(run->start + k * page_size);
         }
     }
 }

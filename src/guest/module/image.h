@@ -53,6 +53,10 @@ void snp_image_mark(bool is_new);
 /* Record the resource limits of the sandbox; called at the end of its set-up. */
 void snp_image_opened(void);
 
+/* Keep in memory what the kernel knows of this process besides it; and restore that. */
+void snp_image_keep_kernel(void);
+int snp_image_restore_kernel(void) SNP_NODISCARD;
+
 /*
  * rest: NULL = to the target, over the pipes from the socket fd. Returns 0 once it is written; -1
  * with the reason ("" = the target reports it); and 1, with *ret, in the process that has restored

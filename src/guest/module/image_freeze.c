@@ -18,10 +18,9 @@
 #include "base/fd.h"
 #include "guest/module/image_parts.h"
 
-#define PAGE UINT64_C(4096)
+#define PAGE SNP_IMAGE_PAGE
 
 enum {
-    BATCH = 1024,    /* parts per write */
     RED_ZONE = 4096, /* below the stack pointer, where data may still be in use */
     SIGNALS = 64,
 };
@@ -30,7 +29,7 @@ enum {
 struct freezing {
     struct snp_image_room *theirs;
     struct snp_image_room *ours;
-    const struct snp_image_vma *vma;   /* the current one */
+    struct snp_image_vma *vma;         /* the current one */
     const struct snp_image_vma *same;  /* theirs, at its start or later; NULL = none */
     uint64_t next_page;                /* of theirs */
     uint64_t n_hashes;                 /* of theirs, received so far */
@@ -45,22 +44,22 @@ struct freezing {
 static int tell_page(void *data, uint64_t at, uint64_t n_own)
 {
     struct freezing *f = data;
-    struct snp_image_room *room = f->ours;
+    struct snp_image_head *head = &f->ours->image.head;
 
     if (n_own == 0) {
         return 0;
     }
-    if ((f->vma->prot & PROT_READ) == 0 || room->head.n_pages == SNP_IMAGE_PAGES_MAX) {
+    if ((f->vma->prot & PROT_READ) == 0 || head->n_pages == SNP_IMAGE_PAGES_MAX) {
         return -1;
     }
-    room->pages[room->head.n_pages++] = at;
+    f->ours->pages[head->n_pages++] = at;
     return 0;
 }
 
 /* Send the hashes in pieces: the peer compares them as they arrive. */
 static int tell_hashes(int fd, struct snp_image_room *room)
 {
-    const uint64_t n = room->head.n_pages;
+    const uint64_t n = room->image.head.n_pages;
 
     for (uint64_t i = 0; i < n;) {
         const uint64_t first = i;
@@ -70,7 +69,7 @@ static int tell_hashes(int fd, struct snp_image_room *room)
             }
             room->hashes[i] = snp_image_hash(&room->view, room->pages[i], end - i);
         }
-        SNP_TRY(snp_image_put(fd, &room->hashes[first], (i - first) * sizeof(room->hashes[0])));
+        SNP_TRY(snp_write_all(fd, &room->hashes[first], (i - first) * sizeof(room->hashes[0])));
     }
     return 0;
 }
@@ -78,23 +77,21 @@ static int tell_hashes(int fd, struct snp_image_room *room)
 int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_MAX])
 {
     snp_autoclose int page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    struct snp_image_head *head = &room->head;
+    struct snp_image_head *head = &room->image.head;
     struct freezing f = {.ours = room};
 
     if (snp_image_look(room, false, why) < 0) {
         return -1;
     }
     for (uint64_t i = 0; i < head->n_vmas; i++) {
-        f.vma = &room->vmas[i];
+        f.vma = &room->image.vmas[i];
         if (f.vma->kind != SNP_IMAGE_KERNEL &&
             snp_image_each_page(page_fd, f.vma, tell_page, &f) < 0) {
             return snp_image_fail(why, "the kernel does not report the pages of a process");
         }
     }
-    if (snp_image_put(fd, head, sizeof(*head)) < 0 ||
-        snp_image_put(fd, room->vmas, head->n_vmas * sizeof(room->vmas[0])) < 0 ||
-        snp_image_put(fd, room->paths, head->paths_len) < 0 ||
-        snp_image_put(fd, room->pages, head->n_pages * sizeof(room->pages[0])) < 0 ||
+    if (snp_image_put_parts(fd, &room->image) < 0 ||
+        snp_write_all(fd, room->pages, head->n_pages * sizeof(room->pages[0])) < 0 ||
         tell_hashes(fd, room) < 0) {
         return snp_image_fail(why, "the other process has ended");
     }
@@ -106,55 +103,42 @@ int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_M
 static int read_theirs(struct freezing *f)
 {
     struct snp_image_room *room = f->theirs;
-    struct snp_image_head *head = &room->head;
-    int fd;
+    const struct snp_image_head *head = &room->image.head;
 
     if (snp_image_receive(f->fd, &f->in_fd, &f->fd) < 0) {
         return snp_image_fail(f->why, "no pipes were received for the image");
     }
-    fd = f->in_fd;
-    if (snp_image_get(fd, 1, sizeof(*head), 1, head) < 0 || head->magic != SNP_IMAGE_MAGIC ||
-        snp_image_get(fd, head->n_vmas, sizeof(room->vmas[0]), SNP_IMAGE_VMAS_MAX, room->vmas) <
-            0 ||
-        snp_image_get(fd, head->paths_len, 1, sizeof(room->paths), room->paths) < 0 ||
-        snp_image_get(fd, head->n_pages, sizeof(room->pages[0]), SNP_IMAGE_PAGES_MAX, room->pages) <
-            0) {
-        return -1; /* it reports the reason */
+    if (snp_image_get_parts(f->in_fd, &room->image, f->why) < 0 ||
+        head->n_pages > SNP_IMAGE_PAGES_MAX ||
+        snp_image_get(f->in_fd, room->pages, head->n_pages * sizeof(room->pages[0])) < 0) {
+        f->why[0] = '\0'; /* it reports the reason */
+        return -1;
     }
-    if (memcmp(head->template_id, f->ours->head.template_id, sizeof(head->template_id)) != 0) {
+    if (memcmp(head->template_id, f->ours->image.head.template_id, sizeof(head->template_id)) !=
+        0) {
         return snp_image_fail(f->why, "the template was replaced since the session began");
     }
-    if (head->n_filters != f->ours->head.n_filters) {
+    if (head->n_filters != f->ours->image.head.n_filters) {
         return snp_image_fail(f->why, "the session has its own seccomp filter");
     }
     return 0;
 }
 
-static int add_run(struct freezing *f, uint64_t at, bool is_drop)
+static int add_page(struct freezing *f, uint64_t at, bool is_drop)
 {
-    struct snp_image_head *head = &f->ours->head;
-    struct snp_image_run *last = head->n_runs == 0 ? NULL : &f->ours->runs[head->n_runs - 1];
-
-    if (last != NULL && last->at + last->len == at && last->at >= f->vma->start &&
-        last->len < SNP_IMAGE_RUN_MAX && (last->is_drop != 0) == is_drop) {
-        last->len += PAGE;
-    } else if (head->n_runs < SNP_IMAGE_RUNS_MAX) {
-        f->ours->runs[head->n_runs++] =
-            (struct snp_image_run){.at = at, .len = PAGE, .is_drop = is_drop ? 1 : 0};
-    } else {
-        return snp_image_fail(f->why, "the session's memory is in too many parts");
-    }
-    return 0;
+    return snp_image_add_page(&f->ours->image, f->vma, at, is_drop, SNP_IMAGE_RUN_MAX) < 0
+               ? snp_image_fail(f->why, "the session's memory is in too many parts")
+               : 0;
 }
 
 /* Read their next hashes. */
 static int read_hashes(struct freezing *f)
 {
-    const uint64_t left = f->theirs->head.n_pages - f->n_hashes;
+    const uint64_t left = f->theirs->image.head.n_pages - f->n_hashes;
     const uint64_t n = left < SNP_IMAGE_HASHES ? left : SNP_IMAGE_HASHES;
 
-    if (snp_image_get(f->in_fd, n, sizeof(f->theirs->hashes[0]), n,
-                      &f->theirs->hashes[f->n_hashes]) < 0) {
+    if (snp_image_get(f->in_fd, &f->theirs->hashes[f->n_hashes], n * sizeof(f->theirs->hashes[0])) <
+        0) {
         return snp_image_fail(f->why, "the new sandbox has ended");
     }
     f->n_hashes += n;
@@ -178,13 +162,8 @@ static int is_page_same(struct freezing *f, uint64_t at, uint64_t n_own)
 /* A missing page reads as zeros, like this one. */
 static bool is_zero_anyway(struct freezing *f, uint64_t at, uint64_t n_own)
 {
-    const char *page;
-
-    if (f->vma->kind != SNP_IMAGE_ANON && f->vma->kind != SNP_IMAGE_HEAP) {
-        return false;
-    }
-    page = snp_image_page(&f->ours->view, at, n_own);
-    return *page == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
+    return (f->vma->kind == SNP_IMAGE_ANON || f->vma->kind == SNP_IMAGE_HEAP) &&
+           snp_image_is_zero(snp_image_page(&f->ours->view, at, n_own));
 }
 
 /* Pages are visited in order, like theirs. */
@@ -192,25 +171,26 @@ static int freeze_page(void *data, uint64_t at, uint64_t n_own)
 {
     struct freezing *f = data;
     const struct snp_image_room *theirs = f->theirs;
-    const struct snp_image_vma *vmas_end = theirs->vmas + theirs->head.n_vmas;
+    const struct snp_image_vma *vmas_end = theirs->image.vmas + theirs->image.head.n_vmas;
+    const uint64_t n_pages = theirs->image.head.n_pages;
     bool is_theirs;
     bool is_same;
     int is_equal;
 
-    if (f->vma->kind == SNP_IMAGE_STACK && at + PAGE <= f->ours->head.stack_low) {
+    if (f->vma->kind == SNP_IMAGE_STACK && at + PAGE <= f->ours->image.head.stack_low) {
         return 0;
     }
-    while (f->next_page < theirs->head.n_pages && theirs->pages[f->next_page] < at) {
+    while (f->next_page < n_pages && theirs->pages[f->next_page] < at) {
         f->next_page++;
     }
     while (f->same < vmas_end && f->same->end <= at) {
         f->same++;
     }
     is_same = f->same < vmas_end && f->same->start <= at &&
-              snp_image_is_same(f->ours, f->vma, theirs, f->same);
-    is_theirs = is_same && f->next_page < theirs->head.n_pages && theirs->pages[f->next_page] == at;
+              snp_image_is_same(&f->ours->image, f->vma, &theirs->image, f->same);
+    is_theirs = is_same && f->next_page < n_pages && theirs->pages[f->next_page] == at;
     if (n_own == 0) {
-        return is_theirs ? add_run(f, at, true) : 0;
+        return is_theirs ? add_page(f, at, true) : 0;
     }
     if ((f->vma->prot & PROT_READ) == 0) {
         return snp_image_fail(f->why, "the session has unreadable memory");
@@ -226,7 +206,7 @@ static int freeze_page(void *data, uint64_t at, uint64_t n_own)
     if (is_equal != 0) {
         return is_equal < 0 ? -1 : 0;
     }
-    return add_run(f, at, false);
+    return add_page(f, at, false);
 }
 
 /* Copy the bytes of one run through the view, after those already used. */
@@ -242,13 +222,13 @@ static int write_beside(int fd,
         const size_t n = left < SNP_IMAGE_BESIDE - *used ? left : SNP_IMAGE_BESIDE - *used;
 
         if (snp_image_beside(view, run->at + done, n, *used) == NULL) {
-            memcpy(view->bytes + *used, snp_image_at(run->at + done), n);
+            memcpy(view->bytes + *used, snp_maps_at(run->at + done), n);
         }
         done += n;
         *used += n;
         if (*used == SNP_IMAGE_BESIDE) {
             *used = 0;
-            r = snp_image_put(fd, view->bytes, SNP_IMAGE_BESIDE);
+            r = snp_write_all(fd, view->bytes, SNP_IMAGE_BESIDE);
         }
     }
     return r;
@@ -256,48 +236,25 @@ static int write_beside(int fd,
 
 static int write_all_beside(int fd, struct snp_image_room *room)
 {
+    const struct snp_image_run *runs = room->image.runs;
     size_t used = 0;
     int r = 0;
 
-    for (uint64_t i = 0; r == 0 && i < room->head.n_runs; i++) {
-        r = room->runs[i].is_drop != 0 ? 0 : write_beside(fd, &room->view, &room->runs[i], &used);
+    for (uint64_t i = 0; r == 0 && i < room->image.head.n_runs; i++) {
+        r = runs[i].is_drop != 0 ? 0 : write_beside(fd, &room->view, &runs[i], &used);
     }
-    return r == 0 ? snp_image_put(fd, room->view.bytes, used) : r;
-}
-
-/* Write directly from memory. */
-static int write_runs(int fd, const struct snp_image_room *room)
-{
-    struct iovec parts[BATCH];
-    size_t n = 0;
-    uint64_t i = 0;
-
-    while (i < room->head.n_runs || n > 0) {
-        ssize_t sent;
-
-        for (; i < room->head.n_runs && n < BATCH; i++) {
-            if (room->runs[i].is_drop == 0) {
-                parts[n++] = (struct iovec){snp_image_at(room->runs[i].at), room->runs[i].len};
-            }
-        }
-        sent = n == 0 ? 0 : SNP_RETRY(writev(fd, parts, (int)n));
-        if (sent < 0) {
-            return -1;
-        }
-        snp_image_skip(parts, &n, (size_t)sent);
-    }
-    return 0;
+    return r == 0 ? snp_write_all(fd, room->view.bytes, used) : r;
 }
 
 /* A mapping that only the kernel can make must already exist in the target. */
 static int check_apart(const struct freezing *f)
 {
-    const struct snp_image_room *theirs = f->theirs;
+    const struct snp_image *theirs = &f->theirs->image;
     bool is_there = f->vma->is_kept_apart == 0;
 
     for (uint64_t i = 0; i < theirs->head.n_vmas && !is_there; i++) {
         is_there = theirs->vmas[i].start <= f->vma->start && theirs->vmas[i].end >= f->vma->end &&
-                   snp_image_is_same(f->ours, f->vma, theirs, &theirs->vmas[i]);
+                   snp_image_is_same(&f->ours->image, f->vma, theirs, &theirs->vmas[i]);
     }
     return is_there
                ? 0
@@ -305,22 +262,9 @@ static int check_apart(const struct freezing *f)
                      f->why, "the session has memory that is locked, grows, or differs in a child");
 }
 
-static int write_image(int fd, struct snp_image_room *room)
+void snp_image_keep_kernel(void)
 {
-    const struct snp_image_head *head = &room->head;
-
-    return snp_image_put(fd, head, sizeof(*head)) < 0 ||
-                   snp_image_put(fd, room->vmas, head->n_vmas * sizeof(room->vmas[0])) < 0 ||
-                   snp_image_put(fd, room->paths, head->paths_len) < 0 ||
-                   snp_image_put(fd, room->runs, head->n_runs * sizeof(room->runs[0])) < 0
-               ? -1
-           : room->view.fd >= 0 ? write_all_beside(fd, room)
-                                : write_runs(fd, room);
-}
-
-/* Save the kernel's state, which the target restores. */
-static void keep_kernel(struct snp_image_kernel *kernel)
-{
+    struct snp_image_kernel *kernel = &snp_image_self.kernel;
     const mode_t mask = umask(0);
 
     (void)umask(mask);
@@ -375,8 +319,9 @@ static int restore_limits(struct snp_image_self *self)
     return 0;
 }
 
-static int restore_kernel(const struct snp_image_kernel *kernel)
+int snp_image_restore_kernel(void)
 {
+    const struct snp_image_kernel *kernel = &snp_image_self.kernel;
     int *number = NULL;
 
     if (prctl(PR_GET_TID_ADDRESS, &number, 0, 0, 0) < 0 || number == NULL) {
@@ -388,9 +333,6 @@ static int restore_kernel(const struct snp_image_kernel *kernel)
             syscall(SYS_rt_sigaction, i, &kernel->actions[i], NULL, 8) < 0 && i != 32 && i != 33) {
             return -1;
         }
-    }
-    if (restore_limits(&snp_image_self) < 0) {
-        return -1;
     }
     (void)umask(kernel->umask);
     if ((kernel->signal_stack.ss_flags & SS_DISABLE) == 0 &&
@@ -410,11 +352,11 @@ static int look_and_write(struct freezing *f)
     if (snp_image_look(f->ours, true, why) < 0 || (rest == NULL && read_theirs(f) < 0)) {
         return -1;
     }
-    f->ours->head.stack_low = (uintptr_t)__builtin_frame_address(0) - RED_ZONE;
-    f->same = f->theirs->vmas;
+    f->ours->image.head.stack_low = (uintptr_t)__builtin_frame_address(0) - RED_ZONE;
+    f->same = f->theirs->image.vmas;
     why[0] = '\0';
-    for (uint64_t i = 0; i < f->ours->head.n_vmas; i++) {
-        f->vma = &f->ours->vmas[i];
+    for (uint64_t i = 0; i < f->ours->image.head.n_vmas; i++) {
+        f->vma = &f->ours->image.vmas[i];
         r = f->vma->kind == SNP_IMAGE_KERNEL ? 0
             : check_apart(f) < 0             ? -1
                                              : snp_image_each_page(page_fd, f->vma, freeze_page, f);
@@ -425,11 +367,15 @@ static int look_and_write(struct freezing *f)
         }
     }
     /* it reads nothing before all hashes are sent */
-    while (f->n_hashes < f->theirs->head.n_pages) {
+    while (f->n_hashes < f->theirs->image.head.n_pages) {
         SNP_TRY(read_hashes(f));
     }
-    return rest == NULL ? write_image(f->fd, f->ours)
-                        : snp_image_put_items(f->fd, f->ours, rest->known, rest->n_items);
+    if (rest != NULL) {
+        return snp_image_put_items(f->fd, f->ours, rest->known, rest->n_items);
+    }
+    SNP_TRY(snp_image_put_parts(f->fd, &f->ours->image));
+    return f->ours->view.fd >= 0 ? write_all_beside(f->fd, f->ours)
+                                 : snp_image_put_runs(f->fd, &f->ours->image);
 }
 
 static __attribute__((noinline)) int write_self(int fd,
@@ -457,7 +403,7 @@ static void leave_rooms(void)
     struct snp_image_leftovers left = {.n_files = 0};
 
     for (unsigned i = 0; i < SNP_IMAGE_ROOMS_N; i++) {
-        left.rooms[i].at = snp_image_at(SNP_IMAGE_PLACE + i * SNP_IMAGE_ROOM_BYTES);
+        left.rooms[i].at = snp_maps_at(SNP_IMAGE_PLACE + i * SNP_IMAGE_ROOM_BYTES);
         left.rooms[i].len = SNP_IMAGE_ROOM_BYTES;
     }
     snp_image_clear(&left);
@@ -470,7 +416,7 @@ int snp_image_freeze(int fd,
 {
     struct snp_image_self *self = &snp_image_self;
 
-    keep_kernel(&self->kernel);
+    snp_image_keep_kernel();
     if (setjmp(self->at) == 0) {
         const int r = write_self(fd, rest, why);
 
@@ -479,5 +425,5 @@ int snp_image_freeze(int fd,
     }
     *ret = snp_image_self.given;
     snp_image_clear(&snp_image_self.leftovers);
-    return restore_kernel(&snp_image_self.kernel) < 0 ? -1 : 1;
+    return snp_image_restore_kernel() < 0 || restore_limits(&snp_image_self) < 0 ? -1 : 1;
 }

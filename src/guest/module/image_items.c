@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "base/err.h"
@@ -35,19 +34,6 @@ struct items {
     size_t len;
     struct iovec parts[PARTS_MAX];
 };
-
-static int put_parts(int fd, struct iovec *parts, size_t n)
-{
-    while (n > 0) {
-        const long done = syscall(SYS_writev, fd, parts, (long)n);
-
-        if (done <= 0) {
-            return -1;
-        }
-        snp_image_skip(parts, &n, (size_t)done);
-    }
-    return 0;
-}
 
 static bool is_known(const char *known, const char *key)
 {
@@ -99,7 +85,7 @@ static int put_item(struct items *items)
     memcpy(frame, lens, sizeof(lens));
     frame[sizeof(lens)] = FRAME_ITEM;
     items->parts[0] = (struct iovec){frame, FRAME + (size_t)n};
-    n = put_parts(items->fd, items->parts, is_same ? 1 : items->n_parts);
+    n = snp_image_put(items->fd, items->parts, is_same ? 1 : items->n_parts);
     items->n++;
     items->n_parts = 1;
     items->len = 0;
@@ -138,7 +124,7 @@ static int add_run(struct items *items, const struct snp_image_run *run, uint64_
         }
         *window = at / WINDOW;
         beside = snp_image_beside(items->view, at, stop - at, items->len);
-        SNP_TRY(add(items, beside != NULL ? beside : snp_image_at(at), stop - at));
+        SNP_TRY(add(items, beside != NULL ? beside : snp_maps_at(at), stop - at));
         at = stop;
     }
     return 0;
@@ -146,18 +132,17 @@ static int add_run(struct items *items, const struct snp_image_run *run, uint64_
 
 int snp_image_put_items(int fd, struct snp_image_room *room, const char *known, uint32_t *ret_items)
 {
-    const struct snp_image_head *head = &room->head;
+    struct snp_image *image = &room->image;
     struct items items = {.fd = fd, .known = known, .view = &room->view, .n_parts = 1};
+    struct iovec parts[SNP_IMAGE_PARTS];
     uint64_t window = 0;
 
-    if (add(&items, head, sizeof(*head)) < 0 ||
-        add(&items, room->vmas, head->n_vmas * sizeof(room->vmas[0])) < 0 ||
-        add(&items, room->paths, head->paths_len) < 0 ||
-        add(&items, room->runs, head->n_runs * sizeof(room->runs[0])) < 0) {
-        return -1;
+    (void)snp_image_parts(image, parts);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
+        SNP_TRY(add(&items, parts[i].iov_base, parts[i].iov_len));
     }
-    for (uint64_t i = 0; i < head->n_runs; i++) {
-        SNP_TRY(add_run(&items, &room->runs[i], &window));
+    for (uint64_t i = 0; i < image->head.n_runs; i++) {
+        SNP_TRY(add_run(&items, &image->runs[i], &window));
     }
     SNP_TRY(put_item(&items));
     *ret_items = items.n;

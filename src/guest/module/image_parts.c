@@ -5,33 +5,31 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/err.h"
 #include "base/fd.h"
 
-#define PAGE        UINT64_C(4096)
-#define ADDRESS_MAX (UINT64_C(1) << 48)
+#define PAGE SNP_IMAGE_PAGE
 
 enum {
-    WINDOW = 512,    /* page entries read together */
+    WINDOW = 512, /* page entries read together */
+    BATCH = 1024, /* parts per write */
+    STATUS_CHARS = 8192,
     LOOKS_APART = 8, /* pages */
     SLOW_LOOKS = 8,  /* slow ones beyond the fast ones */
     SLOW_NS = 2500,
 };
-
-#define PAGE_PRESENT (UINT64_C(1) << 63)
-#define PAGE_SWAPPED (UINT64_C(1) << 62)
-#define PAGE_SHARED  (UINT64_C(1) << 61) /* a file's, or shared memory */
 
 struct snp_image_self snp_image_self;
 
@@ -62,7 +60,7 @@ void snp_image_opened(void)
 
 void *snp_image_room(unsigned which, size_t len)
 {
-    void *want = snp_image_at(SNP_IMAGE_PLACE + which * SNP_IMAGE_ROOM_BYTES);
+    void *want = snp_maps_at(SNP_IMAGE_PLACE + which * SNP_IMAGE_ROOM_BYTES);
     void *at = len > SNP_IMAGE_ROOM_BYTES
                    ? MAP_FAILED
                    : mmap(want, len, PROT_READ | PROT_WRITE,
@@ -86,15 +84,6 @@ bool snp_image_is_room(uint64_t start, uint64_t end)
            end > SNP_IMAGE_PLACE;
 }
 
-void *snp_image_at(uint64_t address)
-{
-    uintptr_t number = (uintptr_t)address;
-    void *at;
-
-    memcpy(&at, &number, sizeof(at)); /* from a number it must come */
-    return at;
-}
-
 void snp_image_clear(struct snp_image_leftovers *left)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(left->rooms); i++) {
@@ -110,66 +99,56 @@ void snp_image_clear(struct snp_image_leftovers *left)
 
 /* Mappings ----------------------------------------------------------------------------------- */
 
-static bool take_hex(const char **at, char end, uint64_t *ret)
+struct snp_image_file *snp_image_add_file(struct snp_image *image, const char *path)
 {
-    static const char digits[] = "0123456789abcdef";
-    const char *digit;
+    struct snp_image_head *head = &image->head;
+    struct snp_image_file *file = &image->files[head->n_files];
+    const size_t len = strlen(path) + 1;
+    struct stat st;
 
-    *ret = 0;
-    for (; **at != '\0' && (digit = strchr(digits, **at)) != NULL; (*at)++) {
-        *ret = *ret * 16 + (uint64_t)(digit - digits);
+    if (head->n_files == SNP_IMAGE_FILES_MAX || len > sizeof(image->text) - head->text_len) {
+        return NULL;
     }
-    return *(*at)++ == end;
+    *file = (struct snp_image_file){.size = -1, .path = (uint32_t)head->text_len};
+    if (stat(path, &st) == 0) {
+        file->size = S_ISDIR(st.st_mode) ? -2 : (int64_t)st.st_size;
+        file->changed[0] = st.st_mtim.tv_sec;
+        file->changed[1] = st.st_mtim.tv_nsec;
+        file->changed[2] = st.st_ctim.tv_sec;
+        file->changed[3] = st.st_ctim.tv_nsec;
+        file->inode = st.st_ino;
+    }
+    memcpy(image->text + head->text_len, path, len);
+    head->text_len += len;
+    head->n_files++;
+    return file;
 }
 
-static uint64_t take_number(const char **at)
-{
-    uint64_t number = 0;
-
-    for (; **at >= '0' && **at <= '9'; (*at)++) {
-        number = number * 10 + (uint64_t)(**at - '0');
-    }
-    return number;
-}
-
-/* Neighbouring mappings mostly share a file. */
-static int look_at_file(struct snp_image_room *room,
+/* Neighbouring mappings mostly share a file. A missing one is irrelevant if both map it. */
+static int look_at_file(struct snp_image *image,
                         struct snp_image_vma *vma,
                         const char *path,
                         char why[SNP_IMAGE_WHY_MAX])
 {
-    struct snp_image_head *head = &room->head;
-    const struct snp_image_vma *last = head->n_vmas == 0 ? NULL : &room->vmas[head->n_vmas - 1];
-    size_t len = strlen(path) + 1;
-    struct stat st;
+    const uint64_t n = image->head.n_files;
+    struct snp_image_file *file = n == 0 ? NULL : &image->files[n - 1];
 
-    if (last != NULL && last->kind == SNP_IMAGE_FILE &&
-        strcmp(room->paths + last->path, path) == 0) {
-        vma->path = last->path;
-        memcpy(vma->named, last->named, sizeof(vma->named));
-        return 0;
+    if (file == NULL || strcmp(image->text + file->path, path) != 0) {
+        file = snp_image_add_file(image, path);
+        if (file == NULL) {
+            return snp_image_fail(why, "too many files are mapped");
+        }
+        file->is_mapped = 1;
     }
-    if (stat(path, &st) < 0) { /* deleted: irrelevant if both map it */
-        memset(&st, 0, sizeof(st));
-    }
-    if (head->paths_len + len > sizeof(room->paths) || len > SNP_IMAGE_PATH_MAX) {
-        return snp_image_fail(why, "too many files are mapped");
-    }
-    vma->named[0] = st.st_dev;
-    vma->named[1] = st.st_ino;
-    vma->named[2] =
-        (uint64_t)st.st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)st.st_ctim.tv_nsec;
-    vma->path = (uint32_t)head->paths_len;
-    memcpy(room->paths + head->paths_len, path, len);
-    head->paths_len += len;
+    vma->file = (uint32_t)(file - image->files);
     return 0;
 }
 
-static uint32_t kind_of(const char *name)
+static uint8_t kind_of(const char *name)
 {
     static const struct {
         const char *name;
-        uint32_t kind;
+        uint8_t kind;
     } names[] = {
         {"[heap]", SNP_IMAGE_HEAP},          {"[stack]", SNP_IMAGE_STACK},
         {"[vdso]", SNP_IMAGE_KERNEL},        {"[vvar]", SNP_IMAGE_KERNEL},
@@ -186,44 +165,35 @@ static uint32_t kind_of(const char *name)
                                                               : SNP_IMAGE_KINDS_N;
 }
 
-/* "start-end rw-p offset major:minor inode   name" */
-static int read_line(struct snp_image_room *room,
-                     const char *at,
+static int read_line(struct snp_image *image,
+                     const char *line,
                      struct snp_image_vma *ret,
                      char why[SNP_IMAGE_WHY_MAX])
 {
-    uint64_t device[2];
-    char flags[4];
+    struct snp_map map;
 
-    *ret = (struct snp_image_vma){.kind = SNP_IMAGE_ANON};
-    if (!take_hex(&at, '-', &ret->start) || !take_hex(&at, ' ', &ret->end) || strlen(at) < 6) {
+    if (!snp_map_read(line, &map)) {
         return snp_image_fail(why, "the list of mappings cannot be read");
     }
-    memcpy(flags, at, sizeof(flags));
-    at += 5;
-    if (!take_hex(&at, ' ', &ret->offset) || !take_hex(&at, ':', &device[0]) ||
-        !take_hex(&at, ' ', &device[1])) {
-        return snp_image_fail(why, "the list of mappings cannot be read");
-    }
-    ret->mapped[0] = device[0] << 32U | device[1];
-    ret->mapped[1] = take_number(&at);
-    at += strspn(at, " ");
-    ret->prot = (flags[0] == 'r' ? PROT_READ : 0U) | (flags[1] == 'w' ? PROT_WRITE : 0U) |
-                (flags[2] == 'x' ? PROT_EXEC : 0U);
-    ret->kind = kind_of(at);
+    *ret = (struct snp_image_vma){.start = map.start,
+                                  .end = map.end,
+                                  .mapped = map.file,
+                                  .kind = kind_of(map.name),
+                                  .prot = (uint8_t)map.prot};
     if (ret->kind == SNP_IMAGE_KERNEL) {
         return 0;
     }
-    ret->is_shared = flags[3] != 'p' ? 1 : 0;
-    if ((ret->is_shared != 0 && (ret->kind != SNP_IMAGE_FILE || flags[1] == 'w')) ||
+    if ((map.is_shared && (ret->kind != SNP_IMAGE_FILE || (map.prot & PROT_WRITE) != 0)) ||
         ret->kind == SNP_IMAGE_KINDS_N) {
-        return snp_image_fail(why, "memory is shared: %.120s", *at == '\0' ? "a mapping" : at);
+        return snp_image_fail(why, "memory is shared: %.120s",
+                              *map.name == '\0' ? "a mapping" : map.name);
     }
     if (ret->kind != SNP_IMAGE_FILE) {
-        ret->offset = 0;
         return 0;
     }
-    return look_at_file(room, ret, at, why);
+    ret->kind = map.is_shared ? SNP_IMAGE_SHARED : SNP_IMAGE_FILE;
+    ret->offset = map.offset;
+    return look_at_file(image, ret, map.name, why);
 }
 
 /* Returns its length, or -1. */
@@ -242,17 +212,16 @@ static ssize_t read_list(struct snp_image_room *room, const char *path)
     return n == 0 ? (ssize_t)len : -1;
 }
 
-static uint64_t count_filters(struct snp_image_room *room)
+uint64_t snp_image_filters(void)
 {
     static const char name[] = "Seccomp_filters:";
-    const char *at = read_list(room, "/proc/self/status") < 0 ? NULL : strstr(room->list, name);
+    char text[STATUS_CHARS] = "";
+    snp_autoclose int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    const char *at =
+        fd < 0 || snp_read_all(fd, text, sizeof(text) - 1) <= 0 ? NULL : strstr(text, name);
 
-    if (at == NULL) {
-        return 0;
-    }
-    at += sizeof(name) - 1;
-    at += strspn(at, " \t");
-    return take_number(&at);
+    at = at == NULL ? "" : at + sizeof(name) - 1;
+    return strtoull(at, NULL, 10); /* banned-ok: the kernel's number */
 }
 
 /* A mapping at the start of a room: rooms never replace another mapping. */
@@ -278,30 +247,27 @@ static void read_flags(struct snp_image_vma *last, const char *line)
 
 int snp_image_look(struct snp_image_room *room, bool has_flags, char why[SNP_IMAGE_WHY_MAX])
 {
-    struct snp_image_head *head = &room->head;
+    struct snp_image_head *head = &room->image.head;
+    static const uint8_t none[sizeof(head->template_id)] = {0};
     struct snp_image_vma *last = NULL;
     struct utsname host;
-    bool is_fork = false;
     char *at;
     char *end;
 
     *head = (struct snp_image_head){.magic = SNP_IMAGE_MAGIC};
     memcpy(head->template_id, snp_image_self.template_id, sizeof(head->template_id));
     memcpy(head->place_id, snp_image_self.place_id, sizeof(head->place_id));
-    head->n_filters = count_filters(room);
+    head->n_filters = snp_image_filters();
     if (uname(&host) == 0) {
         (void)snprintf(head->kernel, sizeof(head->kernel), "%.63s", host.release);
     }
     head->heap_end = (uint64_t)syscall(SYS_brk, 0);
-    for (size_t i = 0; i < sizeof(head->template_id); i++) {
-        is_fork = is_fork || head->template_id[i] != 0;
-    }
-    if (!is_fork) {
+    if (memcmp(head->template_id, none, sizeof(none)) == 0) {
         return snp_image_fail(why, "the interpreter was not forked from a template");
     }
     if (sysconf(_SC_PAGESIZE) != (long)PAGE ||
         read_list(room, has_flags ? "/proc/self/smaps" : "/proc/self/maps") < 0) {
-        return snp_image_fail(why, "the session has too many mappings of memory");
+        return snp_image_fail(why, "there are too many mappings of memory");
     }
     for (at = room->list; *at != '\0'; at = end + 1) {
         struct snp_image_vma vma;
@@ -316,46 +282,47 @@ int snp_image_look(struct snp_image_room *room, bool has_flags, char why[SNP_IMA
             continue;
         }
         last = NULL;
-        if (read_line(room, at, &vma, why) < 0) {
+        if (read_line(&room->image, at, &vma, why) < 0) {
             return -1;
         }
-        if (vma.start >= ADDRESS_MAX || is_own_room(&vma)) {
+        if (vma.start >= SNP_IMAGE_END || is_own_room(&vma)) {
             continue;
         }
         if (snp_image_is_room(vma.start, vma.end)) {
-            return snp_image_fail(why, "the session has memory where images are restored");
+            return snp_image_fail(why, "there is memory where images are restored");
         }
         if (head->n_vmas == SNP_IMAGE_VMAS_MAX) {
-            return snp_image_fail(why, "the session has more than %d mappings of memory",
+            return snp_image_fail(why, "there are more than %d mappings of memory",
                                   SNP_IMAGE_VMAS_MAX);
         }
-        last = &room->vmas[head->n_vmas++];
+        last = &room->image.vmas[head->n_vmas++];
         *last = vma;
     }
     return 0;
 }
 
-bool snp_image_is_same(const struct snp_image_room *a_room,
+bool snp_image_is_same(const struct snp_image *a_image,
                        const struct snp_image_vma *a,
-                       const struct snp_image_room *b_room,
+                       const struct snp_image *b_image,
                        const struct snp_image_vma *b)
 {
-    if (a->kind != b->kind || a->is_shared != b->is_shared) {
-        return false;
-    }
-    return a->kind != SNP_IMAGE_FILE ||
-           (a->mapped[1] == b->mapped[1] &&
-            memcmp(&a->named[1], &b->named[1], 2 * sizeof(a->named[1])) == 0 &&
-            a->offset - a->start == b->offset - b->start &&
-            strcmp(a_room->paths + a->path, b_room->paths + b->path) == 0);
+    const struct snp_image_file *a_file = &a_image->files[a->file];
+    const struct snp_image_file *b_file = &b_image->files[b->file];
+
+    return a->kind == b->kind &&
+           (!snp_image_has_file(a) ||
+            (a->mapped == b->mapped && a_file->inode == b_file->inode &&
+             memcmp(a_file->changed, b_file->changed, sizeof(a_file->changed)) == 0 &&
+             a->offset - a->start == b->offset - b->start &&
+             strcmp(a_image->text + a_file->path, b_image->text + b_file->path) == 0));
 }
 
 /* Pages --------------------------------------------------------------------------------------- */
 
 static bool is_own(uint64_t entry)
 {
-    return ((entry & PAGE_PRESENT) != 0 && (entry & PAGE_SHARED) == 0) ||
-           (entry & PAGE_SWAPPED) != 0;
+    return ((entry & SNP_PAGE_PRESENT) != 0 && (entry & SNP_PAGE_SHARED) == 0) ||
+           (entry & SNP_PAGE_SWAPPED) != 0;
 }
 
 int snp_image_each_page(int page_fd,
@@ -368,9 +335,7 @@ int snp_image_each_page(int page_fd,
     for (uint64_t at = vma->start; at < vma->end; at += WINDOW * PAGE) {
         uint64_t n = (vma->end - at) / PAGE < WINDOW ? (vma->end - at) / PAGE : WINDOW;
 
-        if (SNP_RETRY(pread(page_fd, entries, n * sizeof(*entries),
-                            (off_t)(at / PAGE * sizeof(*entries)))) !=
-            (ssize_t)(n * sizeof(*entries))) {
+        if (!snp_maps_pages(page_fd, at, n, entries)) {
             return -1;
         }
         for (uint64_t i = 0, end = 0; i < n; i++) {
@@ -381,6 +346,31 @@ int snp_image_each_page(int page_fd,
             }
         }
     }
+    return 0;
+}
+
+bool snp_image_is_zero(const char *page)
+{
+    return *page == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
+}
+
+int snp_image_add_page(
+    struct snp_image *image, struct snp_image_vma *vma, uint64_t at, bool is_drop, uint32_t max)
+{
+    struct snp_image_head *head = &image->head;
+    struct snp_image_run *last = head->n_runs == 0 ? NULL : &image->runs[head->n_runs - 1];
+
+    if (last != NULL && last->at + last->len == at && last->at >= vma->start && last->len < max &&
+        (last->is_drop != 0) == is_drop) {
+        last->len += PAGE;
+    } else if (head->n_runs < SNP_IMAGE_RUNS_MAX) {
+        image->runs[head->n_runs++] =
+            (struct snp_image_run){.at = at, .len = PAGE, .is_drop = is_drop ? 1 : 0};
+    } else {
+        return -1;
+    }
+    head->bytes += is_drop ? 0 : PAGE;
+    vma->has_runs = 1;
     return 0;
 }
 
@@ -402,7 +392,7 @@ void snp_image_try(struct snp_image_view *view, uint64_t at)
         return;
     }
     start = now_ns();
-    (void)*(const volatile uint8_t *)snp_image_at(at);
+    (void)*(const volatile uint8_t *)snp_maps_at(at);
     if (now_ns() - start > SLOW_NS) {
         view->n_slow++;
     } else if (view->n_slow > 0) {
@@ -431,7 +421,7 @@ const void *snp_image_page(struct snp_image_view *view, uint64_t at, uint64_t n)
         snp_image_try(view, at);
         view->start = view->end = 0;
         if (snp_image_beside(view, at, len, 0) == NULL) {
-            return snp_image_at(at);
+            return snp_maps_at(at);
         }
         view->start = at;
         view->end = at + len;
@@ -460,17 +450,8 @@ int snp_image_receive(int fd, int *ret_in_fd, int *ret_out_fd)
     return 0;
 }
 
-int snp_image_put(int fd, const void *part, size_t len)
-{
-    return snp_write_all(fd, part, len);
-}
-
-int snp_image_get(int fd, uint64_t n, size_t size, size_t max, void *ret)
-{
-    return n > max || snp_read_all(fd, ret, n * size) != (ssize_t)(n * size) ? -1 : 0;
-}
-
-void snp_image_skip(struct iovec *parts, size_t *n, size_t done)
+/* Skip the first `done` bytes of *n parts. */
+static void skip(struct iovec *parts, size_t *n, size_t done)
 {
     size_t whole = 0;
 
@@ -483,4 +464,71 @@ void snp_image_skip(struct iovec *parts, size_t *n, size_t done)
         parts[0].iov_base = (char *)parts[0].iov_base + done;
         parts[0].iov_len -= done;
     }
+}
+
+int snp_image_put(int fd, struct iovec *parts, size_t n)
+{
+    long done = 0;
+
+    for (skip(parts, &n, 0); n > 0; skip(parts, &n, (size_t)done)) {
+        done = SNP_RETRY(syscall(SYS_writev, fd, parts, (long)n));
+        if (done <= 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int snp_image_put_parts(int fd, struct snp_image *image)
+{
+    struct iovec parts[SNP_IMAGE_PARTS];
+
+    (void)snp_image_parts(image, parts);
+    return snp_image_put(fd, parts, SNP_ARRAY_LEN(parts));
+}
+
+int snp_image_get_parts(int fd, struct snp_image *image, char why[SNP_IMAGE_WHY_MAX])
+{
+    struct iovec parts[SNP_IMAGE_PARTS];
+    bool ok;
+
+    if (snp_image_get(fd, &image->head, sizeof(image->head)) < 0) {
+        return snp_image_fail(why, "the image is incomplete");
+    }
+    if (image->head.magic != SNP_IMAGE_MAGIC) {
+        return snp_image_fail(why, "it was made by another version");
+    }
+    ok = snp_image_fits(&image->head);
+    if (ok) {
+        (void)snp_image_parts(image, parts);
+    }
+    for (size_t i = 1; i < SNP_ARRAY_LEN(parts) && ok; i++) {
+        ok = snp_image_get(fd, parts[i].iov_base, parts[i].iov_len) == 0;
+    }
+    if (!ok) {
+        return snp_image_fail(why, "the image is incomplete");
+    }
+    return snp_image_maps_fit(image) ? 0 : snp_image_fail(why, "the image has wrong mappings");
+}
+
+int snp_image_put_runs(int fd, const struct snp_image *image)
+{
+    struct iovec parts[BATCH];
+    size_t n = 0;
+
+    for (uint64_t i = 0; i < image->head.n_runs; i++) {
+        if (image->runs[i].is_drop == 0) {
+            parts[n++] = (struct iovec){snp_maps_at(image->runs[i].at), image->runs[i].len};
+        }
+        if (n == BATCH) {
+            SNP_TRY(snp_image_put(fd, parts, n));
+            n = 0;
+        }
+    }
+    return snp_image_put(fd, parts, n);
+}
+
+int snp_image_get(int fd, void *part, size_t len)
+{
+    return snp_read_all(fd, part, len) != (ssize_t)len ? -1 : 0;
 }

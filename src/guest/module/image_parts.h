@@ -16,20 +16,16 @@
 #include <sys/uio.h>
 
 #include "base/macro.h"
+#include "guest/image.h"
 #include "guest/module/image.h"
+#include "guest/module/maps.h"
 
 enum {
-    SNP_IMAGE_VMAS_MAX = 4096,
-    SNP_IMAGE_RUNS_MAX = 65536,
     SNP_IMAGE_PAGES_MAX = 1 << 18, /* hashed: 1 GiB */
     SNP_IMAGE_HASHES = 512,        /* sent together, while the peer compares as many */
-    SNP_IMAGE_PATHS_MAX = 512 << 10,
-    SNP_IMAGE_PATH_MAX = 4096,
-    SNP_IMAGE_FILES_MAX = 256,     /* to map again */
-    SNP_IMAGE_RUN_MAX = 256 << 20, /* bytes of a run */
+    SNP_IMAGE_OPEN_MAX = 256,      /* files to map again */
     SNP_IMAGE_LIST_MAX = 8 << 20,  /* bytes of /proc/self/smaps */
-    SNP_IMAGE_KERNEL_MAX = 64,
-    SNP_IMAGE_BESIDE = 128 << 10, /* bytes read together: they stay in the cache */
+    SNP_IMAGE_BESIDE = 128 << 10,  /* bytes read together: they stay in the cache */
     SNP_IMAGE_BESIDE_MAX = 1 << 20,
 };
 
@@ -41,51 +37,6 @@ enum {
     SNP_IMAGE_ROOM_THEIRS,
     SNP_IMAGE_ROOM_PLAN,
     SNP_IMAGE_ROOMS_N,
-};
-
-#define SNP_IMAGE_MAGIC UINT64_C(0x32474d4950494e53) /* "SNIPIMG2" */
-
-enum snp_image_kind {
-    SNP_IMAGE_ANON = 0,
-    SNP_IMAGE_HEAP,
-    SNP_IMAGE_STACK,
-    SNP_IMAGE_FILE,
-    SNP_IMAGE_KERNEL, /* the vdso and its data */
-    SNP_IMAGE_KINDS_N,
-};
-
-struct snp_image_vma {
-    uint64_t start;
-    uint64_t end;
-    uint64_t offset;    /* in the file */
-    uint64_t mapped[2]; /* device and inode in the list of mappings */
-    uint64_t named[3];  /* device, inode and change time of the file at its path */
-    uint32_t kind;
-    uint32_t prot;
-    uint32_t path;          /* of files: offset of the path */
-    uint32_t is_shared;     /* with the file, read-only */
-    uint32_t is_kept_apart; /* differs in a child, or grows: only the kernel can make it */
-};
-
-struct snp_image_run {
-    uint64_t at;
-    uint64_t len;
-    uint64_t is_drop; /* the target has pages here, we have none: restore the initial state */
-};
-
-/* The head, sent first by each side; then the parts, in this order, and the pages of the runs. */
-struct snp_image_head {
-    uint64_t magic;
-    uint8_t template_id[16];
-    uint8_t place_id[16];
-    uint64_t heap_end;
-    uint64_t stack_low; /* nothing on the stack below it is in use */
-    uint64_t n_filters; /* seccomp filters */
-    uint64_t n_vmas;
-    uint64_t paths_len;
-    uint64_t n_pages;                  /* listed */
-    uint64_t n_runs;                   /* frozen */
-    char kernel[SNP_IMAGE_KERNEL_MAX]; /* release */
 };
 
 /*
@@ -103,13 +54,10 @@ struct snp_image_view {
 };
 
 struct snp_image_room {
-    struct snp_image_head head;
+    struct snp_image image;
     struct snp_image_view view;
-    struct snp_image_vma vmas[SNP_IMAGE_VMAS_MAX + 1];
     uint64_t pages[SNP_IMAGE_PAGES_MAX]; /* their addresses */
     uint64_t hashes[SNP_IMAGE_PAGES_MAX];
-    struct snp_image_run runs[SNP_IMAGE_RUNS_MAX];
-    char paths[SNP_IMAGE_PATHS_MAX];
     char list[SNP_IMAGE_LIST_MAX]; /* a text of /proc */
 };
 
@@ -131,7 +79,7 @@ struct snp_image_leftovers {
         size_t len;
     } rooms[SNP_IMAGE_ROOMS_N];
     size_t n_files;
-    int files[SNP_IMAGE_FILES_MAX + 3]; /* including those of the transfer */
+    int files[SNP_IMAGE_OPEN_MAX + 3]; /* including those of the transfer */
 };
 
 /* One for each process, and part of each of its images. */
@@ -149,8 +97,6 @@ extern struct snp_image_self snp_image_self;
 int snp_image_fail(char why[SNP_IMAGE_WHY_MAX], const char *form, ...)
     __attribute__((format(printf, 2, 3)));
 
-void *snp_image_at(uint64_t address);
-
 /* Map a room at its place; NULL = failed. */
 void *snp_image_room(unsigned which, size_t len);
 /* Is it at the addresses of rooms? */
@@ -158,15 +104,24 @@ bool snp_image_is_room(uint64_t start, uint64_t end);
 
 void snp_image_clear(struct snp_image_leftovers *left);
 
-/* Fill in head and vmas, without rooms. has_flags: is_kept_apart too, which takes longer. */
+/* Seccomp filters of this process; 0 if unknown. */
+uint64_t snp_image_filters(void);
+
+/* Add a file in its current state; NULL = no room. errno: why it is missing. */
+struct snp_image_file *snp_image_add_file(struct snp_image *image, const char *path);
+
+/*
+ * Fill in the head, the mappings without rooms, and their files. has_flags: is_kept_apart too,
+ * which takes longer.
+ */
 int snp_image_look(struct snp_image_room *room,
                    bool has_flags,
                    char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
 
 /* Is a page that both have, with equal content, left unchanged? */
-bool snp_image_is_same(const struct snp_image_room *a_room,
+bool snp_image_is_same(const struct snp_image *a_image,
                        const struct snp_image_vma *a,
-                       const struct snp_image_room *b_room,
+                       const struct snp_image *b_image,
                        const struct snp_image_vma *b);
 
 /*
@@ -177,6 +132,16 @@ int snp_image_each_page(int page_fd,
                         const struct snp_image_vma *vma,
                         int (*each)(void *data, uint64_t at, uint64_t n_own),
                         void *data) SNP_NODISCARD;
+
+/* Is it all zeros, like a missing one? */
+bool snp_image_is_zero(const char *page);
+
+/* Add a page of the mapping to the runs, each of at most max bytes; -1 = no room. */
+int snp_image_add_page(struct snp_image *image,
+                       struct snp_image_vma *vma,
+                       uint64_t at,
+                       bool is_drop,
+                       uint32_t max) SNP_NODISCARD;
 
 /* Measure on a private page how slow an access is; most pages are not accessed. */
 void snp_image_try(struct snp_image_view *view, uint64_t at);
@@ -194,9 +159,6 @@ int snp_image_receive(int fd, int *ret_in_fd, int *ret_out_fd) SNP_NODISCARD;
 /* List our memory for the peer: pages first, then their hashes. */
 int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
 
-/* Skip the first `done` bytes of *n parts. */
-void snp_image_skip(struct iovec *parts, size_t *n, size_t done);
-
 /*
  * Write a whole image as items of a checkpoint (docs/wire.md, bundle) into a pipe; items with a
  * known key, one a line, without their bytes.
@@ -204,8 +166,18 @@ void snp_image_skip(struct iovec *parts, size_t *n, size_t done);
 int snp_image_put_items(int fd, struct snp_image_room *room, const char *known, uint32_t *ret_items)
     SNP_NODISCARD;
 
-/* Write a whole part; read n entries of a size, at most max. */
-int snp_image_put(int fd, const void *part, size_t len) SNP_NODISCARD;
-int snp_image_get(int fd, uint64_t n, size_t size, size_t max, void *ret) SNP_NODISCARD;
+/*
+ * Write these parts, which change. By no function of the C library: those record in memory that
+ * they wait.
+ */
+int snp_image_put(int fd, struct iovec *parts, size_t n) SNP_NODISCARD;
+/* Write or read an image without its runs' bytes. */
+int snp_image_put_parts(int fd, struct snp_image *image) SNP_NODISCARD;
+int snp_image_get_parts(int fd, struct snp_image *image, char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
+/* Write the bytes of the runs directly from memory. */
+int snp_image_put_runs(int fd, const struct snp_image *image) SNP_NODISCARD;
+
+/* Read a whole part. */
+int snp_image_get(int fd, void *part, size_t len) SNP_NODISCARD;
 
 #endif

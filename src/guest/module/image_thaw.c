@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "guest/module/image_parts.h"
 
-#define PAGE UINT64_C(4096)
+#define PAGE SNP_IMAGE_PAGE
 
 enum {
     OPS_MAX = 4 * SNP_IMAGE_VMAS_MAX,
@@ -63,10 +63,11 @@ struct beside {
 };
 
 struct plan {
-    struct snp_image_room *image;
-    struct snp_image_room *ours;
-    int fd;     /* to read from */
-    int out_fd; /* to the origin; -1 = none, for an image at rest */
+    struct snp_image *image;
+    struct snp_image_room *room;
+    struct snp_image *ours; /* in the room */
+    int fd;                 /* to read from */
+    int out_fd;             /* to the origin; -1 = none, for an image at rest */
     struct snp_image_given given;
     struct snp_image_leftovers left;
     const char *opened; /* the last opened file: a library has several mappings */
@@ -92,44 +93,12 @@ struct plan {
 
 /* Reading -------------------------------------------------------------------------------------- */
 
-static int check_vmas(const struct plan *p)
-{
-    const struct snp_image_head *head = &p->image->head;
-    uint64_t last = 1U << 16U;
-
-    for (uint64_t i = 0; i < head->n_vmas; i++) {
-        const struct snp_image_vma *vma = &p->image->vmas[i];
-
-        if (vma->start < last || vma->end <= vma->start || vma->end > UINT64_C(1) << 48U ||
-            (vma->is_shared != 0 &&
-             (vma->kind != SNP_IMAGE_FILE || (vma->prot & PROT_WRITE) != 0)) ||
-            (vma->start | vma->end | vma->offset) % PAGE != 0 || vma->kind >= SNP_IMAGE_KINDS_N ||
-            vma->path >= head->paths_len + 1 ||
-            (vma->prot & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC)) != 0) {
-            return snp_image_fail(p->why, "the image has wrong mappings");
-        }
-        if (snp_image_is_room(vma->start, vma->end)) {
-            return snp_image_fail(p->why, "the session has memory where images are restored");
-        }
-        last = vma->end;
-    }
-    return 0;
-}
-
 static int read_image(struct plan *p)
 {
-    struct snp_image_room *image = p->image;
+    struct snp_image *image = p->image;
     struct snp_image_head *head = &image->head;
 
-    if (snp_image_get(p->fd, 1, sizeof(*head), 1, head) < 0 || head->magic != SNP_IMAGE_MAGIC ||
-        snp_image_get(p->fd, head->n_vmas, sizeof(image->vmas[0]), SNP_IMAGE_VMAS_MAX,
-                      image->vmas) < 0 ||
-        snp_image_get(p->fd, head->paths_len, 1, sizeof(image->paths) - 1, image->paths) < 0 ||
-        snp_image_get(p->fd, head->n_runs, sizeof(image->runs[0]), SNP_IMAGE_RUNS_MAX,
-                      image->runs) < 0) {
-        return snp_image_fail(p->why, "the image is incomplete");
-    }
-    image->paths[head->paths_len] = '\0';
+    SNP_TRY(snp_image_get_parts(p->fd, image, p->why));
     if (p->is_rest ? memcmp(head->place_id, p->ours->head.place_id, sizeof(head->place_id)) != 0
                    : memcmp(head->template_id, p->ours->head.template_id,
                             sizeof(head->template_id)) != 0) {
@@ -141,16 +110,21 @@ static int read_image(struct plan *p)
     if (head->n_filters != p->ours->head.n_filters) {
         return snp_image_fail(p->why, "the session has its own seccomp filter");
     }
-    return check_vmas(p);
+    for (uint64_t i = 0; i < head->n_vmas; i++) {
+        if (snp_image_is_room(image->vmas[i].start, image->vmas[i].end)) {
+            return snp_image_fail(p->why, "there is memory where images are restored");
+        }
+    }
+    return snp_image_runs_fit(image) ? 0 : snp_image_fail(p->why, "the image has wrong parts");
 }
 
 /* Mappings ------------------------------------------------------------------------------------- */
 
-static const struct snp_image_vma *last_of(const struct snp_image_room *room, uint32_t kind)
+static const struct snp_image_vma *last_of(const struct snp_image *image, uint8_t kind)
 {
-    for (uint64_t i = room->head.n_vmas; i-- > 0;) {
-        if (room->vmas[i].kind == kind) {
-            return &room->vmas[i];
+    for (uint64_t i = image->head.n_vmas; i-- > 0;) {
+        if (image->vmas[i].kind == kind) {
+            return &image->vmas[i];
         }
     }
     return NULL;
@@ -158,16 +132,17 @@ static const struct snp_image_vma *last_of(const struct snp_image_room *room, ui
 
 static int open_file(struct plan *p, const struct snp_image_vma *vma)
 {
-    const char *path = p->image->paths + vma->path;
+    const struct snp_image_file *file = &p->image->files[vma->file];
+    const char *path = p->image->text + file->path;
     struct stat st;
     int fd;
 
     if (p->opened != NULL && strcmp(p->opened, path) == 0) {
         return p->left.files[p->left.n_files - 1];
     }
-    if (p->left.n_files == SNP_IMAGE_FILES_MAX) {
+    if (p->left.n_files == SNP_IMAGE_OPEN_MAX) {
         return snp_image_fail(p->why, "the session has mapped more than %d files",
-                              SNP_IMAGE_FILES_MAX);
+                              SNP_IMAGE_OPEN_MAX);
     }
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
@@ -179,9 +154,8 @@ static int open_file(struct plan *p, const struct snp_image_vma *vma)
                          p->why, "the mapped file %.120s does not exist in the new sandbox", path);
     }
     p->left.files[p->left.n_files++] = fd;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != vma->named[1] ||
-        (uint64_t)st.st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)st.st_ctim.tv_nsec !=
-            vma->named[2]) {
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != file->inode ||
+        !snp_image_is_unchanged(file, &st)) {
         return snp_image_fail(p->why, "the mapped file %.120s differs in the new sandbox", path);
     }
     p->opened = path;
@@ -212,8 +186,8 @@ static int plan_piece(struct plan *p,
                       uint64_t end)
 {
     struct op op = {.at = start, .len = end - start, .fd = -1};
-    const uint32_t own_kind = own != NULL ? own->kind : SNP_IMAGE_KINDS_N;
-    const uint32_t kind = theirs != NULL ? theirs->kind : own_kind;
+    const uint8_t own_kind = own != NULL ? own->kind : SNP_IMAGE_KINDS_N;
+    const uint8_t kind = theirs != NULL ? theirs->kind : own_kind;
 
     if (kind == SNP_IMAGE_STACK || (own != NULL && own->kind == SNP_IMAGE_STACK)) {
         return kind == SNP_IMAGE_STACK ? 0
@@ -235,9 +209,9 @@ static int plan_piece(struct plan *p,
         return own->prot == theirs->prot ? 0 : add_before(p, &op);
     }
     op.kind = OP_MAP;
-    if (theirs->kind == SNP_IMAGE_FILE) {
+    if (snp_image_has_file(theirs)) {
         op.offset = theirs->offset + (start - theirs->start);
-        op.is_shared = theirs->is_shared != 0;
+        op.is_shared = theirs->kind == SNP_IMAGE_SHARED;
         op.fd = open_file(p, theirs);
         if (op.fd < 0) {
             return -1;
@@ -292,7 +266,7 @@ static int plan_maps(struct plan *p)
 /* The C library's heap ends at the kernel's recorded end. */
 static int move_heap(struct plan *p)
 {
-    struct snp_image_room *ours = p->ours;
+    struct snp_image *ours = p->ours;
     const struct snp_image_vma *own = last_of(ours, SNP_IMAGE_HEAP);
     const uint64_t want = p->image->head.heap_end;
     const uint64_t end = (want + PAGE - 1) / PAGE * PAGE;
@@ -351,27 +325,18 @@ static int open_to_write(struct plan *p, const struct snp_image_vma *vma)
 
 static int plan_runs(struct plan *p)
 {
-    const struct snp_image_room *image = p->image;
-    uint64_t last = 0;
-    uint64_t i = 0;
+    const struct snp_image *image = p->image;
+    const struct snp_image_vma *vma = image->vmas;
 
     for (uint64_t k = 0; k < image->head.n_runs; k++) {
         const struct snp_image_run *run = &image->runs[k];
-        const struct snp_image_vma *vma;
 
-        while (i < image->head.n_vmas && image->vmas[i].end <= run->at) {
-            i++;
-        }
-        vma = &image->vmas[i];
-        if (i == image->head.n_vmas || run->at < last || run->at < vma->start ||
-            run->len > vma->end - run->at || run->len == 0 || run->len > SNP_IMAGE_RUN_MAX ||
-            (run->at | run->len) % PAGE != 0 || vma->kind == SNP_IMAGE_KERNEL) {
-            return snp_image_fail(p->why, "the image has wrong parts");
+        while (vma->end <= run->at) {
+            vma++;
         }
         if (vma->kind == SNP_IMAGE_STACK && run->at + run->len <= image->head.stack_low) {
             return snp_image_fail(p->why, "the image has wrong parts");
         }
-        last = run->at + run->len;
         if (run->is_drop != 0) {
             p->drops[p->n_drops++] =
                 (struct op){.at = run->at, .len = run->len, .fd = -1, .kind = OP_DROP};
@@ -386,7 +351,7 @@ static int plan_runs(struct plan *p)
 static void note_own(struct plan *p, uint64_t at)
 {
     if (p->is_readable) {
-        snp_image_try(&p->ours->view, at);
+        snp_image_try(&p->room->view, at);
     }
     if (p->n_own > 0 && p->own[p->n_own - 1].end == at) {
         p->own[p->n_own - 1].end += PAGE;
@@ -399,7 +364,7 @@ static void note_own(struct plan *p, uint64_t at)
 static int drop_page(void *data, uint64_t at, uint64_t n_own)
 {
     struct plan *p = data;
-    const struct snp_image_room *image = p->image;
+    const struct snp_image *image = p->image;
     struct op *last = p->n_drops == 0 ? NULL : &p->drops[p->n_drops - 1];
     const struct snp_image_vma *vma;
 
@@ -568,7 +533,7 @@ static void write_page(const struct plan *p, uint64_t at, const uint64_t *from)
 /* The current content of our page, if it is quickly accessible: in the view, or directly. */
 static const uint64_t *look_back(const struct plan *p, const struct beside *b)
 {
-    uint8_t *bytes = p->ours->view.bytes;
+    uint8_t *bytes = p->room->view.bytes;
 
     if (p->memory_fd < 0) {
         return place(b->at);
@@ -696,15 +661,15 @@ static SNP_NORETURN __attribute__((noinline)) void go_low(struct plan *p)
 
 static int make_plan(struct plan *p)
 {
-    const void *const needed[] = {snp_image_at((uintptr_t)become), snp_image_at((uintptr_t)syscall),
-                                  snp_image_at((uintptr_t)longjmp)};
+    const void *const needed[] = {snp_maps_at((uintptr_t)become), snp_maps_at((uintptr_t)syscall),
+                                  snp_maps_at((uintptr_t)longjmp)};
     int r;
 
     if (!p->is_rest && snp_image_receive(p->fd, &p->fd, &p->out_fd) < 0) {
         return snp_image_fail(p->why, "no pipes were received for the image");
     }
-    r = p->is_rest ? snp_image_look(p->ours, false, p->why)
-                   : snp_image_tell(p->out_fd, p->ours, p->why);
+    r = p->is_rest ? snp_image_look(p->room, false, p->why)
+                   : snp_image_tell(p->out_fd, p->room, p->why);
     snp_closep(&p->out_fd); /* the supervisor relays nothing before that */
     SNP_TRY(r);
     SNP_TRY(read_image(p));
@@ -743,8 +708,9 @@ void snp_image_thaw(int fd,
         }
     }
     p = left.rooms[SNP_IMAGE_ROOM_PLAN].at;
-    p->image = left.rooms[SNP_IMAGE_ROOM_THEIRS].at;
-    p->ours = left.rooms[SNP_IMAGE_ROOM_OURS].at;
+    p->image = &((struct snp_image_room *)left.rooms[SNP_IMAGE_ROOM_THEIRS].at)->image;
+    p->room = left.rooms[SNP_IMAGE_ROOM_OURS].at;
+    p->ours = &p->room->image;
     p->fd = fd;
     p->out_fd = -1;
     p->is_rest = is_rest;
@@ -756,12 +722,12 @@ void snp_image_thaw(int fd,
         p->left.files[p->left.n_files++] = p->fd;
     }
     if (r < 0) {
-        snp_closep(&p->ours->view.fd);
+        snp_closep(&p->room->view.fd);
         left = p->left;
         snp_image_clear(&left);
         return;
     }
-    p->memory_fd = p->ours->view.fd;
+    p->memory_fd = p->room->view.fd;
     p->left.files[p->left.n_files++] = fd;
     if (p->memory_fd >= 0) {
         p->left.files[p->left.n_files++] = p->memory_fd;

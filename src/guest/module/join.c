@@ -63,7 +63,7 @@ void snp_join_libraries(void)
             rights_for(i == 0 ? NULL : &list[i - 1], &list[i], i + 1 == n ? NULL : &list[i + 1]);
 
         if (prot != list[i].prot) {
-            (void)snp_maps_protect(list[i].start, list[i].end - list[i].start, prot);
+            (void)mprotect(snp_maps_at(list[i].start), list[i].end - list[i].start, prot);
         }
     }
     free(list);

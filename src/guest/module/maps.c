@@ -41,20 +41,7 @@ static bool read_hex(const char **at, char end, uintptr_t *ret)
     return *(*at)++ == end;
 }
 
-/* "device inode  name" */
-static uint64_t read_file(const char *at)
-{
-    uint64_t number = 0;
-
-    at = strchr(at, ' ');
-    for (at = at == NULL ? "" : at + 1; *at >= '0' && *at <= '9'; at++) {
-        number = number * 10 + (uint64_t)(*at - '0');
-    }
-    return number;
-}
-
-/* "start-end rw-p offset device inode  name" */
-static bool read_line(const char *line, struct snp_map *ret)
+bool snp_map_read(const char *line, struct snp_map *ret)
 {
     static const char no_file[] = "00:00 0 ";
     const int data = PROT_READ | PROT_WRITE;
@@ -72,43 +59,39 @@ static bool read_line(const char *line, struct snp_map *ret)
         return false;
     }
     ret->has_file = strncmp(at, no_file, strlen(no_file)) != 0;
-    ret->file = read_file(at);
-    ret->is_stack = !ret->has_file && strstr(at, " [stack]\n") != NULL;
-    at = strpbrk(at, "/[");
-    ret->name = at == NULL ? "" : at;
+    at += strcspn(at, " ");
+    at += strspn(at, " ");
+    for (ret->file = 0; *at >= '0' && *at <= '9'; at++) {
+        ret->file = ret->file * 10 + (uint64_t)(*at - '0');
+    }
+    ret->name = at + strspn(at, " ");
+    ret->is_stack = !ret->has_file && strncmp(ret->name, "[stack]", strlen("[stack]")) == 0;
     return true;
 }
 
 bool snp_maps_next(struct snp_maps *maps, struct snp_map *ret)
 {
     while (maps->list != NULL && fgets(maps->line, sizeof(maps->line), maps->list) != NULL) {
-        if (read_line(maps->line, ret)) {
+        if (snp_map_read(maps->line, ret)) {
             return true;
         }
     }
     return false;
 }
 
-bool snp_maps_pages(const struct snp_maps *maps, uintptr_t start, size_t n, uint64_t *ret)
+bool snp_maps_pages(int page_fd, uintptr_t start, size_t n, uint64_t *ret)
 {
     const size_t len = n * sizeof(*ret);
     const off_t at = (off_t)(start / (size_t)sysconf(_SC_PAGESIZE) * sizeof(*ret));
 
-    return maps->page_fd >= 0 && SNP_RETRY(pread(maps->page_fd, ret, len, at)) == (ssize_t)len;
+    return page_fd >= 0 && SNP_RETRY(pread(page_fd, ret, len, at)) == (ssize_t)len;
 }
 
-int snp_maps_protect(uintptr_t start, size_t len, int prot)
+void *snp_maps_at(uint64_t address)
 {
+    uintptr_t number = (uintptr_t)address;
     void *at;
 
-    memcpy(&at, &start, sizeof(at));
-    return mprotect(at, len, prot);
-}
-
-int snp_maps_advise(uintptr_t start, size_t len, int advice)
-{
-    void *at;
-
-    memcpy(&at, &start, sizeof(at)); /* from a number it must come */
-    return madvise(at, len, advice);
+    memcpy(&at, &number, sizeof(at)); /* from a number it must come */
+    return at;
 }

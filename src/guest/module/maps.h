@@ -29,7 +29,7 @@ struct snp_map {
     uint64_t file; /* inode on its device; 0 = none */
     bool is_stack; /* the first thread's stack */
     uintptr_t offset;
-    const char *name; /* "" = none; valid until the next */
+    const char *name; /* the rest of the line; valid until the next */
 };
 
 enum {
@@ -47,14 +47,12 @@ struct snp_maps {
 void snp_maps_open(struct snp_maps *maps);
 void snp_maps_close(struct snp_maps *maps);
 bool snp_maps_next(struct snp_maps *maps, struct snp_map *ret) SNP_NODISCARD;
+/* Read a line of /proc/self/maps, to which the name then points. */
+bool snp_map_read(const char *line, struct snp_map *ret) SNP_NODISCARD;
 
 /* Read the entries of n small pages from start; false: not readable. */
-bool snp_maps_pages(const struct snp_maps *maps, uintptr_t start, size_t n, uint64_t *ret)
-    SNP_NODISCARD;
+bool snp_maps_pages(int page_fd, uintptr_t start, size_t n, uint64_t *ret) SNP_NODISCARD;
 
-/* madvise() by an address; 0, or -1 and errno. */
-int snp_maps_advise(uintptr_t start, size_t len, int advice);
-/* mprotect() by an address; 0, or -1 and errno. */
-int snp_maps_protect(uintptr_t start, size_t len, int prot);
+void *snp_maps_at(uint64_t address);
 
 #endif

@@ -396,6 +396,9 @@ static void make_child(const char *order, int session_fd)
 static void go_on(void *start, size_t len)
 {
     (void)munmap(start, len);
+    if (snp_image_restore_kernel() < 0) {
+        _exit(1);
+    }
     longjmp(zygote.begin, 1);
 }
 

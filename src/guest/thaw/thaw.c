@@ -26,17 +26,16 @@
 #include <xxhash.h>
 
 #include "base/macro.h"
-#include "guest/image_check.h"
+#include "guest/image.h"
 
 enum {
     STACK_BYTES = 64 << 10,
     HELPER_FLAGS = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                    CLONE_SYSVSEM | CLONE_CHILD_CLEARTID,
-    PAGE = SNP_TEMPLATE_IMAGE_PAGE,
+    PAGE = SNP_IMAGE_PAGE,
     ETC_MAX = 1 << 20,
     SEQUENCES_FLAG_END = 1,
     SEQUENCES_LEN = 32,
-    SIGNAL_SET = 8,
     STATUS_FAILED = 4,
 };
 
@@ -51,19 +50,14 @@ extern const char _end __attribute__((visibility("hidden")));
 /* NOLINTEND(readability-identifier-naming) */
 
 static struct thaw {
-    struct snp_template_image image;
-    struct snp_template_image_map maps[SNP_TEMPLATE_IMAGE_MAPS_MAX];
-    struct snp_template_image_run runs[SNP_TEMPLATE_IMAGE_RUNS_MAX];
-    struct snp_template_image_file files[SNP_TEMPLATE_IMAGE_FILES_MAX];
-    struct snp_template_image_large large[SNP_TEMPLATE_IMAGE_LARGE_MAX];
-    char text[SNP_TEMPLATE_IMAGE_TEXT_MAX];
-    int fd[SNP_TEMPLATE_IMAGE_FILES_MAX];
+    struct snp_image image;
+    int fd[SNP_IMAGE_FILES_MAX];
     char etc[ETC_MAX];
-    uint64_t data_at;                         /* in the file */
-    uint64_t at[SNP_TEMPLATE_IMAGE_RUNS_MAX]; /* of each run, in the file */
-    uint64_t next;                            /* the next run without a reader */
-    uint64_t vdso;                            /* its current address */
-    uint32_t helper;                          /* 0 = none, or ended */
+    uint64_t data_at;                /* in the file */
+    uint64_t at[SNP_IMAGE_RUNS_MAX]; /* of each run, in the file */
+    uint64_t next;                   /* the next run without a reader */
+    uint64_t vdso;                   /* its current address */
+    uint32_t helper;                 /* 0 = none, or ended */
     char stack[STACK_BYTES] __attribute__((aligned(16)));
     char helper_stack[STACK_BYTES] __attribute__((aligned(16)));
 } thaw;
@@ -159,67 +153,42 @@ static bool read_at(void *to, uint64_t n, uint64_t *at)
     return ok;
 }
 
-static bool read_tables(void)
+static bool read_image(void)
 {
-    struct snp_template_image *image = &thaw.image;
+    struct snp_image_head *head = &thaw.image.head;
+    struct iovec parts[SNP_IMAGE_PARTS];
     uint64_t at = sizeof(struct snp_template_image_label);
     uint64_t hash;
     uint64_t seed = 0;
 
-    if (!read_at(image, sizeof(*image), &at)) {
+    if (!read_at(head, sizeof(*head), &at) || !snp_image_fits(head)) {
         return false;
     }
-    hash = image->hash;
-    image->hash = 0;
-    if (XXH3_64bits(image, sizeof(*image)) != hash || !snp_template_image_fits(image)) {
-        return false;
-    }
-    const struct iovec tables[] = {
-        {thaw.maps, image->n_maps * sizeof(thaw.maps[0])},
-        {thaw.runs, image->n_runs * sizeof(thaw.runs[0])},
-        {thaw.files, image->n_files * sizeof(thaw.files[0])},
-        {thaw.large, image->n_large * sizeof(thaw.large[0])},
-        {thaw.text, image->text_len},
-    };
-    for (size_t i = 0; i < SNP_ARRAY_LEN(tables); i++) {
-        if (!read_at(tables[i].iov_base, tables[i].iov_len, &at)) {
+    hash = head->hash;
+    head->hash = 0;
+    (void)snp_image_parts(&thaw.image, parts);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
+        if (i > 0 && !read_at(parts[i].iov_base, parts[i].iov_len, &at)) {
             return false;
         }
-        seed = XXH3_64bits_withSeed(tables[i].iov_base, tables[i].iov_len, seed);
+        seed = XXH3_64bits_withSeed(parts[i].iov_base, parts[i].iov_len, seed);
     }
     thaw.data_at = at;
-    return seed == image->tables_hash &&
-           snp_template_image_tables_fit(&(struct snp_template_image_tables){
-               .image = image,
-               .maps = thaw.maps,
-               .runs = thaw.runs,
-               .files = thaw.files,
-               .text = thaw.text,
-           });
+    return seed == hash && snp_template_image_fits(&thaw.image);
 }
 
 /* Checking --------------------------------------------------------------------------------- */
 
-static bool is_same_content(int fd, const struct snp_template_image_file *file)
+static bool is_same_content(int fd, const struct snp_image_file *file)
 {
     long n = CALL(SYS_pread64, fd, thaw.etc, sizeof(thaw.etc), 0);
 
     return n >= 0 && XXH3_64bits(thaw.etc, (size_t)n) == (uint64_t)file->changed[0];
 }
 
-static bool is_same_stat(const struct snp_template_image_file *file, const struct stat *st)
+static bool is_same(const struct snp_image_file *file, int *ret_fd)
 {
-    bool is_folder = (st->st_mode & S_IFMT) == S_IFDIR;
-
-    return (is_folder ? file->size == -2 : file->size == st->st_size) &&
-           file->changed[0] == st->st_mtim.tv_sec && file->changed[1] == st->st_mtim.tv_nsec &&
-           (is_folder ||
-            (file->changed[2] == st->st_ctim.tv_sec && file->changed[3] == st->st_ctim.tv_nsec));
-}
-
-static bool is_same(const struct snp_template_image_file *file, int *ret_fd)
-{
-    const char *path = thaw.text + file->path;
+    const char *path = thaw.image.text + file->path;
     bool is_etc = begins(path, "/etc/") && file->size >= 0;
     bool ok;
     struct stat st = {0};
@@ -228,11 +197,12 @@ static bool is_same(const struct snp_template_image_file *file, int *ret_fd)
     if (!is_etc && file->is_mapped == 0) {
         long r = CALL(SYS_newfstatat, AT_FDCWD, path, &st, 0);
 
-        return r < 0 ? file->size == -1 : is_same_stat(file, &st);
+        return r < 0 ? file->size == -1 : snp_image_is_unchanged(file, &st);
     }
     *ret_fd = (int)CALL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    ok = *ret_fd >= 0 && (is_etc ? is_same_content(*ret_fd, file)
-                                 : CALL(SYS_fstat, *ret_fd, &st) == 0 && is_same_stat(file, &st));
+    ok = *ret_fd >= 0 &&
+         (is_etc ? is_same_content(*ret_fd, file)
+                 : CALL(SYS_fstat, *ret_fd, &st) == 0 && snp_image_is_unchanged(file, &st));
     if (file->is_mapped == 0 && *ret_fd >= 0) {
         (void)CALL(SYS_close, *ret_fd);
     }
@@ -242,7 +212,7 @@ static bool is_same(const struct snp_template_image_file *file, int *ret_fd)
 static void close_files(uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
-        if (thaw.files[i].is_mapped != 0) {
+        if (thaw.image.files[i].is_mapped != 0) {
             (void)CALL(SYS_close, thaw.fd[i]);
         }
     }
@@ -250,10 +220,10 @@ static void close_files(uint64_t n)
 
 static bool are_files_same(void)
 {
-    for (uint64_t i = 0; i < thaw.image.n_files; i++) {
-        if (!is_same(&thaw.files[i], &thaw.fd[i])) {
+    for (uint64_t i = 0; i < thaw.image.head.n_files; i++) {
+        if (!is_same(&thaw.image.files[i], &thaw.fd[i])) {
             close_files(i);
-            return refuse(" changed", thaw.text + thaw.files[i].path);
+            return refuse(" changed", thaw.image.text + thaw.image.files[i].path);
         }
     }
     return true;
@@ -265,8 +235,8 @@ static bool is_room(void)
     const uint64_t start = (uintptr_t)&__ehdr_start;
     const uint64_t end = (uintptr_t)&_end;
 
-    for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
-        if (thaw.maps[i].start < end && start < thaw.maps[i].end) {
+    for (uint64_t i = 0; i < thaw.image.head.n_vmas; i++) {
+        if (thaw.image.vmas[i].start < end && start < thaw.image.vmas[i].end) {
             return refuse("the addresses are taken", "");
         }
     }
@@ -309,7 +279,7 @@ static void unmap_all(uint64_t first, uint64_t last)
 
     unmap(0, low_start);
     unmap(low_end, high_start);
-    unmap(high_end, SNP_TEMPLATE_IMAGE_END);
+    unmap(high_end, SNP_IMAGE_END);
 }
 
 /* The kernel's pages have the same order and sizes: it is the same kernel. Its code is the last. */
@@ -320,22 +290,22 @@ static void move_kernel(void)
     uint64_t code = 0;
     uint64_t now;
 
-    for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
-        if (thaw.maps[i].kind == SNP_TEMPLATE_IMAGE_KERNEL) {
-            code = thaw.maps[i].start;
+    for (uint64_t i = 0; i < thaw.image.head.n_vmas; i++) {
+        if (thaw.image.vmas[i].kind == SNP_IMAGE_KERNEL) {
+            code = thaw.image.vmas[i].start;
             first = first == 0 ? code : first;
-            last = thaw.maps[i].end;
+            last = thaw.image.vmas[i].end;
         }
     }
     now = thaw.vdso - (code - first);
     unmap_all(now, now + (last - first));
-    for (uint64_t i = 0; now != first && i < thaw.image.n_maps; i++) {
-        const struct snp_template_image_map *map = &thaw.maps[i];
-        uint64_t len = map->end - map->start;
+    for (uint64_t i = 0; now != first && i < thaw.image.head.n_vmas; i++) {
+        const struct snp_image_vma *vma = &thaw.image.vmas[i];
+        uint64_t len = vma->end - vma->start;
 
-        if (map->kind == SNP_TEMPLATE_IMAGE_KERNEL &&
-            CALL(SYS_mremap, now + (map->start - first), len, len, MREMAP_MAYMOVE | MREMAP_FIXED,
-                 map->start) != (long)map->start) {
+        if (vma->kind == SNP_IMAGE_KERNEL &&
+            CALL(SYS_mremap, now + (vma->start - first), len, len, MREMAP_MAYMOVE | MREMAP_FIXED,
+                 vma->start) != (long)vma->start) {
             fail("mremap");
         }
     }
@@ -343,24 +313,25 @@ static void move_kernel(void)
 
 static void map_all(void)
 {
-    for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
-        const struct snp_template_image_map *map = &thaw.maps[i];
+    for (uint64_t i = 0; i < thaw.image.head.n_vmas; i++) {
+        const struct snp_image_vma *vma = &thaw.image.vmas[i];
         static const int flags[] = {
-            [SNP_TEMPLATE_IMAGE_MEMORY] = MAP_PRIVATE | MAP_ANONYMOUS,
-            [SNP_TEMPLATE_IMAGE_STACK] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN,
-            [SNP_TEMPLATE_IMAGE_FILE] = MAP_PRIVATE,
-            [SNP_TEMPLATE_IMAGE_SHARED] = MAP_SHARED,
+            [SNP_IMAGE_ANON] = MAP_PRIVATE | MAP_ANONYMOUS,
+            [SNP_IMAGE_HEAP] = MAP_PRIVATE | MAP_ANONYMOUS,
+            [SNP_IMAGE_STACK] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN,
+            [SNP_IMAGE_FILE] = MAP_PRIVATE,
+            [SNP_IMAGE_SHARED] = MAP_SHARED,
         };
-        int fd = map->kind >= SNP_TEMPLATE_IMAGE_FILE ? thaw.fd[map->file] : -1;
-        int prot = map->prot | (map->has_runs != 0 ? PROT_WRITE : 0);
+        int fd = snp_image_has_file(vma) ? thaw.fd[vma->file] : -1;
+        int prot = vma->prot | (vma->has_runs != 0 ? PROT_WRITE : 0);
 
-        if (map->kind != SNP_TEMPLATE_IMAGE_KERNEL &&
-            CALL(SYS_mmap, map->start, map->end - map->start, prot,
-                 flags[map->kind] | MAP_FIXED_NOREPLACE, fd, map->offset) != (long)map->start) {
+        if (vma->kind != SNP_IMAGE_KERNEL &&
+            CALL(SYS_mmap, vma->start, vma->end - vma->start, prot,
+                 flags[vma->kind] | MAP_FIXED_NOREPLACE, fd, vma->offset) != (long)vma->start) {
             fail("mmap");
         }
     }
-    close_files(thaw.image.n_files);
+    close_files(thaw.image.head.n_files);
 }
 
 /* Read runs that no other reader has taken. */
@@ -368,14 +339,14 @@ static __attribute__((used)) void read_some(void)
 {
     uint64_t i;
 
-    while ((i = __atomic_fetch_add(&thaw.next, 1, __ATOMIC_RELAXED)) < thaw.image.n_runs) {
-        const struct snp_template_image_run *run = &thaw.runs[i];
+    while ((i = __atomic_fetch_add(&thaw.next, 1, __ATOMIC_RELAXED)) < thaw.image.head.n_runs) {
+        const struct snp_image_run *run = &thaw.image.runs[i];
 
-        if (CALL(SYS_pread64, SNP_TEMPLATE_IMAGE_FD, run->start, run->len, thaw.at[i]) !=
+        if (CALL(SYS_pread64, SNP_TEMPLATE_IMAGE_FD, run->at, run->len, thaw.at[i]) !=
             (long)run->len) {
             fail("it is cut short");
         }
-        if (XXH3_64bits((const void *)run->start, run->len) != run->hash) {
+        if (XXH3_64bits((const void *)run->at, run->len) != run->hash) {
             fail("it is damaged");
         }
     }
@@ -423,57 +394,51 @@ static void read_runs(void)
 {
     uint64_t at = thaw.data_at;
 
-    for (uint64_t i = 0; i < thaw.image.n_large; i++) {
-        (void)CALL(SYS_madvise, thaw.large[i].start, thaw.large[i].len, MADV_HUGEPAGE);
+    for (uint64_t i = 0; i < thaw.image.head.n_large; i++) {
+        (void)CALL(SYS_madvise, thaw.image.large[i].at, thaw.image.large[i].len, MADV_HUGEPAGE);
     }
-    for (uint64_t i = 0; i < thaw.image.n_runs; i++) {
+    for (uint64_t i = 0; i < thaw.image.head.n_runs; i++) {
         thaw.at[i] = at;
-        at += thaw.runs[i].len;
+        at += thaw.image.runs[i].len;
     }
     helper_start();
     read_some();
     helper_wait();
-    for (uint64_t i = 0; i < thaw.image.n_large; i++) {
-        (void)CALL(SYS_madvise, thaw.large[i].start, thaw.large[i].len, MADV_NOHUGEPAGE);
+    for (uint64_t i = 0; i < thaw.image.head.n_large; i++) {
+        (void)CALL(SYS_madvise, thaw.image.large[i].at, thaw.image.large[i].len, MADV_NOHUGEPAGE);
     }
 }
 
 static void protect(void)
 {
-    for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
-        const struct snp_template_image_map *map = &thaw.maps[i];
+    for (uint64_t i = 0; i < thaw.image.head.n_vmas; i++) {
+        const struct snp_image_vma *vma = &thaw.image.vmas[i];
 
-        if (map->has_runs != 0 && (map->prot & PROT_WRITE) == 0 &&
-            CALL(SYS_mprotect, map->start, map->end - map->start, map->prot) < 0) {
+        if (vma->has_runs != 0 && (vma->prot & PROT_WRITE) == 0 &&
+            CALL(SYS_mprotect, vma->start, vma->end - vma->start, vma->prot) < 0) {
             fail("mprotect");
         }
     }
 }
 
-/* Restore the kernel's state of this process, besides its memory. */
+/* Restore what the C library needs of the kernel; the entry restores the rest. */
 static void tell_kernel(void)
 {
-    struct snp_template_image *image = &thaw.image;
-    int number;
+    struct snp_image_process *process = &thaw.image.process;
 
-    image->memory.auxv = (void *)image->vector;
-    image->memory.exe_fd = (uint32_t)-1;
-    if (CALL(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, &image->memory, sizeof(image->memory)) < 0) {
+    process->memory.auxv = (void *)process->vector;
+    process->memory.exe_fd = (uint32_t)-1;
+    if (CALL(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, &process->memory, sizeof(process->memory)) < 0) {
         fail("prctl");
     }
-    for (long i = 0; i < SNP_TEMPLATE_IMAGE_SIGNALS; i++) {
-        (void)CALL(SYS_rt_sigaction, i + 1, &image->signals[i], 0, SIGNAL_SET);
-    }
-    if (CALL(SYS_arch_prctl, ARCH_SET_FS, image->fs_base) < 0) {
+    if (CALL(SYS_arch_prctl, ARCH_SET_FS, process->fs_base) < 0) {
         fail("arch_prctl");
     }
-    number = (int)CALL(SYS_set_tid_address, image->thread_number);
-    memcpy((void *)image->thread_number, &number, sizeof(number));
-    if (image->sequences != 0 &&
-        CALL(SYS_rseq, image->sequences, image->sequences_len, 0, SEQUENCES_MARK) < 0) {
+    (void)CALL(SYS_set_tid_address, process->thread_number);
+    if (process->sequences != 0 &&
+        CALL(SYS_rseq, process->sequences, process->sequences_len, 0, SEQUENCES_MARK) < 0) {
         fail("rseq");
     }
-    (void)CALL(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &image->signal_mask, 0, SIGNAL_SET);
     (void)CALL(SYS_close, SNP_TEMPLATE_IMAGE_FD);
 }
 
@@ -492,7 +457,8 @@ static SNP_NORETURN __attribute__((used)) void replace(void)
                      "push $0\n\t"
                      "jmp *%1"
                      :
-                     : "r"(thaw.image.stack), "r"(thaw.image.entry), "D"(start), "S"(end - start)
+                     : "r"(thaw.image.process.stack), "r"(thaw.image.process.entry), "D"(start),
+                       "S"(end - start)
                      : "memory");
     __builtin_unreachable();
 }
@@ -536,10 +502,10 @@ static __attribute__((constructor)) void begin(int argc, char **argv, char **env
     (void)argv;
     thaw.vdso = find_vdso(envp);
     forget_variable(envp);
-    if (!read_tables()) {
+    if (!read_image()) {
         (void)refuse("it is damaged", "");
     } else if (thaw.vdso == 0 || CALL(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP_SIZE, &size) < 0 ||
-               size != sizeof(thaw.image.memory)) {
+               size != sizeof(thaw.image.process.memory)) {
         (void)refuse("the kernel cannot do it", "");
     } else if (is_room() && are_files_same()) {
         if (end_sequences()) {
@@ -551,7 +517,7 @@ static __attribute__((constructor)) void begin(int argc, char **argv, char **env
                              : "memory");
             __builtin_unreachable();
         }
-        close_files(thaw.image.n_files);
+        close_files(thaw.image.head.n_files);
         (void)refuse("the C library is unusual", "");
     }
     (void)CALL(SYS_close, SNP_TEMPLATE_IMAGE_FD);

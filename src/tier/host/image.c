@@ -23,7 +23,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "guest/image_check.h"
+#include "guest/image.h"
 #include "guest/spec.h"
 #include "tier/host/host.h"
 
@@ -129,8 +129,7 @@ static const char *distrust(int fd, const uint64_t *key, uint64_t *ret_age_s)
         return "it is not a file that is only yours";
     }
     if (snp_read_all(fd, &label, sizeof(label)) != (ssize_t)sizeof(label) ||
-        label.magic != SNP_TEMPLATE_IMAGE_MAGIC ||
-        label.len != (uint64_t)st.st_size - sizeof(label)) {
+        label.magic != SNP_IMAGE_MAGIC || label.len != (uint64_t)st.st_size - sizeof(label)) {
         return "it is cut short";
     }
     if (memcmp(label.key, key, sizeof(label.key)) != 0) {
@@ -252,20 +251,24 @@ static bool remove_one(int folder)
 /* Is the image complete? Its content is trusted for the same template only. */
 static int check(const struct keeping *k, int fd, struct snp_err *err)
 {
-    struct snp_template_image image;
+    snp_autofree struct snp_image *image = malloc(sizeof(*image));
+    struct iovec parts[SNP_IMAGE_PARTS];
     char reason[REASON_MAX + 1] = "";
     const off_t at = sizeof(struct snp_template_image_label);
 
-    if (k->len < sizeof(image)) {
+    if (image == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    if (k->len < sizeof(image->head)) {
         (void)!pread(fd, reason, REASON_MAX, at);
         return snp_fail(err, SNP_E_UNSUPPORTED, "it has %.*s", REASON_MAX, reason);
     }
-    if (pread(fd, &image, sizeof(image), at) != (ssize_t)sizeof(image) ||
-        !snp_template_image_fits(&image)) {
+    if (pread(fd, &image->head, sizeof(image->head), at) != (ssize_t)sizeof(image->head) ||
+        !snp_image_fits(&image->head)) {
         return snp_fail(err, SNP_E_PEER, "it is not understood");
     }
-    return snp_template_image_len(&image) == k->len ? 0
-                                                    : snp_fail(err, SNP_E_PEER, "it was cut short");
+    return snp_image_parts(image, parts) == k->len ? 0
+                                                   : snp_fail(err, SNP_E_PEER, "it was cut short");
 }
 
 static int copy(struct keeping *k, int fd, struct snp_err *err)
@@ -297,7 +300,7 @@ static int copy(struct keeping *k, int fd, struct snp_err *err)
 
 static int seal(struct keeping *k, int folder, int fd, const char *from, struct snp_err *err)
 {
-    const struct snp_template_image_label label = {.magic = SNP_TEMPLATE_IMAGE_MAGIC,
+    const struct snp_template_image_label label = {.magic = SNP_IMAGE_MAGIC,
                                                    .key = {k->key[0], k->key[1]},
                                                    .born_s = (uint64_t)time(NULL),
                                                    .len = k->len};
