@@ -213,7 +213,7 @@ static int run_ps(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* attach ------------------------------------------------------------------------------------ */
 
-/* What is read of a process, from its oldest stored output on. */
+/* A read of a process, from its oldest stored output on. */
 struct reading {
     struct snp_cli *cli;
     const struct process_name *target;

@@ -3,9 +3,10 @@
 #define SNP_TIER_ENGINE_PROCESS_H
 
 /*
- * Detached processes of a sandbox: programs that run beside its cells. Each stream's last bytes are
- * kept, as many as the session's output limit and at most 256 KiB, and read by position. Ended processes stay in the
- * list until newer ones need their entry; all end with the sandbox, or with a sweep.
+ * Detached processes of a sandbox: programs that run beside its cells. Of each stream the last
+ * bytes are kept, as many as the session's output limit and at most 256 KiB, and read by position.
+ * Ended processes stay in the list until newer ones need their entry. All end with the sandbox, or
+ * with a sweep.
  */
 
 #include <stdint.h>
