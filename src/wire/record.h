@@ -74,8 +74,6 @@ struct snp_field {
     size_t offset;
     const char *text;
     enum snp_origin source;
-    const char *people; /* the label of its line for people; NULL = its name */
-    const char *models; /* the word before its lines for models; NULL = none */
 };
 
 struct snp_record {

@@ -55,7 +55,7 @@ extern const char *const snp_wait_reasons[];
 #define SNP_RESULT_TRANSACTION(F, S) \
     F(S, STR,  interpreter, MUST, 32, 0, "standby, off, unavailable, dropped_for_memory") \
     F(S, STR,  workspace, MUST,   32, 0, "copied, off, unavailable") \
-    F(S, STRS, notes,     MUST,   16, 0, "reasons, and effects that would not be undone", .people = "not undone")
+    F(S, STRS, notes,     MUST,   16, 0, "reasons, and effects that would not be undone")
 
 #define SNP_RESULT_SOURCES(F, S) \
     F(S, STRS, attested,  MUST,   64, 0, "names of members") \
@@ -81,7 +81,7 @@ extern const char *const snp_wait_reasons[];
     F(S, INT,  cell,      MUST,   0, 0, "number in its session, from 1", .source = SNP_ATTESTED) \
     F(S, NUM,  epoch,     OPT,    0, 0, "epoch of the sandbox that ran it: 1, increased each time the session is woken, rolled back or cleared", .source = SNP_ATTESTED) \
     F(S, WORD, status,    MUST,   0, snp_result_statuses, "attested, but `ok` and `error` of Python code are claimed; `ok`, `error` (exception, or exit code other than 0), `timeout`, `oom`, `killed`, `limit` or `interrupted`. Cells without a result can also have, in `history` and `show`: `running`; `refused`: could not run, and had no effect; `unknown`: the daemon or the machine ended while it ran", .source = SNP_BY_END) \
-    F(S, WORD, state,     MUST,   0, snp_result_states, "`kept`: not undone. `rolled_back`: the cell was killed (or failed, with `atomic`); variables and files are as before the cell, within the limits of `transaction`, and earlier processes of the session have ended. `lost`: the interpreter was killed; variables are reset, files stay (if `transaction.workspace` is `copied`, they are as before the cell). `restored_from_checkpoint`: the cell was killed, and the session is back at its latest checkpoint", .source = SNP_ATTESTED, .models = "session") \
+    F(S, WORD, state,     MUST,   0, snp_result_states, "`kept`: not undone. `rolled_back`: the cell was killed (or failed, with `atomic`); variables and files are as before the cell, within the limits of `transaction`, and earlier processes of the session have ended. `lost`: the interpreter was killed; variables are reset, files stay (if `transaction.workspace` is `copied`, they are as before the cell). `restored_from_checkpoint`: the cell was killed, and the session is back at its latest checkpoint", .source = SNP_ATTESTED) \
     F(S, NEG,  exit_code, NIL,    0, 0, "attested for commands, else claimed. For Python: the code of SystemExit, or of the last failed line with !; null if there is neither", .source = SNP_BY_END) \
     F(S, STR,  signal,    NIL,    32, 0, "name of the signal that ended the interpreter or command during the cell, unless it was the kill that undoes a cell after its end", .source = SNP_ATTESTED) \
     F(S, TEXT, stdout,    OPT,    0, 0, "at most `output` characters: beginning and end", .source = SNP_CLAIMED) \
@@ -90,14 +90,14 @@ extern const char *const snp_wait_reasons[];
     F(S, TEXT, result,    NIL,    0, 0, "repr of the variable `result`, if the cell assigned it", .source = SNP_CLAIMED) \
     F(S, ARR,  displays,  OPT,    0, NULL, "[{mime type: text, or base64 for binary types}]", .source = SNP_CLAIMED) \
     F(S, OBJ,  error,     NIL,    0, &snp_result_error_form, "the exception, if any", .source = SNP_CLAIMED) \
-    F(S, ARR,  denials,   MUST,   32, &snp_result_denial_form, "refused operations", .people = "denied", .models = "denied") \
+    F(S, ARR,  denials,   MUST,   32, &snp_result_denial_form, "refused operations") \
     F(S, INT,  denials_dropped, MUST, 0, 0, "number of denials beyond the 32 listed", .source = SNP_ATTESTED) \
-    F(S, BOOL, restarted, MUST,   0, 0, "the cell began in a new interpreter, because the previous one was killed; `state` of that cell was `lost`", .source = SNP_ATTESTED, .models = "session") \
-    F(S, OBJ,  transaction, OPT,  0, &snp_result_transaction_form, "protection of this cell, determined before it ran; names in notes are claimed. /tmp and /dev/shm are never protected", .source = SNP_ATTESTED, .models = "session") \
+    F(S, BOOL, restarted, MUST,   0, 0, "the cell began in a new interpreter, because the previous one was killed; `state` of that cell was `lost`", .source = SNP_ATTESTED) \
+    F(S, OBJ,  transaction, OPT,  0, &snp_result_transaction_form, "protection of this cell, determined before it ran; names in notes are claimed. /tmp and /dev/shm are never protected", .source = SNP_ATTESTED) \
     F(S, OBJ,  limit,     NIL,    0, &snp_result_limit_form, "the limit that ended or cut the cell", .source = SNP_ATTESTED) \
     F(S, OBJ,  usage,     MUST,   0, &snp_result_usage_form, "resources that the cell used", .source = SNP_ATTESTED) \
     F(S, OBJ,  output,    MUST,   0, &snp_result_output_form, "size of the printed output", .source = SNP_ATTESTED) \
-    F(S, OBJ,  files,     MUST,   0, &snp_result_files_form, "changes in the workspace", .source = SNP_ATTESTED, .models = "files") \
+    F(S, OBJ,  files,     MUST,   0, &snp_result_files_form, "changes in the workspace", .source = SNP_ATTESTED) \
     F(S, OBJ,  manifest,  OPT,    0, &snp_result_manifest_form, "enforced controls, see below", .source = SNP_ATTESTED) \
     F(S, OBJ,  sources,   MUST,   0, &snp_result_sources_form, "which members are attested or claimed", .source = SNP_ATTESTED)
 
@@ -106,14 +106,14 @@ extern const char *const snp_wait_reasons[];
     F(S, INT,  cell,      MUST,   0, 0, "cell after which the checkpoint was taken") \
     F(S, ARR,  missing,   MUST,   0, NULL, "later cells that were dropped at the caller's request, or omitted by `skip`") \
     F(S, ARR,  replayed,  MUST,   0, NULL, "cells that ran again") \
-    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] items that could not be saved or restored. `cell N`: its replay differs from its first run in value, result, exit code, error, displays, output, or changed files (names and contents). The contents of a file without a hash (`files.hashes`) are listed as not compared. In a new session, the session's name: an older one may have been lost with a damaged journal", .people = "not restored") \
-    F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint and dropped at the caller's request", .people = "not restored") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] items that could not be saved or restored. `cell N`: its replay differs from its first run in value, result, exit code, error, displays, output, or changed files (names and contents). The contents of a file without a hash (`files.hashes`) are listed as not compared. In a new session, the session's name: an older one may have been lost with a damaged journal") \
+    F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint and dropped at the caller's request") \
     F(S, BOOL, image,     OPT,    0, 0, "only if some state cannot be saved as variables: true if the session continues exactly, from an image of its memory") \
-    F(S, STR,  no_image,  OPT,    0, 0, "why it does not", .people = "no image") \
+    F(S, STR,  no_image,  OPT,    0, 0, "why it does not") \
     F(S, INT,  wake_us,   MUST,   0, 0, "time taken")
 #define SNP_RESULT_SAVED(F, S) \
     F(S, OBJ,  made,      NIL,    0, NULL, "answer of the method `checkpoint`") \
-    F(S, STR,  error,     NIL,    0, 0, "why there is no checkpoint", .people = "not saved")
+    F(S, STR,  error,     NIL,    0, 0, "why there is no checkpoint")
 #define SNP_RESULT_NOT_APPLIED(F, S) \
     F(S, STR,  setting,   MUST,   0, 0, "`tier`, `template`, `project`, `rootfs`, `engine`, `network`, or a limit such as `memory`") \
     F(S, STR,  session,   MUST,   0, 0, "value in the session") \
@@ -121,8 +121,8 @@ extern const char *const snp_wait_reasons[];
 /* Members that the daemon adds to a tier's result. */
 #define SNP_RESULT_ADDED(F, S) \
     F(S, STR,  name,      NIL,    0, 0, "name of the session; null: unnamed", .source = SNP_ATTESTED) \
-    F(S, OBJ,  restored,  NIL,    0, &snp_result_restored_form, "only in the first cell after the session was woken: how it was restored", .source = SNP_ATTESTED, .models = "session") \
-    F(S, OBJ,  checkpoint, OPT,   0, &snp_result_saved_form, "only with `checkpoint: \"cell\"`", .source = SNP_ATTESTED, .models = "session") \
+    F(S, OBJ,  restored,  NIL,    0, &snp_result_restored_form, "only in the first cell after the session was woken: how it was restored", .source = SNP_ATTESTED) \
+    F(S, OBJ,  checkpoint, OPT,   0, &snp_result_saved_form, "only with `checkpoint: \"cell\"`", .source = SNP_ATTESTED) \
     F(S, ARR,  not_applied, OPT,  0, &snp_result_not_applied_form, "settings in `configured` of the request, and the engine in DOCKER_HOST, for which the session keeps another value; absent if none", .source = SNP_ATTESTED) \
     F(S, STRS, at_wake,   OPT,    0, 0, "keys of changed limits that apply only at the next wake; absent if none", .source = SNP_ATTESTED) \
     F(S, OBJ,  unsaved,   OPT,    0, NULL, "only if the latest save of the session failed: {`session`, `cell`, `reason`, `text`, `error`}, as in docs/wire.md", .source = SNP_ATTESTED)
@@ -163,9 +163,6 @@ extern const char *const snp_wait_reasons[];
     R(snp_event_gone, "gone", SNP_EVENT_GONE, .tag = "event")
 SNP_RESULT_RECORDS(SNP_RECORD_DECLARE)
 /* clang-format on */
-
-/* The labels of a line of text/summary.h, which names a member of a result, or a part of one. */
-void snp_result_labels(const json_t *line, const char **ret_people, const char **ret_models);
 
 struct snp_event_waiting {
     const char *why; /* member "for" */

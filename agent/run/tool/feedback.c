@@ -12,7 +12,6 @@
 #include "base/text/text.h"
 #include "base/text/traceback.h"
 #include "run/tool/redact.h"
-#include "wire/result.h"
 
 enum {
     OUT_TEXT = 6000, /* characters */
@@ -168,7 +167,7 @@ static json_t *lines_list(json_t *lines)
         const char *list_name; /* if it is the same, the list is named so */
         bool is_named;
 
-        snp_result_labels(line, &name, &list_name);
+        snp_summary_labels(line, &name, &list_name);
         is_named = !snp_streq(name, list_name);
         line_append(list, snp_format("%s%s%s%s%s", is_named ? name : "", is_named ? ": " : "",
                                      snp_json_str(line, "text", ""), hint == NULL ? "" : "; ",

@@ -35,6 +35,36 @@ static void add_text(json_t *lines, const char *member, const char *part, const 
     add(lines, member, part, &said);
 }
 
+void snp_summary_labels(const json_t *line, const char **ret_people, const char **ret_models)
+{
+    static const struct {
+        const char *member;
+        const char *part; /* NULL = any */
+        const char *people;
+        const char *models;
+    } rows[] = {
+        {"denials", NULL, "denied", "denied"},
+        {"transaction", "notes", "not undone", "session"},
+        {"restored", "failed", "not restored", "session"},
+        {"restored", "missing_puts", "not restored", "session"},
+        {"restored", "no_image", "no image", "session"},
+        {"checkpoint", "error", "not saved", "session"},
+        {"files", NULL, NULL, "files"},
+    };
+    const char *member = snp_json_str(line, "member", "");
+    const char *part = snp_json_str(line, "part", NULL);
+
+    *ret_people = part == NULL ? member : part;
+    *ret_models = "session";
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].member, member) == 0 &&
+            (rows[i].part == NULL || snp_streq(rows[i].part, part))) {
+            *ret_people = rows[i].people == NULL ? *ret_people : rows[i].people;
+            *ret_models = rows[i].models;
+        }
+    }
+}
+
 /* The end of a cell ------------------------------------------------------------------------ */
 
 char *snp_summary_end(const json_t *result, enum snp_hint_reader reader)

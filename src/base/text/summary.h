@@ -5,14 +5,17 @@
 /*
  * The sentences about a result of a cell (docs/result.md), for the command line, MCP and runs: how
  * the cell ended, its limit, files and denials, and the state of its session. A line is {member,
- * part, text}: a member of the result, perhaps a part of that, whose labels wire/result.h has, and
- * the text. Names in a text are untrusted: each front end cleans them.
+ * part, text}: a member of the result, perhaps a part of that, and the text. Names in a text are
+ * untrusted: each front end cleans them.
  */
 
 #include <stdbool.h>
 
 #include "base/json.h"
 #include "base/text/hint.h"
+
+/* The label of a line for people, and the word before it for models; borrowed from the line. */
+void snp_summary_labels(const json_t *line, const char **ret_people, const char **ret_models);
 
 /*
  * How a stopped cell ended: for people a phrase after its status, for models a sentence. NULL = its

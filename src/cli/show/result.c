@@ -509,7 +509,7 @@ static void show_lines(json_t *lines)
         const char *label;
         const char *ignored;
 
-        snp_result_labels(line, &label, &ignored);
+        snp_summary_labels(line, &label, &ignored);
         notef(is_dim ? SNP_STYLE_DIM : SNP_STYLE_YELLOW, label, "%s%s%s",
               snp_json_str(line, "text", ""), hint[0] == '\0' || is_sentence ? "" : "; ",
               is_sentence ? "" : hint);

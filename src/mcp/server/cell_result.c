@@ -297,7 +297,7 @@ static json_t *lines_add(struct result_builder *m, const json_t *lines, size_t m
 
         snp_say_string(&text, json_object_get(line, "text"), max >> m->halvings);
         snp_say(&text, "%s%s", hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
-        snp_result_labels(line, &label, &word);
+        snp_summary_labels(line, &label, &word);
         line_begin(m);
         snp_say(&m->text, "[%s] %s%s%s", word, strcmp(label, word) == 0 ? "" : label,
                 strcmp(label, word) == 0 ? "" : ": ", snp_say_cstr(&text));
