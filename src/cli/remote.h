@@ -8,9 +8,9 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/wire/record.h"
 #include "cli/cli.h"
 #include "client/client.h"
-#include "wire/record.h"
 
 /*
  * A command has one connection to the daemon, made (and the daemon started) by its first call. With
@@ -43,12 +43,6 @@ bool snp_remote_is_usable(struct snp_cli *cli, const char *tier);
 /* Connect if a daemon runs. SNP_E_NOT_FOUND: none runs, and none is started. */
 int snp_remote_find(struct snp_cli *cli, struct snp_err *err) SNP_NODISCARD;
 
-/* A record of an answer, by name: `SNP_READ(snp_fork_answer, made, reply.head);`. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): names */
-#define SNP_READ(tag, name, object) \
-    struct tag name;                \
-    snp_record_read((object), &tag##_form, &name)
-/* NOLINTEND(bugprone-macro-parentheses) */
 /*
  * The session of a verb: the given one, else the only named one, else the one called `default`.
  * *ret_session is the caller's. SNP_E_INVALID: there are several, listed in the message;

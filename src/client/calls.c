@@ -12,10 +12,10 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/wire/frame.h"
+#include "base/wire/rpc.h"
 #include "client/start.h"
-#include "wire/frame.h"
 #include "wire/methods.h"
-#include "wire/rpc.h"
 #include "wire/session.h"
 
 enum {

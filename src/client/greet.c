@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rundir.h"
+#include "base/wire/rpc.h"
 #include "client/calls.h"
 #include "client/start.h"
-#include "wire/rpc.h"
 #include "wire/session.h"
 
 enum {

@@ -4,7 +4,7 @@
 
 /* All limits on sizes and times that the daemon enforces, except those of messages. */
 
-#include "wire/rpc.h"
+#include "base/wire/rpc.h"
 
 enum {
     SNP_CAP_CLIENTS = 512,            /* connected at once */

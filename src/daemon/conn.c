@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/wire/frame.h"
 #include "daemon/caps.h"
-#include "wire/frame.h"
 
 static void handle_closed(uv_handle_t *handle)
 {

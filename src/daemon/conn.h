@@ -14,7 +14,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "wire/frame.h"
+#include "base/wire/frame.h"
 
 struct snp_conn;
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wire/frame.h"
+#include "base/wire/rpc.h"
 #include "daemon/server.h"
-#include "wire/frame.h"
-#include "wire/rpc.h"
 
 struct snp_request *snp_request_new(struct snp_peer *peer, uint32_t id, struct snp_err *err)
 {

@@ -12,10 +12,10 @@
 #include "base/policy/session_name.h"
 #include "base/policy/template_name.h"
 #include "base/str.h"
+#include "base/wire/record.h"
+#include "base/wire/result.h"
 #include "daemon/tiers.h"
 #include "store/job.h"
-#include "wire/record.h"
-#include "wire/result.h"
 
 /* The tier decides whether the template exists. */
 static int template_check(const char *name, struct snp_err *err)

@@ -7,9 +7,9 @@
 
 #include "base/str.h"
 #include "base/text/hint.h"
+#include "base/wire/result.h"
+#include "base/wire/rpc.h"
 #include "library/library.h"
-#include "wire/result.h"
-#include "wire/rpc.h"
 #include "wire/session.h"
 
 _Static_assert((int)SNIPARA_INTERNAL == (int)SNP_E_INTERNAL &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs and commands: each is a process (agent/cli/run/serve.c) that speaks the client protocol with
- * the methods of wire/run.h.
+ * the methods of base/wire/run.h.
  */
-#include "wire/run.h"
+#include "base/wire/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/wire/rpc.h"
 #include "client/start.h"
 #include "library/library.h"
-#include "wire/rpc.h"
 #include "wire/session.h"
 
 /* Answers -------------------------------------------------------------------------------------- */

@@ -2,13 +2,13 @@
 #ifndef SNP_WIRE_EXEC_H
 #define SNP_WIRE_EXEC_H
 
-/* The request `exec`. Its result is in wire/result.h. */
+/* The request `exec`. Its result is in base/wire/result.h. */
 
 #include "base/policy/session_name.h"
 #include "base/project/project.h"
-#include "wire/frame.h"
-#include "wire/record.h"
-#include "wire/rpc.h"
+#include "base/wire/frame.h"
+#include "base/wire/record.h"
+#include "base/wire/rpc.h"
 
 /* The values of `kind`, and their words. */
 enum snp_exec_kind {

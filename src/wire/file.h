@@ -5,8 +5,8 @@
 /* Requests about files of sessions, kept output and contents, and their answers. */
 
 #include "base/policy/session_name.h"
-#include "wire/record.h"
-#include "wire/rpc.h"
+#include "base/wire/record.h"
+#include "base/wire/rpc.h"
 
 #define SNP_FILE_OFFSET_MAX (1LL << 50)
 

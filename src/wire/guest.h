@@ -4,7 +4,7 @@
 
 /* The guest protocol: heads of the frames between supervisor and driver. */
 
-#include "wire/record.h"
+#include "base/wire/record.h"
 
 /* clang-format off */
 #define SNP_GUEST_CELL_HEAD(F, S) \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/methods.h"
 
+#include "base/wire/result.h"
 #include "wire/exec.h"
 #include "wire/file.h"
 #include "wire/process.h"
-#include "wire/result.h"
 #include "wire/session.h"
 #include "wire/snapshot.h"
 
@@ -16,13 +16,7 @@ const char *const snp_session_states[] = {"idle",       "running", "waking", "hi
                                           "incomplete", "unknown", "lost",   NULL};
 const char *const snp_failed_causes[] = {"memory", "timeout", NULL};
 const char *const snp_diff_changes[] = {"added", "removed", "changed", NULL};
-const char *const snp_result_statuses[] = {"ok",     "error", "timeout",     "oom",
-                                           "killed", "limit", "interrupted", NULL};
-const char *const snp_result_states[] = {"kept", "rolled_back", "restored_from_checkpoint", "lost",
-                                         NULL};
-const char *const snp_result_streams[] = {"stdout", "stderr", NULL};
 const char *const snp_process_states[] = {"running", "ended", NULL};
-const char *const snp_wait_reasons[] = {"run", "save", "rollback", NULL};
 
 /* clang-format off */
 SNP_EXEC_RECORDS(SNP_RECORD_DEFINE)
@@ -30,7 +24,6 @@ SNP_FILE_RECORDS(SNP_RECORD_DEFINE)
 SNP_PROCESS_RECORDS(SNP_RECORD_DEFINE)
 SNP_SESSION_RECORDS(SNP_RECORD_DEFINE)
 SNP_SNAPSHOT_RECORDS(SNP_RECORD_DEFINE)
-SNP_RESULT_RECORDS(SNP_RECORD_DEFINE)
 SNP_ERROR_RECORDS(SNP_RECORD_DEFINE)
 
 static const struct snp_field error_fields[] = {
@@ -82,17 +75,4 @@ const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_PROBE] = {&snp_probe_request_form, &snp_probe_answer_form, 0, "Reports what this host can do."},
     [SNP_METHOD_SHUTDOWN] = {&snp_shutdown_request_form, &snp_shutdown_answer_form, 0, "Saves all sessions and ends the daemon. `denied`: sessions could not be saved, and the daemon continues. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put while the cell ran, the cell has 5 s to end. Snapshots in memory are written first."},
 };
-
-static const struct snp_field waiting_fields[] = {
-    SNP_FIELD_NAMED("for", struct snp_event_waiting, WORD, why, MUST, 0, snp_wait_reasons, "current activity of the session"),
-    SNP_FIELD_ROW(struct snp_event_waiting, INT, cell, NIL, 0, 0, "number of the running cell")
-    SNP_FIELD_ROW(struct snp_event_waiting, INT, ms, MUST, 0, 0, "time since it began, in milliseconds")
-    SNP_FIELD_ROW(struct snp_event_waiting, INT, ahead, MUST, 0, 0, "number of cells waiting ahead of it")
-};
 /* clang-format on */
-
-const struct snp_record snp_event_waiting_form = {.what = "waiting",
-                                                  .fields = waiting_fields,
-                                                  .n_fields = SNP_ARRAY_LEN(waiting_fields),
-                                                  .tag = "event",
-                                                  .size = sizeof(struct snp_event_waiting)};

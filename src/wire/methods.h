@@ -4,7 +4,7 @@
 
 /* The methods of the client protocol: their requests and answers. */
 
-#include "wire/record.h"
+#include "base/wire/shared.h"
 
 enum snp_method_id {
     SNP_METHOD_HELLO,
@@ -45,13 +45,6 @@ enum snp_method_id {
     SNP_METHOD_PROBE,
     SNP_METHOD_SHUTDOWN,
     SNP_METHODS_N,
-};
-
-struct snp_method_form {
-    const struct snp_record *request; /* its `what` is the method's name */
-    const struct snp_record *answer;  /* NULL = an object without members */
-    size_t raw_max;                   /* bytes after the request */
-    const char *text;                 /* its description, for docs/wire.md */
 };
 
 /* The head of an ERROR, as snp_json_from_err (base/json.h) makes it. */

@@ -5,8 +5,8 @@
 /* Requests about the detached processes of a session, and their answers. */
 
 #include "base/policy/session_name.h"
-#include "wire/record.h"
-#include "wire/rpc.h"
+#include "base/wire/record.h"
+#include "base/wire/rpc.h"
 
 enum {
     SNP_PROCESS_WAIT_MAX_MS = 20000,

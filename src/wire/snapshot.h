@@ -5,8 +5,8 @@
 /* Client requests about snapshots and archives, and the daemon's answers. */
 
 #include "base/policy/session_name.h"
-#include "wire/record.h"
-#include "wire/rpc.h"
+#include "base/wire/record.h"
+#include "base/wire/rpc.h"
 
 extern const char *const snp_diff_changes[];
 

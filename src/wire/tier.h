@@ -8,9 +8,9 @@
  */
 
 #include "base/policy/limits.h"
+#include "base/wire/record.h"
 #include "wire/exec.h"
 #include "wire/methods.h"
-#include "wire/record.h"
 #include "wire/session.h"
 
 /* clang-format off */

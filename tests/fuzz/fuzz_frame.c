@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/wire/frame.h"
 #include "fuzz/target.h"
-#include "wire/frame.h"
 
 enum {
     BODY_MAX = 1 << 16

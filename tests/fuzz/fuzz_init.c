@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/wire/frame.h"
 #include "fuzz/target.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/cell/cell.h"
@@ -16,7 +17,6 @@
 #include "tier/engine/sandbox.h"
 #include "tier/engine/supervisor.h"
 #include "tier/native/native.h"
-#include "wire/frame.h"
 
 enum {
     FILES_MAX = 1000 /* of all lists of a result together */

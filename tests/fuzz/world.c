@@ -12,10 +12,10 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/wire/rpc.h"
 #include "tier/engine/cell/cell.h"
 #include "tier/engine/cell/result.h"
 #include "tier/engine/program.h"
-#include "wire/rpc.h"
 
 enum {
     CELL_NUMBER = 7,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frame codec: byte layout, frames cut at every byte, every header field at its edge. */
-#include "wire/frame.h"
+#include "base/wire/frame.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Records by their tables: a struct goes out and comes back, and what departs from the form
  * is named.
  */
-#include "wire/record.h"
+#include "base/wire/record.h"
 
 #include <string.h>
 

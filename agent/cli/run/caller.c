@@ -12,9 +12,8 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "wire/frame.h"
-#include "wire/rpc.h"
-#include "wire/session.h"
+#include "base/wire/frame.h"
+#include "base/wire/rpc.h"
 
 enum {
     READ_BYTES = 64 << 10,

@@ -4,13 +4,13 @@
 
 /*
  * The program that started a run, if not a terminal: it speaks the client protocol with the methods
- * of wire/run.h over a socket. Sending waits until the other side reads, but at most for the run's
- * remaining time: unsent data is sent with later data. Receiving does not wait.
+ * of base/wire/run.h over a socket. Sending waits until the other side reads, but at most for the
+ * run's remaining time: unsent data is sent with later data. Receiving does not wait.
  */
 
 #include "base/buf.h"
 #include "base/cli/cli.h"
-#include "wire/run.h"
+#include "base/wire/run.h"
 
 struct snp_frame;
 

@@ -15,10 +15,10 @@
 #include "base/policy/session_name.h"
 #include "base/session/tier.h"
 #include "base/str.h"
+#include "base/wire/rpc.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/session/target.h"
-#include "wire/rpc.h"
 #include "wire/snapshot.h"
 
 /* export --------------------------------------------------------------------------------------- */

@@ -24,11 +24,11 @@
 #include "base/fd.h"
 #include "base/policy/session_name.h"
 #include "base/str.h"
+#include "base/wire/rpc.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/session/target.h"
 #include "wire/file.h"
-#include "wire/rpc.h"
 #include "wire/session.h"
 
 enum {

@@ -7,9 +7,9 @@
 #include "base/cli/unsaved.h"
 #include "base/rundir.h"
 #include "base/str.h"
+#include "base/wire/rpc.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "wire/rpc.h"
 #include "wire/session.h"
 
 enum {

@@ -22,10 +22,10 @@
 #include "base/session/policy.h"
 #include "base/session/tier.h"
 #include "base/str.h"
+#include "base/wire/rpc.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "wire/exec.h"
-#include "wire/rpc.h"
 #include "wire/session.h"
 
 enum {

@@ -23,9 +23,9 @@
 #include "base/str.h"
 #include "base/text/hint.h"
 #include "base/text/summary.h"
+#include "base/wire/result.h"
 #include "cli/remote.h"
 #include "cli/show/nearby.h"
-#include "wire/result.h"
 
 enum {
     TEXT_MAX = 64 << 20, /* of one stream: the largest limit of output, in bytes */

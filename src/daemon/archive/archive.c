@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Archives are frames (wire/frame.h) in a file, after a mark of 16 bytes:
+ * Archives are frames (base/wire/frame.h) in a file, after a mark of 16 bytes:
  *
  *   MANIFEST  head: format, version, program, name, cell, spec, lost
  *   CELL      head: a cell's row and the lengths of its parts; raw: code, input, result, shown
@@ -22,14 +22,14 @@
 #include "base/fd.h"
 #include "base/policy/template_name.h"
 #include "base/str.h"
+#include "base/wire/frame.h"
+#include "base/wire/record.h"
+#include "base/wire/rpc.h"
 #include "daemon/caps.h"
 #include "daemon/session/result.h"
 #include "daemon/snapshot/source.h"
 #include "store/journal.h"
 #include "wire/exec.h"
-#include "wire/frame.h"
-#include "wire/record.h"
-#include "wire/rpc.h"
 
 enum {
     MARK_LEN = 16,

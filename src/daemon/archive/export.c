@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/wire/rpc.h"
 #include "daemon/archive/archive.h"
 #include "daemon/archive/sum.h"
 #include "daemon/request.h"
@@ -19,7 +20,6 @@
 #include "daemon/time_wait.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
-#include "wire/rpc.h"
 #include "wire/snapshot.h"
 
 enum {

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/wire/frame.h"
 #include "daemon/archive/archive.h"
-#include "wire/frame.h"
 
 _Static_assert(SNP_ARCHIVE_SUM_LEN == SNP_FRAME_HEADER_LEN + 11 + 2 * SNP_HASHER_BYTES + 2,
                "the frame's length is known before it is read");

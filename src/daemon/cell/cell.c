@@ -18,6 +18,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/wire/frame.h"
+#include "base/wire/result.h"
+#include "base/wire/rpc.h"
 #include "daemon/cell/call.h"
 #include "daemon/cell/reply.h"
 #include "daemon/request.h"
@@ -34,9 +37,6 @@
 #include "daemon/session/result.h"
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
-#include "wire/frame.h"
-#include "wire/result.h"
-#include "wire/rpc.h"
 #include "wire/tier.h"
 
 /* The end ------------------------------------------------------------------------------------ */

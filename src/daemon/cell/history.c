@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/wire/frame.h"
 #include "daemon/cell/reply.h"
 #include "daemon/request.h"
 #include "daemon/save/journal_entry.h"
@@ -17,7 +18,6 @@
 #include "daemon/store_wait.h"
 #include "daemon/work.h"
 #include "store/journal.h"
-#include "wire/frame.h"
 #include "wire/session.h"
 
 enum {

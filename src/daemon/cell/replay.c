@@ -12,13 +12,13 @@
 
 #include "base/buf.h"
 #include "base/text/say.h"
+#include "base/wire/frame.h"
 #include "daemon/caps.h"
 #include "daemon/session.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 #include "store/journal.h"
-#include "wire/frame.h"
 
 enum {
     STDOUT = 0,

@@ -4,8 +4,8 @@
 #include <time.h>
 
 #include "base/str.h"
+#include "base/wire/result.h"
 #include "daemon/server.h"
-#include "wire/result.h"
 #include "wire/session.h"
 
 #define ROLLBACK_NAME "the rollback to cell " /* no variable has such a name */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/wire/result.h"
 #include "base/str.h"
 #include "daemon/cell/call.h"
 #include "daemon/cell/cell.h"
@@ -21,7 +22,6 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
-#include "wire/result.h"
 #include "wire/session.h"
 
 static void on_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *err)

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
+#include "base/wire/rpc.h"
 #include "daemon/cell/call.h"
 #include "daemon/cell/end.h"
 #include "daemon/cell/start.h"
@@ -35,7 +36,6 @@
 #include "store/store.h"
 #include "wire/methods.h"
 #include "wire/process.h"
-#include "wire/rpc.h"
 #include "wire/session.h"
 
 enum {

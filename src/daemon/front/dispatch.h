@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/wire/record.h"
 #include "daemon/server.h"
-#include "wire/record.h"
 
 struct snp_method_form;
 

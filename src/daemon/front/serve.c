@@ -20,6 +20,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/rundir.h"
+#include "base/wire/frame.h"
+#include "base/wire/rpc.h"
 #include "daemon/archive/import.h"
 #include "daemon/cell/end.h"
 #include "daemon/cell/start.h"
@@ -35,8 +37,6 @@
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
 #include "store/store.h"
-#include "wire/frame.h"
-#include "wire/rpc.h"
 
 enum {
     TICK_MIN_MS = 50,

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/wire/result.h"
 #include "daemon/co.h"
 #include "daemon/save/at_rest.h"
 #include "daemon/save/journal_entry.h"
@@ -35,7 +36,6 @@
 #include "store/checkpoint.h"
 #include "store/journal.h"
 #include "store/store.h"
-#include "wire/result.h"
 #include "wire/session.h"
 #include "wire/tier.h"
 

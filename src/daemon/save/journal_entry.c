@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/wire/frame.h"
 #include "daemon/co.h"
 #include "daemon/save/unsaved.h"
 #include "daemon/server.h"
@@ -24,7 +25,6 @@
 #include "daemon/session/table.h"
 #include "store/journal.h"
 #include "store/store.h"
-#include "wire/frame.h"
 
 enum {
     EVENT_MAX = 400,

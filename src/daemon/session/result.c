@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "wire/result.h"
-#include "wire/rpc.h"
+#include "base/wire/result.h"
+#include "base/wire/rpc.h"
 
 int snp_manifest_check(json_t *manifest, struct snp_err *err)
 {

@@ -11,11 +11,11 @@
 
 #include "base/policy/guarantee.h"
 #include "base/str.h"
+#include "base/wire/record.h"
 #include "daemon/server.h"
 #include "daemon/session/missing_cells.h"
 #include "daemon/session/result.h"
 #include "store/job.h"
-#include "wire/record.h"
 
 enum {
     SPEC_VERSION = 1,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wire/rpc.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
 #include "daemon/snapshot/compare.h"
@@ -16,7 +17,6 @@
 #include "daemon/work.h"
 #include "store/blob.h"
 #include "wire/file.h"
-#include "wire/rpc.h"
 #include "wire/snapshot.h"
 
 struct comparing {

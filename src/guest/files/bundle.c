@@ -10,8 +10,8 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/wire/record.h"
 #include "guest/files/tree.h"
-#include "wire/record.h"
 
 enum {
     HEADER_LEN = 16,

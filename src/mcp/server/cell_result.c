@@ -15,10 +15,10 @@
 #include "base/text/hint.h"
 #include "base/text/summary.h"
 #include "base/text/text.h"
+#include "base/wire/result.h"
 #include "mcp/caps.h"
 #include "mcp/server/cell.h"
 #include "mcp/server/session.h"
-#include "wire/result.h"
 
 enum {
     BUILD_MAX = 1 << 20, /* bytes of a text while it is built */

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/wire/rpc.h"
 #include "mcp/caps.h"
 #include "mcp/server/task.h"
 #include "wire/file.h"
-#include "wire/rpc.h"
 #include "wire/session.h"
 
 enum {

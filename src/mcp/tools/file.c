@@ -8,12 +8,12 @@
 #include "base/str.h"
 #include "base/text/image.h"
 #include "base/text/text.h"
+#include "base/wire/rpc.h"
 #include "mcp/caps.h"
 #include "mcp/server/fetch.h"
 #include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "wire/rpc.h"
 
 enum {
     READ_DEFAULT = 8000, /* bytes */

@@ -24,13 +24,13 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/wire/rpc.h"
 #include "guest/pid1/wire.h"
 #include "tier/docker/docker.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/open.h"
 #include "tier/engine/program.h"
 #include "tier/engine/stream/handle.h"
-#include "wire/rpc.h"
 
 enum {
     OPEN_MS = 60000,

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "base/wire/rpc.h"
 #include "tier/engine/supervisor.h"
-#include "wire/rpc.h"
 
 static void send_frame(struct snp_supervisor *supervisor,
                        uint8_t type,

@@ -14,10 +14,10 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/wire/rpc.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/stream/handle.h"
 #include "tier/engine/supervisor.h"
-#include "wire/rpc.h"
 
 enum {
     CALL_TIMEOUT_US = 30000000, /* half of the daemon's timeout */

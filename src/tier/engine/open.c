@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wire/rpc.h"
 #include "guest/pid1/wire.h"
 #include "guest/spec.h"
 #include "tier/engine/answer.h"
@@ -27,7 +28,6 @@
 #include "tier/engine/snapshot/snapshot.h"
 #include "tier/engine/snapshot/state.h"
 #include "tier/engine/supervisor.h"
-#include "wire/rpc.h"
 #include "wire/tier.h"
 
 static void sandbox_free(struct snp_sandbox *s)

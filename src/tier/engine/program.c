@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/slice.h"
 #include "base/str.h"
+#include "base/wire/rpc.h"
 #include "tier/engine/about.h"
 #include "tier/engine/cell/cell.h"
 #include "tier/engine/inside.h"
@@ -27,7 +28,6 @@
 #include "tier/engine/serve.h"
 #include "tier/engine/snapshot/snapshot.h"
 #include "tier/engine/supervisor.h"
-#include "wire/rpc.h"
 
 enum {
     DAEMON_FD = 3,

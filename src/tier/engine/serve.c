@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/project/project.h"
 #include "base/str.h"
+#include "base/wire/rpc.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/about.h"
 #include "tier/engine/answer.h"
@@ -31,7 +32,6 @@
 #include "tier/engine/supervisor.h"
 #include "wire/file.h"
 #include "wire/process.h"
-#include "wire/rpc.h"
 #include "wire/tier.h"
 
 struct tier_request {

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "wire/frame.h"
+#include "base/wire/frame.h"
 
 struct snp_supervisor;
 

@@ -32,6 +32,8 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/wire/result.h"
+#include "base/wire/rpc.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/answer.h"
 #include "tier/engine/cell/guarantee.h"
@@ -49,8 +51,6 @@
 #include "tier/engine/stream/output.h"
 #include "tier/engine/supervisor.h"
 #include "wire/guest.h"
-#include "wire/result.h"
-#include "wire/rpc.h"
 
 enum {
     GRACE_MS = 1000,

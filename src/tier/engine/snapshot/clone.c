@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/wire/rpc.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/answer.h"
 #include "tier/engine/cell/running.h"
@@ -39,7 +40,6 @@
 #include "tier/engine/stream/relay.h"
 #include "tier/engine/supervisor.h"
 #include "wire/guest.h"
-#include "wire/rpc.h"
 #include "wire/tier.h"
 
 enum {

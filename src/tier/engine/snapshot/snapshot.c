@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/wire/rpc.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/cell/guarantee.h"
 #include "tier/engine/cell/running.h"
@@ -30,7 +31,6 @@
 #include "tier/engine/snapshot/state.h"
 #include "tier/engine/stream/handle.h"
 #include "tier/engine/supervisor.h"
-#include "wire/rpc.h"
 
 enum {
     MAKING_MS = 4000, /* a little above pid 1's timeout */

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/wire/frame.h"
 #include "tier/engine/record.h"
-#include "wire/frame.h"
 
 struct snp_sandbox;
 struct snp_saving;

@@ -11,7 +11,7 @@
 #include <uv.h>
 
 #include "base/buf.h"
-#include "wire/frame.h"
+#include "base/wire/frame.h"
 
 struct snp_link;
 

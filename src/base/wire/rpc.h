@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_WIRE_RPC_H
-#define SNP_WIRE_RPC_H
+#ifndef SNP_BASE_WIRE_RPC_H
+#define SNP_BASE_WIRE_RPC_H
 
 /* Frame types and constants of the three protocols in docs/wire.md. */
 

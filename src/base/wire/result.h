@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_WIRE_RESULT_H
-#define SNP_WIRE_RESULT_H
+#ifndef SNP_BASE_WIRE_RESULT_H
+#define SNP_BASE_WIRE_RESULT_H
 
 /* The result of a cell (docs/result.md), and its events. */
 
 #include "base/policy/session_name.h"
-#include "wire/record.h"
-#include "wire/rpc.h"
+#include "base/wire/record.h"
+#include "base/wire/rpc.h"
 
 extern const char *const snp_result_statuses[];
 extern const char *const snp_result_states[];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_WIRE_RUN_H
-#define SNP_WIRE_RUN_H
+#ifndef SNP_BASE_WIRE_RUN_H
+#define SNP_BASE_WIRE_RUN_H
 
 /*
  * The protocol between a program with the library and the process of one of its runs: the client
- * protocol with additional methods. `hello`, `interrupt` and `answer` are in wire/session.h.
+ * protocol with additional methods. `hello`, `interrupt` and `answer` are in shared.h.
  */
 
-#include "wire/methods.h"
+#include "base/wire/shared.h"
 
 /* clang-format off */
 #define SNP_RUN_TOOL(F, S) \
@@ -58,7 +58,7 @@ enum {
     SNP_PROMPT_MAX = 4 << 20, /* bytes */
 };
 
-/* The methods of a run; those of wire/session.h are last, without a text. */
+/* The methods of a run; those of shared.h are last, without a text. */
 extern const struct snp_method_form snp_run_methods[SNP_RUN_METHODS_N];
 
 #endif

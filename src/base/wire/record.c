@@ -3,7 +3,7 @@
  * Records by their tables: checked, read into a struct, written from one. Outside input is checked
  * first; later code meets no member of an unexpected type.
  */
-#include "wire/record.h"
+#include "base/wire/record.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/run.h"
+#include "base/wire/run.h"
 
-#include "wire/rpc.h"
-#include "wire/session.h"
+#include "base/wire/rpc.h"
 
 /* clang-format off */
+SNP_SHARED_RECORDS(SNP_RECORD_DEFINE)
 SNP_RUN_RECORDS(SNP_RECORD_DEFINE)
 
 const struct snp_method_form snp_run_methods[SNP_RUN_METHODS_N] = {

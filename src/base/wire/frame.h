@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_WIRE_FRAME_H
-#define SNP_WIRE_FRAME_H
+#ifndef SNP_BASE_WIRE_FRAME_H
+#define SNP_BASE_WIRE_FRAME_H
 
 /*
  * The frame of all our streams (docs/wire.md): a 16-byte header, a JSON head and raw bytes. This

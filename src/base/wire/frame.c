@@ -6,7 +6,7 @@
  * used, as soon as the header is complete, so that a foreign stream is refused before its body is
  * awaited.
  */
-#include "wire/frame.h"
+#include "base/wire/frame.h"
 
 #include <endian.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_WIRE_RECORD_H
-#define SNP_WIRE_RECORD_H
+#ifndef SNP_BASE_WIRE_RECORD_H
+#define SNP_BASE_WIRE_RECORD_H
 
 /*
  * The form of a JSON object that crosses a border of trust, and the C struct it is read into.
@@ -165,6 +165,13 @@ int snp_record_check(json_t *object,
  * absent, so object may be unchecked. object: NULL = an empty one.
  */
 void snp_record_read(const json_t *object, const struct snp_record *record, void *ret);
+
+/* A record of an answer, by name: `SNP_READ(snp_fork_answer, made, reply.head);`. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): names */
+#define SNP_READ(tag, name, object) \
+    struct tag name;                \
+    snp_record_read((object), &tag##_form, &name)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /*
  * Make the object of a struct; json_t * members are borrowed. An optional member with the value for
