@@ -10,10 +10,10 @@
 
 #include "base/policy/limits.h"
 #include "base/text/hint.h"
+#include "base/wire/exec.h"
+#include "base/wire/methods.h"
 #include "base/wire/result.h"
 #include "base/wire/run.h"
-#include "wire/exec.h"
-#include "wire/methods.h"
 #include "wire/tier.h"
 
 enum {

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/wire/exec.h"
 #include "cli/cli.h"
-#include "wire/exec.h"
 
 enum {
     PATH_MAX_BYTES = 96

@@ -12,8 +12,8 @@
 #include "base/cli/need.h"
 #include "base/policy/session_name.h"
 #include "base/str.h"
+#include "base/wire/session.h"
 #include "client/calls.h"
-#include "wire/session.h"
 
 enum {
     NAMES_SHOWN = 5,

@@ -13,10 +13,10 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/wire/frame.h"
+#include "base/wire/methods.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 #include "client/start.h"
-#include "wire/methods.h"
-#include "wire/session.h"
 
 enum {
     OUT_MAX = 64 << 20, /* bytes queued for the daemon */

@@ -16,9 +16,9 @@
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 #include "client/calls.h"
 #include "client/start.h"
-#include "wire/session.h"
 
 enum {
     START_MS = 20000, /* for daemons to be ready; less if one ends */

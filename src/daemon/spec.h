@@ -10,9 +10,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/policy/limits.h"
+#include "base/wire/exec.h"
 #include "daemon/session.h"
 #include "store/store.h"
-#include "wire/exec.h"
 
 /* What to do about cells whose effects the session lost. */
 enum snp_recover {

@@ -25,10 +25,10 @@
 #include "base/wire/frame.h"
 #include "base/wire/result.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 #include "daemon/co.h"
 #include "daemon/server.h"
-#include "wire/process.h"
-#include "wire/session.h"
+#include "base/wire/process.h"
 #include "wire/tier.h"
 
 enum {

@@ -9,8 +9,8 @@
 #include "base/text/hint.h"
 #include "base/wire/result.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 #include "library/library.h"
-#include "wire/session.h"
 
 _Static_assert((int)SNIPARA_INTERNAL == (int)SNP_E_INTERNAL &&
                    (int)SNIPARA_LOST == (int)SNP_E_PEER &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a session, in parts of 1 MiB. */
-#include "wire/file.h"
+#include "base/wire/file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,9 +13,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 #include "client/start.h"
 #include "library/library.h"
-#include "wire/session.h"
 
 /* Answers -------------------------------------------------------------------------------------- */
 

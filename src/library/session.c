@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests about sessions: each function writes a request of docs/wire.md. */
-#include "wire/session.h"
+#include "base/wire/session.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "base/policy/limits.h"
 #include "base/project/project.h"
 #include "base/str.h"
+#include "base/wire/exec.h"
+#include "base/wire/snapshot.h"
 #include "library/library.h"
-#include "wire/exec.h"
-#include "wire/snapshot.h"
 
 #define ASK(box, tag, ...) snp_call_ask(snp_call_new(box), SNP_WRITE(tag, __VA_ARGS__), NULL, 0)
 

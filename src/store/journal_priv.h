@@ -4,9 +4,9 @@
 
 /* Shared by the files of the journal. */
 
+#include "base/wire/snapshot.h"
 #include "store/journal.h"
 #include "store/state.h"
-#include "wire/snapshot.h"
 
 /*
  * The order of a session's checkpoints: by the state they hold, not by the time of writing. c: the

@@ -8,10 +8,10 @@
  */
 
 #include "base/policy/limits.h"
+#include "base/wire/exec.h"
+#include "base/wire/methods.h"
 #include "base/wire/record.h"
-#include "wire/exec.h"
-#include "wire/methods.h"
-#include "wire/session.h"
+#include "base/wire/session.h"
 
 /* clang-format off */
 #define SNP_TIER_SESSION(F, S) \

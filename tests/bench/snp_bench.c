@@ -36,9 +36,9 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/wire/exec.h"
+#include "base/wire/session.h"
 #include "client/client.h"
-#include "wire/exec.h"
-#include "wire/session.h"
 
 enum {
     NUMBER_MAX = 10 * 1000 * 1000,

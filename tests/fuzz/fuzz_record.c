@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
+#include "base/wire/exec.h"
+#include "base/wire/methods.h"
 #include "fuzz/target.h"
-#include "wire/exec.h"
-#include "wire/methods.h"
 
 /* Those of a method are two: the request and the answer. */
 static const struct snp_record *form_of(uint8_t number)

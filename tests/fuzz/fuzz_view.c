@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/show/result.h"
+#include "base/cli/session/result.h"
 #include "fuzz/target.h"
 
 struct cursor {

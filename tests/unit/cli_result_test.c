@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "base/base64.h"
+#include "base/cli/session/result.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/text/summary.h"
-#include "cli/show/result.h"
 #include "unit/harness.h"
 
 #define SIGNALLED       "ended by a signal (SIGKILL)" /* banned-ok: a text */

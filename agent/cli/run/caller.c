@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "base/wire/frame.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 
 enum {
     READ_BYTES = 64 << 10,

@@ -9,13 +9,13 @@
 #include <strings.h>
 
 #include "base/cli/need.h"
+#include "base/cli/session/result.h"
 #include "base/cli/term.h"
 #include "base/session/tier.h"
 #include "base/str.h"
 #include "cli/run/notes.h"
 #include "cli/run/show.h"
 #include "cli/sandbox/sandbox.h"
-#include "cli/show/result.h"
 #include "run/code_prompt.h"
 
 /* Code as prompts ----------------------------------------------------------------------------- */

@@ -2,9 +2,9 @@
 #include "base/wire/run.h"
 
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 
 /* clang-format off */
-SNP_SHARED_RECORDS(SNP_RECORD_DEFINE)
 SNP_RUN_RECORDS(SNP_RECORD_DEFINE)
 
 const struct snp_method_form snp_run_methods[SNP_RUN_METHODS_N] = {

@@ -4,10 +4,10 @@
 
 /*
  * The protocol between a program with the library and the process of one of its runs: the client
- * protocol with additional methods. `hello`, `interrupt` and `answer` are in shared.h.
+ * protocol with additional methods. `hello`, `interrupt` and `answer` are in session.h.
  */
 
-#include "base/wire/shared.h"
+#include "base/wire/methods.h"
 
 /* clang-format off */
 #define SNP_RUN_TOOL(F, S) \
@@ -58,7 +58,7 @@ enum {
     SNP_PROMPT_MAX = 4 << 20, /* bytes */
 };
 
-/* The methods of a run; those of shared.h are last, without a text. */
+/* The methods of a run; those of session.h are last, without a text. */
 extern const struct snp_method_form snp_run_methods[SNP_RUN_METHODS_N];
 
 #endif

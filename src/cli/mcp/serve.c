@@ -16,11 +16,11 @@
 #include "base/session/policy.h"
 #include "base/session/tier.h"
 #include "base/str.h"
+#include "base/wire/exec.h"
 #include "cli/mcp/agent.h"
 #include "cli/mcp/clients.h"
 #include "cli/mcp/facts.h"
 #include "mcp/stdio.h"
-#include "wire/exec.h"
 
 static const struct snp_opt options[] = {
     SNP_MCP_OPT_SERVED,

@@ -17,10 +17,10 @@
 #include "base/patch/project.h"
 #include "base/str.h"
 #include "base/text/summary.h"
+#include "base/wire/file.h"
+#include "base/wire/session.h"
+#include "base/wire/snapshot.h"
 #include "cli/remote.h"
-#include "wire/file.h"
-#include "wire/session.h"
-#include "wire/snapshot.h"
 
 void snp_changes_done(struct snp_session_changes *changes)
 {

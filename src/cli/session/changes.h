@@ -8,8 +8,8 @@
  */
 
 #include "base/patch/patch.h"
+#include "base/wire/snapshot.h"
 #include "cli/cli.h"
-#include "wire/snapshot.h"
 
 struct snp_session_changes {
     char *session;  /* owned: id */

@@ -27,9 +27,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/text/escape.h"
+#include "base/wire/snapshot.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "wire/snapshot.h"
 
 enum {
     TEXT_MAX = 8 << 20,  /* larger files are not compared by lines */

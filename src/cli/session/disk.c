@@ -8,9 +8,9 @@
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
 #include "base/str.h"
+#include "base/wire/session.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "wire/session.h"
 
 static int checkpoint_tell(struct snp_cli *cli, const char *session, const json_t *answer)
 {

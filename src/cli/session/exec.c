@@ -5,7 +5,7 @@
  * Output of the code goes to our standard output and error as it arrives; our messages go to
  * standard error, on separate lines.
  */
-#include "wire/exec.h"
+#include "base/wire/exec.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -17,6 +17,7 @@
 #include "base/cli/input.h"
 #include "base/cli/need.h"
 #include "base/cli/project_dir.h"
+#include "base/cli/session/result.h"
 #include "base/cli/term.h"
 #include "base/policy/session_name.h"
 #include "base/policy/template_name.h"
@@ -29,8 +30,6 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/setup/rootfs.h"
-#include "cli/show/result.h"
-#include "wire/result.h"
 
 enum {
     INPUT_MAX = 15 << 20, /* code and standard input together; a frame has 16 MiB */

@@ -16,10 +16,10 @@
 #include "base/session/tier.h"
 #include "base/str.h"
 #include "base/wire/rpc.h"
+#include "base/wire/snapshot.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/session/target.h"
-#include "wire/snapshot.h"
 
 /* export --------------------------------------------------------------------------------------- */
 

@@ -24,12 +24,12 @@
 #include "base/fd.h"
 #include "base/policy/session_name.h"
 #include "base/str.h"
+#include "base/wire/file.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/session/target.h"
-#include "wire/file.h"
-#include "wire/session.h"
 
 enum {
     MARK_MAX = 64, /* of size and time */

@@ -10,14 +10,14 @@
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
+#include "base/cli/session/result.h"
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
 #include "base/str.h"
+#include "base/wire/exec.h"
+#include "base/wire/session.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "cli/show/result.h"
-#include "wire/exec.h"
-#include "wire/session.h"
 
 enum {
     PAGE = 1000,        /* rows per request */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `ps`, `attach` and `kill`: detached processes of sessions, which `exec --detach` starts. */
-#include "wire/process.h"
+#include "base/wire/process.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "cli/show/result.h"
-#include "wire/session.h"
+#include "base/cli/session/result.h"
+#include "base/wire/session.h"
 
 enum {
     WORDS_MAX = 4096, /* bytes of a command line in a table */

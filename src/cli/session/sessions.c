@@ -14,9 +14,9 @@
 #include "base/session/policy.h"
 #include "base/session/tier.h"
 #include "base/str.h"
+#include "base/wire/session.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "wire/session.h"
 
 enum {
     EVENTS_MAX = 20,

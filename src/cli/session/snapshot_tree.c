@@ -14,8 +14,8 @@
 #include "base/cli/need.h"
 #include "base/cli/term.h"
 #include "base/str.h"
+#include "base/wire/snapshot.h"
 #include "cli/remote.h"
-#include "wire/snapshot.h"
 
 enum {
     DEPTH_DRAWN = 48, /* deeper nodes are drawn at this depth */

@@ -8,11 +8,11 @@
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
 #include "base/str.h"
+#include "base/wire/session.h"
+#include "base/wire/snapshot.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/session/snapshot_tree.h"
-#include "wire/session.h"
-#include "wire/snapshot.h"
 
 enum {
     FORKS_MAX = 64,

@@ -16,9 +16,9 @@
 #include "base/cli/need.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/wire/file.h"
 #include "cli/remote.h"
 #include "cli/session/files.h"
-#include "wire/file.h"
 
 enum {
     DEPTH_MAX = 32,

@@ -8,9 +8,9 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "wire/session.h"
 
 enum {
     NAMES_SHOWN = 5,

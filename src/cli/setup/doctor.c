@@ -22,11 +22,11 @@
 #include "base/session/policy.h"
 #include "base/session/tier.h"
 #include "base/str.h"
+#include "base/wire/exec.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "wire/exec.h"
-#include "wire/session.h"
 
 enum {
     PATH_TEXT_MAX = 64 << 10,

@@ -25,10 +25,10 @@
 #include "base/registry/treehash.h"
 #include "base/rundir.h"
 #include "base/str.h"
+#include "base/wire/session.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/setup/template_build.h"
-#include "wire/session.h"
 
 enum {
     PATH_LEN = 4096,

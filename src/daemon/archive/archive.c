@@ -29,7 +29,7 @@
 #include "daemon/session/result.h"
 #include "daemon/snapshot/source.h"
 #include "store/journal.h"
-#include "wire/exec.h"
+#include "base/wire/exec.h"
 
 enum {
     MARK_LEN = 16,

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/wire/rpc.h"
+#include "base/wire/snapshot.h"
 #include "daemon/archive/archive.h"
 #include "daemon/archive/sum.h"
 #include "daemon/request.h"
@@ -20,7 +21,6 @@
 #include "daemon/time_wait.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
-#include "wire/snapshot.h"
 
 enum {
     QUEUE_MOST = 8 << 20, /* bytes queued for the client before reading pauses */

@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/wire/snapshot.h"
 #include "daemon/archive/archive.h"
 #include "daemon/archive/sum.h"
 #include "daemon/cell/end.h"
@@ -37,7 +38,6 @@
 #include "daemon/work.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
-#include "wire/snapshot.h"
 
 static const char importing_state[] = "importing";
 

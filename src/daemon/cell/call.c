@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/cell/call.h"
 
+#include "base/wire/session.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/tier.h"
-#include "wire/session.h"
 #include "wire/tier.h"
 
 /* ctx: the request to answer; NULL = none. */

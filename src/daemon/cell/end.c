@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wire/session.h"
 #include "daemon/cell/wake.h"
 #include "daemon/co.h"
 #include "daemon/request.h"
@@ -32,7 +33,6 @@
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/job.h"
-#include "wire/session.h"
 
 static bool is_default(const struct snp_session *session)
 {

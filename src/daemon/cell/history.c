@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/wire/frame.h"
+#include "base/wire/session.h"
 #include "daemon/cell/reply.h"
 #include "daemon/request.h"
 #include "daemon/save/journal_entry.h"
@@ -18,7 +19,6 @@
 #include "daemon/store_wait.h"
 #include "daemon/work.h"
 #include "store/journal.h"
-#include "wire/session.h"
 
 enum {
     ROWS_DEFAULT = 50,

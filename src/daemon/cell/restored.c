@@ -5,8 +5,8 @@
 
 #include "base/str.h"
 #include "base/wire/result.h"
+#include "base/wire/session.h"
 #include "daemon/server.h"
-#include "wire/session.h"
 
 #define ROLLBACK_NAME "the rollback to cell " /* no variable has such a name */
 

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/wire/result.h"
+#include "base/wire/session.h"
 #include "base/str.h"
 #include "daemon/cell/call.h"
 #include "daemon/cell/cell.h"
@@ -22,7 +23,6 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
-#include "wire/session.h"
 
 static void on_turn(struct snp_turn *turn, struct snp_session *session, const struct snp_err *err)
 {

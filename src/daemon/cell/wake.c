@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wire/session.h"
 #include "daemon/cell/cell.h"
 #include "daemon/cell/replay.h"
 #include "daemon/cell/restored.h"
@@ -42,7 +43,6 @@
 #include "daemon/session/turn.h"
 #include "daemon/store_wait.h"
 #include "store/journal.h"
-#include "wire/session.h"
 
 /* On the coroutine's stack. */
 struct snp_wake {

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "base/wire/session.h"
 #include "daemon/co.h"
 #include "daemon/front/serve.h"
 #include "daemon/request.h"
@@ -18,7 +19,6 @@
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
-#include "wire/session.h"
 
 /* checkpoint ------------------------------------------------------------------------------- */
 

@@ -16,7 +16,9 @@
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
+#include "base/wire/methods.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 #include "daemon/cell/call.h"
 #include "daemon/cell/end.h"
 #include "daemon/cell/start.h"
@@ -34,9 +36,7 @@
 #include "daemon/tiers.h"
 #include "daemon/work.h"
 #include "store/store.h"
-#include "wire/methods.h"
-#include "wire/process.h"
-#include "wire/session.h"
+#include "base/wire/process.h"
 
 enum {
     NEEDS_SESSION = 1 << 0,               /* `session` exists (it may be asleep or lost) */

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wire/session.h"
 #include "daemon/front/settle.h"
 #include "daemon/request.h"
 #include "daemon/save/checkpoint.h"
@@ -26,7 +27,6 @@
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
 #include "store/store.h"
-#include "wire/session.h"
 
 enum {
     NAMES_MAX = 200,                             /* bytes of names in an error */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/wire/session.h"
 #include "daemon/co.h"
 #include "daemon/request.h"
 #include "daemon/save/hibernate.h"
@@ -22,7 +23,6 @@
 #include "daemon/session/turn.h"
 #include "daemon/store_wait.h"
 #include "daemon/work.h"
-#include "wire/session.h"
 
 struct moving {
     struct snp_session *session; /* one reference */

@@ -5,6 +5,7 @@
  * The sandbox keeps limits that it cannot change; the next one is opened with the policy.
  */
 #include "base/str.h"
+#include "base/wire/session.h"
 #include "daemon/co.h"
 #include "daemon/request.h"
 #include "daemon/save/hibernate.h"
@@ -20,7 +21,6 @@
 #include "daemon/session/turn.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
-#include "wire/session.h"
 #include "wire/tier.h"
 
 struct setting_change {

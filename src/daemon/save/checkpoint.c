@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/wire/result.h"
+#include "base/wire/session.h"
 #include "daemon/co.h"
 #include "daemon/save/at_rest.h"
 #include "daemon/save/journal_entry.h"
@@ -36,7 +37,6 @@
 #include "store/checkpoint.h"
 #include "store/journal.h"
 #include "store/store.h"
-#include "wire/session.h"
 #include "wire/tier.h"
 
 /* On its coroutine's stack. */

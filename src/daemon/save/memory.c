@@ -12,6 +12,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/wire/session.h"
+#include "base/wire/snapshot.h"
 #include "daemon/co.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/server.h"
@@ -19,8 +21,6 @@
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
 #include "store/journal.h"
-#include "wire/session.h"
-#include "wire/snapshot.h"
 #include "wire/tier.h"
 
 enum {

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/wire/session.h"
 #include "daemon/session/missing_cells.h"
 #include "store/journal.h"
-#include "wire/session.h"
 
 enum {
     PUTS_MAX = 1000,  /* files; the last ones are named */

@@ -5,11 +5,11 @@
 #include <stdio.h>
 
 #include "base/str.h"
+#include "base/wire/session.h"
 #include "daemon/save/journal_entry.h"
 #include "daemon/server.h"
 #include "daemon/session/no_image.h"
 #include "store/store.h"
-#include "wire/session.h"
 
 void snp_unsaved_note(struct snp_session *session, const struct snp_err *err)
 {

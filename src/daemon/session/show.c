@@ -2,12 +2,12 @@
 #include "daemon/session/show.h"
 
 #include "base/clock.h"
+#include "base/wire/session.h"
 #include "daemon/server.h"
 #include "daemon/session/life.h"
 #include "daemon/session/missing_cells.h"
 #include "daemon/session/no_image.h"
 #include "daemon/tiers.h"
-#include "wire/session.h"
 
 /* Process id of the last client while it is connected; 0 = none. */
 static uint64_t client_of(const struct snp_session *session)

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/wire/snapshot.h"
 #include "store/journal.h"
-#include "wire/snapshot.h"
 
 enum {
     KEY_MAX = 64,

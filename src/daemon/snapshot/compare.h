@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "wire/snapshot.h"
+#include "base/wire/snapshot.h"
 
 struct snp_tx;
 

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wire/file.h"
 #include "base/wire/rpc.h"
+#include "base/wire/snapshot.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
 #include "daemon/snapshot/compare.h"
@@ -16,8 +18,6 @@
 #include "daemon/store_wait.h"
 #include "daemon/work.h"
 #include "store/blob.h"
-#include "wire/file.h"
-#include "wire/snapshot.h"
 
 struct comparing {
     uint64_t checkpoints[2];

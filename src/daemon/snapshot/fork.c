@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/wire/snapshot.h"
 #include "daemon/cell/end.h"
 #include "daemon/request.h"
 #include "daemon/save/durable.h"
@@ -29,7 +30,6 @@
 #include "daemon/store_wait.h"
 #include "daemon/work.h"
 #include "store/journal.h"
-#include "wire/snapshot.h"
 
 /* One of the new sessions. */
 struct forked_session {

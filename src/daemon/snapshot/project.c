@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/wire/snapshot.h"
 #include "daemon/co.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/journal_entry.h"
@@ -16,7 +17,6 @@
 #include "daemon/session/table.h"
 #include "daemon/store_wait.h"
 #include "store/journal.h"
-#include "wire/snapshot.h"
 
 struct beginning {
     struct snp_session *session; /* one reference */

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wire/snapshot.h"
 #include "daemon/co.h"
 #include "daemon/request.h"
 #include "daemon/save/at_rest.h"
@@ -36,7 +37,6 @@
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "store/journal.h"
-#include "wire/snapshot.h"
 #include "wire/tier.h"
 
 struct rollback {

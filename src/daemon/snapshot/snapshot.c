@@ -9,7 +9,7 @@
  * executor. A row is written only after the copy or checkpoint exists; if that fails, the copy is
  * dropped.
  */
-#include "wire/snapshot.h"
+#include "base/wire/snapshot.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/wire/snapshot.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/memory.h"
 #include "daemon/save/missing.h"
@@ -21,7 +22,6 @@
 #include "daemon/session/turn.h"
 #include "daemon/store_wait.h"
 #include "store/journal.h"
-#include "wire/snapshot.h"
 
 struct source_search {
     struct snp_server *server; /* borrowed */

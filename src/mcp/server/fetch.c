@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/wire/file.h"
 #include "base/wire/rpc.h"
+#include "base/wire/session.h"
 #include "mcp/caps.h"
 #include "mcp/server/task.h"
-#include "wire/file.h"
-#include "wire/session.h"
 
 enum {
     OPEN_MS = 20 * 1000,

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/wire/session.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "wire/session.h"
 
 enum {
     ARGS_MAX = 2,

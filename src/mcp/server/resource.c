@@ -8,12 +8,12 @@
 #include "base/base64.h"
 #include "base/str.h"
 #include "base/text/image.h"
+#include "base/wire/file.h"
+#include "base/wire/session.h"
 #include "mcp/caps.h"
 #include "mcp/server/fetch.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "wire/file.h"
-#include "wire/session.h"
 
 static const char scheme[] = "snipara://";
 static const char standards[] = "snipara://standards";

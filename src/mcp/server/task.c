@@ -16,12 +16,12 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/text/text.h"
+#include "base/wire/exec.h"
 #include "mcp/caps.h"
 #include "mcp/server/job.h"
 #include "mcp/server/progress.h"
 #include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
-#include "wire/exec.h"
 
 enum {
     WORK_MAX = 16 << 20,

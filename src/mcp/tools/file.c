@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* read_file, write_file, list_files and view_image. */
-#include "wire/file.h"
+#include "base/wire/file.h"
 
 #include <string.h>
 

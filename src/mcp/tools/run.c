@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "base/wire/session.h"
 #include "mcp/caps.h"
 #include "mcp/server/job.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "wire/session.h"
 
 static void cell_begin(struct snp_task *task);
 

@@ -8,9 +8,9 @@
 #include "base/policy/tier_file.h"
 #include "base/str.h"
 #include "base/text/text.h"
+#include "base/wire/session.h"
 #include "mcp/caps.h"
 #include "mcp/server/task.h"
-#include "wire/session.h"
 
 enum {
     LIST_MAX = 1 << 20, /* bytes of the text */

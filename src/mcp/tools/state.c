@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/wire/session.h"
+#include "base/wire/snapshot.h"
 #include "mcp/caps.h"
 #include "mcp/server/remedy.h"
 #include "mcp/server/session.h"
 #include "mcp/server/task.h"
-#include "wire/session.h"
-#include "wire/snapshot.h"
 
 enum {
     TEXT_BUILD = 256 << 10,

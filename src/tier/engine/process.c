@@ -16,7 +16,7 @@
 #include "tier/engine/sandbox.h"
 #include "tier/engine/stream/handle.h"
 #include "tier/engine/supervisor.h"
-#include "wire/process.h"
+#include "base/wire/process.h"
 
 enum {
     READ_CHUNK = 64 << 10,

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/project/project.h"
 #include "base/str.h"
+#include "base/wire/file.h"
 #include "base/wire/rpc.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/about.h"
@@ -30,8 +31,7 @@
 #include "tier/engine/snapshot/state.h"
 #include "tier/engine/stream/spool.h"
 #include "tier/engine/supervisor.h"
-#include "wire/file.h"
-#include "wire/process.h"
+#include "base/wire/process.h"
 #include "wire/tier.h"
 
 struct tier_request {

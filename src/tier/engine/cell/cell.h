@@ -16,7 +16,7 @@
 #include "base/policy/limits.h"
 #include "base/wire/frame.h"
 #include "tier/engine/cell/denials.h"
-#include "wire/exec.h"
+#include "base/wire/exec.h"
 
 struct snp_sandbox;
 struct snp_tier_cell;

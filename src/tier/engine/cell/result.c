@@ -19,13 +19,13 @@
 #include "base/registry/registry.h"
 #include "base/str.h"
 #include "base/text/hint.h"
+#include "base/wire/file.h"
 #include "base/wire/result.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/cell/guarantee.h"
 #include "tier/engine/cell/running.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/supervisor.h"
-#include "wire/file.h"
 
 /* Together these bound the longest result, with every character escaped, to SNP_FRAME_HEAD_MAX. */
 enum {

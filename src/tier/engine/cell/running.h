@@ -12,7 +12,7 @@
 #include "tier/engine/cell/denials.h"
 #include "tier/engine/record.h"
 #include "tier/engine/stream/output.h"
-#include "wire/exec.h"
+#include "base/wire/exec.h"
 
 struct snp_cell_request;
 struct snp_sandbox;

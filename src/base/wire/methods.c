@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/methods.h"
+#include "base/wire/methods.h"
 
+#include "base/wire/exec.h"
+#include "base/wire/file.h"
 #include "base/wire/result.h"
-#include "wire/exec.h"
-#include "wire/file.h"
-#include "wire/process.h"
-#include "wire/session.h"
-#include "wire/snapshot.h"
+#include "base/wire/session.h"
+#include "base/wire/snapshot.h"
+#include "base/wire/exec.h"
+#include "base/wire/process.h"
 
 const char *const snp_exec_kinds[] = {"python", "command", "process", NULL};
 const char *const snp_exec_durabilities[] = {"process", "synced", NULL};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_WIRE_PROCESS_H
-#define SNP_WIRE_PROCESS_H
+#ifndef SNP_BASE_WIRE_PROCESS_H
+#define SNP_BASE_WIRE_PROCESS_H
 
 /* Requests about the detached processes of a session, and their answers. */
 

@@ -4,7 +4,7 @@
  * directory or the home folder, over no mount (an automount would send the path to a server), along
  * no link that leads out.
  */
-#include "cli/show/nearby.h"
+#include "base/cli/session/nearby.h"
 
 #include <ctype.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_SHOW_RESULT_H
-#define SNP_CLI_SHOW_RESULT_H
+#ifndef SNP_BASE_CLI_SESSION_RESULT_H
+#define SNP_BASE_CLI_SESSION_RESULT_H
 
 /*
  * A cell's output and result, for people and as JSON (docs/result.md). Everything from the sandbox

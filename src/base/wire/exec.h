@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_WIRE_EXEC_H
-#define SNP_WIRE_EXEC_H
+#ifndef SNP_BASE_WIRE_EXEC_H
+#define SNP_BASE_WIRE_EXEC_H
 
 /* The request `exec`. Its result is in base/wire/result.h. */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_WIRE_METHODS_H
-#define SNP_WIRE_METHODS_H
+#ifndef SNP_BASE_WIRE_METHODS_H
+#define SNP_BASE_WIRE_METHODS_H
 
 /* The methods of the client protocol: their requests and answers. */
 
-#include "base/wire/shared.h"
+#include "base/wire/record.h"
 
 enum snp_method_id {
     SNP_METHOD_HELLO,
@@ -45,6 +45,13 @@ enum snp_method_id {
     SNP_METHOD_PROBE,
     SNP_METHOD_SHUTDOWN,
     SNP_METHODS_N,
+};
+
+struct snp_method_form {
+    const struct snp_record *request; /* its `what` is the method's name */
+    const struct snp_record *answer;  /* NULL = an object without members */
+    size_t raw_max;                   /* bytes after the request */
+    const char *text;                 /* its description, for docs/wire.md */
 };
 
 /* The head of an ERROR, as snp_json_from_err (base/json.h) makes it. */

@@ -6,9 +6,10 @@
  * character; its beginning is held back until the rest comes, so that a terminal sees whole
  * characters. What ended the cell, what was denied and what changed gets one line each.
  */
-#include "cli/show/result.h"
+#include "base/cli/session/result.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,14 +19,13 @@
 #include "base/base64.h"
 #include "base/cli/human.h"
 #include "base/cli/need.h"
+#include "base/cli/session/nearby.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/text/hint.h"
 #include "base/text/summary.h"
 #include "base/wire/result.h"
-#include "cli/remote.h"
-#include "cli/show/nearby.h"
 
 enum {
     TEXT_MAX = 64 << 20, /* of one stream: the largest limit of output, in bytes */

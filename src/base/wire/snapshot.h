@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_WIRE_SNAPSHOT_H
-#define SNP_WIRE_SNAPSHOT_H
+#ifndef SNP_BASE_WIRE_SNAPSHOT_H
+#define SNP_BASE_WIRE_SNAPSHOT_H
 
 /* Client requests about snapshots and archives, and the daemon's answers. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_SHOW_NEARBY_H
-#define SNP_CLI_SHOW_NEARBY_H
+#ifndef SNP_BASE_CLI_SESSION_NEARBY_H
+#define SNP_BASE_CLI_SESSION_NEARBY_H
 
 /*
  * Files that code missed in the sandbox but that exist on this machine. Only the person at the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_WIRE_FILE_H
-#define SNP_WIRE_FILE_H
+#ifndef SNP_BASE_WIRE_FILE_H
+#define SNP_BASE_WIRE_FILE_H
 
 /* Requests about files of sessions, kept output and contents, and their answers. */
 
