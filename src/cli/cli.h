@@ -17,6 +17,7 @@
     F(version) F(completion) F(man)
 /* clang-format on */
 SNP_VERBS(SNP_VERB_DECLARE)
+SNP_VERB_DECLARE(serve_command)
 
 /*
  * The lists that verbs print when called without a word, and a line with the next step: `next` is a

@@ -19,9 +19,9 @@ enum {
 #define VERB_ADDRESS(name) &snp_verb_##name,
 static const struct snp_verb *const runtime[] = {SNP_VERBS(VERB_ADDRESS) NULL};
 
-/* The process of a run that a program started with the library (src/library/run.c); not listed. */
+/* Processes that a program started with the library (src/library/run.c); not listed. */
 static const struct snp_verb serve_run = {.name = "serve-run", .program = "agent"};
-static const struct snp_verb *const inner[] = {&serve_run, NULL};
+static const struct snp_verb *const inner[] = {&serve_run, &snp_verb_serve_command, NULL};
 
 /* Verbs of the runtime and of the suite in the order of --help: setup comes last. */
 static const struct snp_verb *all[VERBS_MAX];
@@ -52,7 +52,8 @@ static const struct snp_verb *const *verbs_for(int argc, char *const *argv)
 {
     const char *word = argc < 2 ? "" : argv[1];
 
-    if (snp_streq(word, serve_run.name) && argc == 2) {
+    if (argc == 2 &&
+        (snp_streq(word, serve_run.name) || snp_streq(word, snp_verb_serve_command.name))) {
         return inner;
     }
     for (size_t i = 0; runtime[i] != NULL; i++) {

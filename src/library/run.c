@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs and commands: each is a process (agent/cli/run/serve.c) that speaks the client protocol with
+ * Runs and commands: each is a process (base/cli/serve) that speaks the client protocol with
  * the methods of base/wire/run.h.
  */
 #include "base/wire/run.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program that started a run. */
-#include "cli/run/caller.h"
+#include "base/cli/serve/caller.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -284,17 +284,17 @@ static bool version_check(struct snp_caller *caller, const json_t *head)
     return false;
 }
 
-/* Store the request that this process serves. */
-static void begin(struct snp_caller *caller, const struct snp_frame *frame, json_t *head)
+void snp_caller_begin(
+    struct snp_caller *caller, uint32_t id, json_t *head, const char *prompt, size_t n)
 {
-    caller->id = frame->id;
+    caller->id = id;
     caller->head = json_incref(head);
     caller->is_settings = strcmp(snp_json_str(head, "method", ""), "settings") == 0;
     if (strcmp(snp_json_str(head, "method", ""), "command") == 0) {
         caller->command = json_object_get(head, "words");
     }
     snp_record_read(head, &snp_run_request_form, &caller->request);
-    caller->prompt = strndup(frame->raw_len == 0 ? "" : frame->raw, frame->raw_len);
+    caller->prompt = strndup(prompt, n);
 }
 
 static void refuse(struct snp_caller *caller, uint32_t id, json_t *error)
@@ -337,7 +337,8 @@ static void frame_handle(struct snp_caller *caller,
 
         answer = SNP_WRITE(snp_answer_answer, .answered = is_waited);
     } else if (caller->head == NULL && ops == NULL) {
-        begin(caller, frame, head);
+        snp_caller_begin(caller, frame->id, head, frame->raw_len == 0 ? "" : frame->raw,
+                         frame->raw_len);
     } else {
         (void)snp_fail(&err, SNP_E_INVALID, "this process already has a run");
         refuse(caller, frame->id, snp_json_from_err(&err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_RUN_SETTING_H
-#define SNP_CLI_RUN_SETTING_H
+#ifndef SNP_BASE_CLI_SERVE_SETTING_H
+#define SNP_BASE_CLI_SERVE_SETTING_H
 
 /*
  * Settings of a program, "KEY=VALUE", as words for a verb: configuration keys, and options of the

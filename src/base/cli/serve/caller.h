@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_RUN_CALLER_H
-#define SNP_CLI_RUN_CALLER_H
+#ifndef SNP_BASE_CLI_SERVE_CALLER_H
+#define SNP_BASE_CLI_SERVE_CALLER_H
 
 /*
  * The program that started a run, if not a terminal: it speaks the client protocol with the methods
@@ -44,6 +44,10 @@ void snp_caller_done(struct snp_caller *caller);
 
 /* Wait for the request. SNP_E_PEER: the other side disconnected; else it got the error. */
 int snp_caller_open(struct snp_caller *caller, struct snp_err *err) SNP_NODISCARD;
+
+/* Store the request that this process serves, as snp_caller_open() does. */
+void snp_caller_begin(
+    struct snp_caller *caller, uint32_t id, json_t *head, const char *prompt, size_t n);
 
 /* Further requests. */
 struct snp_caller_ops {

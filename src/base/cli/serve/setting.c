@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run/setting.h"
+#include "base/cli/serve/setting.h"
 
 #include <stdlib.h>
 #include <string.h>
