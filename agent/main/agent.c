@@ -9,6 +9,7 @@
 
 #include "base/cli/suite.h"
 #include "base/str.h"
+#include "cli/sandbox/sandbox.h"
 #include "main/verbs.h"
 
 #define VERB_ADDRESS(name) &snp_verb_##name,
@@ -25,6 +26,7 @@ int main(int argc, char **argv)
     if (sigaction(SIGPIPE, &ignore, NULL) < 0) {
         return SNP_EXIT_FAILED;
     }
+    snp_remote_over(&snp_sandbox_transport);
     return snp_cli_run(argc == 2 && snp_streq(argv[1], snp_verb_serve_run.name) ? inner : verbs,
                        argc, argv);
 }

@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "cli/sandbox/sandbox.h"
+
 #define COPY(name) struct snp_verb name = snp_verb_context_##name;
 #define SET_RUN(name)                \
     (name).run = snp_context_##name; \
@@ -26,6 +28,7 @@ int main(int argc, char **argv)
     context.verbs = below;
     context.program = NULL;
     snp_context_verbs = verbs;
+    snp_remote_over(&snp_sandbox_transport);
     if (sigaction(SIGPIPE, &ignore, NULL) == 0) {
         exit_code = snp_cli_run(verbs, argc, argv);
     }

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "cli/sandbox/sandbox.h"
 #include "main/verbs.h"
 
 int main(int argc, char **argv)
@@ -19,5 +20,6 @@ int main(int argc, char **argv)
     const struct snp_verb *const verbs[] = {&visualize, NULL};
 
     visualize.run = snp_visualize_http_verb;
+    snp_remote_over(&snp_sandbox_transport);
     return sigaction(SIGPIPE, &ignore, NULL) < 0 ? SNP_EXIT_FAILED : snp_cli_run(verbs, argc, argv);
 }

@@ -17,6 +17,8 @@
     F(version) F(completion) F(man)
 /* clang-format on */
 SNP_VERBS(SNP_VERB_DECLARE)
+
+extern const struct snp_transport snp_transport_client;
 SNP_VERB_DECLARE(serve_command)
 
 /*
@@ -25,26 +27,6 @@ SNP_VERB_DECLARE(serve_command)
  * status.
  */
 int snp_sessions_tell(struct snp_cli *cli, const char *next);
-/* Print the sessions of exec below a list of runs; nothing if no daemon runs. */
-void snp_sessions_below(struct snp_cli *cli);
-/*
- * Rows of `sessions.list` without those of runs, the most recently used first, and the row of the
- * session `asked` (name or id; NULL = none). New reference; empty if no daemon runs.
- */
-json_t *snp_sessions_of_exec(struct snp_cli *cli, const char *asked)
-    __attribute__((returns_nonnull));
-/* Print the newest cells of the session with that name. < 0: no such session, or no daemon. */
-int snp_history_tell(struct snp_cli *cli, const char *session);
-/*
- * Call record with {"_type": "session", "name", "before"}, then with the newest cells of a session,
- * oldest first, as `show --json` prints them. before: cells before this number were left out;
- * 0 = none.
- */
-int snp_history_read(struct snp_cli *cli,
-                     const char *session,
-                     int (*record)(void *ctx, json_t *record, struct snp_err *err),
-                     void *ctx,
-                     struct snp_err *err) SNP_NODISCARD;
 int snp_snapshots_tell(struct snp_cli *cli, const char *session, const char *next);
 /* Print the names of sessions for shell completion, one a line; starts no daemon. */
 int snp_sessions_names(struct snp_cli *cli);

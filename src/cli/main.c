@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/cli/session/remote.h"
 #include "base/cli/suite.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -86,5 +87,6 @@ int main(int argc, char **argv)
     if (open_standard_fds() < 0 || sigaction(SIGPIPE, &ignore, NULL) < 0) {
         return SNP_EXIT_FAILED;
     }
+    snp_remote_over(&snp_transport_client);
     return snp_cli_run(verbs_for(argc, argv), argc, argv);
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "base/cli/session/remote.h"
 #include "cli/mcp/serve.h"
 
 int main(int argc, char **argv)
@@ -14,5 +15,6 @@ int main(int argc, char **argv)
     const struct snp_verb *const verbs[] = {&serve, NULL};
 
     serve.run = snp_mcp_http_verb;
+    snp_remote_over(&snp_transport_client);
     return sigaction(SIGPIPE, &ignore, NULL) < 0 ? SNP_EXIT_FAILED : snp_cli_run(verbs, argc, argv);
 }

@@ -36,13 +36,6 @@ void snp_client_free(struct snp_client *client)
     free(client);
 }
 
-void snp_reply_done(struct snp_reply *reply)
-{
-    json_decref(reply->head);
-    free(reply->raw);
-    *reply = (struct snp_reply){0};
-}
-
 int snp_client_interrupted(const struct snp_client *client)
 {
     return client->signal_no;

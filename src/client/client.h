@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/wire/call.h"
 
 struct snp_client;
 
@@ -34,28 +35,6 @@ int snp_client_connect(const struct snp_client_options *options,
 void snp_client_free(struct snp_client *client);
 SNP_DEFINE_CLEANUP(struct snp_client *, snp_client_free)
 #define snp_autoclient snp_cleanup(snp_client_freep)
-
-struct snp_call {
-    json_t *head;    /* of SNP_WRITE: a request; borrowed */
-    const void *raw; /* borrowed */
-    size_t raw_len;
-    /*
-     * An event; all borrowed until return. Negative ends the call with that code and *err.
-     * NULL = ignore.
-     */
-    int (*event)(
-        void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err);
-    void *ctx;
-};
-
-/* The caller's: snp_reply_done(). */
-struct snp_reply {
-    json_t *head; /* owned */
-    char *raw;    /* owned, NUL-terminated */
-    size_t raw_len;
-};
-void snp_reply_done(struct snp_reply *reply);
-#define snp_autoreply snp_cleanup(snp_reply_done)
 
 /*
  * Call and wait for the answer. The daemon's ERROR is returned as its code and message. A request

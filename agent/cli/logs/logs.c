@@ -11,11 +11,12 @@
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
+#include "base/cli/session/history.h"
+#include "base/cli/session/list.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/text/text.h"
-#include "cli/cli.h"
 #include "cli/logs/logs_export.h"
 #include "cli/logs/page.h"
 #include "cli/run/calls.h"

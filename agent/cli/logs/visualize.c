@@ -12,12 +12,13 @@
 #include <unistd.h>
 
 #include "base/cli/need.h"
+#include "base/cli/session/history.h"
+#include "base/cli/session/list.h"
 #include "base/cli/spawn.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/policy/session_name.h"
 #include "base/str.h"
-#include "cli/cli.h"
 #include "cli/run/runs.h"
 #include "main/verbs.h"
 #include "trajectory/reader.h"

@@ -10,6 +10,7 @@
 #include "base/httpd/pages.h"
 #include "base/str.h"
 #include "cli/logs/visualize.h"
+#include "cli/sandbox/sandbox.h"
 
 enum {
     PORT_DEFAULT = 8501,
@@ -68,7 +69,7 @@ static int on_make(void *ctx, const char *name, struct snp_buf *out, struct snp_
     page.is_served = true;
     r = r < 0 ? r : snp_page_make(&page, out, &made, err);
     /* Between pages there is no connection: the daemon may end, and another one start. */
-    snp_cli_disconnect(v->cli);
+    snp_sandbox_close();
     return r;
 }
 
@@ -104,7 +105,7 @@ static int serve(struct snp_visualize *v, const struct snp_opts *opts, struct sn
     if (id == NULL || snp_page_policy(policy) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    snp_cli_disconnect(v->cli);
+    snp_sandbox_close();
     pages.names = (const char *const *)hosts.names;
     pages.n_names = hosts.n;
     r = snp_httpd_pages_run(&pages, err);

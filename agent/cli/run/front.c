@@ -22,6 +22,7 @@
 #include "base/cli/project_dir.h"
 #include "base/cli/remedy.h"
 #include "base/cli/serve/caller.h"
+#include "base/cli/session/files.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/rundir.h"
@@ -36,7 +37,6 @@
 #include "cli/run/show.h"
 #include "cli/run/tools.h"
 #include "cli/sandbox/sandbox.h"
-#include "cli/session/files.h"
 #include "cli/verify/evidence.h"
 #include "cli/verify/verify.h"
 #include "repair/verdict.h"
@@ -531,7 +531,6 @@ static int judge_open(struct snp_front *front, struct snp_err *err)
         return snp_fail_sys(err, errno, "pipe");
     }
     front->judge = *front->cli;
-    front->judge.client = NULL;
     front->judge.unsaved = NULL;
     front->judge.signal_no = 0;
     front->judge.signal_fd = pair[0];
@@ -686,7 +685,6 @@ void snp_front_done(struct snp_front *front)
     tools_close(front);
     snp_sandboxes_free(front->sandboxes);
     snp_models_free(front->models);
-    snp_cli_disconnect(&front->judge);
     if (front->judge.signal_fd > 0) {
         snp_closep(&front->judge.signal_fd);
     }
@@ -1019,7 +1017,7 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
         return finish(front);
     }
     exit_code = finish(front);
-    snp_cli_tier_notice(front->cli, front->config, front->tier, snp_sandbox_is_usable);
+    snp_cli_tier_notice(front->cli, front->config, front->tier);
     return exit_code;
 }
 

@@ -40,7 +40,7 @@ struct snp_front {
     struct snp_toolbox *toolbox; /* NULL = no user tools */
     bool has_tools;              /* the toolbox is open, or failed to open */
     struct snp_run *run;
-    struct snp_cli judge; /* of verdicts; owned: its client and signal_fd */
+    struct snp_cli judge; /* of verdicts; owned: its signal_fd */
     bool is_told;         /* the model got the reasons that the user can also remove */
     bool has_status;      /* a line of progress stands on the terminal */
     bool is_in_text;      /* streamed text has begun and has no final newline yet */

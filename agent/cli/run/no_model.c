@@ -177,7 +177,7 @@ static bool code_run(struct snp_front *front, const struct snp_run_spec *given, 
         is_code = false;
     } else {
         *ret_exit = end(front, plain, &seen.view, result);
-        snp_cli_tier_notice(front->cli, front->config, front->tier, snp_sandbox_is_usable);
+        snp_cli_tier_notice(front->cli, front->config, front->tier);
     }
     snp_run_plain_free(plain);
     return is_code;

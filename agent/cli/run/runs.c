@@ -9,9 +9,10 @@
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
+#include "base/cli/session/history.h"
+#include "base/cli/session/list.h"
 #include "base/cli/term.h"
 #include "base/str.h"
-#include "cli/cli.h"
 #include "main/verbs.h"
 #include "run/code_prompt.h"
 #include "trajectory/reader.h"

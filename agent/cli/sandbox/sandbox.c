@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/signalfd.h>
@@ -122,13 +123,61 @@ int snp_sandbox_run(struct snp_cli *cli,
     return r;
 }
 
-int snp_sandbox_ask(struct snp_cli *cli, json_t *request, json_t **ret, struct snp_err *err)
+/* Requests of base/cli/session ---------------------------------------------------------------- */
+
+static int find(struct snp_cli *cli, struct snp_err *err)
 {
-    snp_autojson json_t *owned = request;
-    snp_autofree char *text = owned == NULL ? NULL : snp_need(snp_json_text(owned));
-    int r = text == NULL
-                ? snp_fail(err, SNP_E_INVALID, "an argument is not UTF-8")
-                : snp_sandbox_end(cli, snipara_request(snp_sandbox(), text, NULL, 0), ret, err);
+    const struct snipara_error *error =
+        connection.box != NULL || connection.is_abandoned
+            ? NULL
+            : snipara_connect(SNIPARA_OPTIONS(.no_start = true), &connection.box);
+
+    (void)cli;
+    return error == NULL ? 0 : snp_fail(err, (enum snp_code)error->code, "%s", error->message);
+}
+
+struct event_sink {
+    const struct snp_call *call;
+    int r; /* < 0: an event was refused */
+    struct snp_err err;
+};
+
+static void on_event(void *ctx, const char *json, const char *bytes, size_t len)
+{
+    struct event_sink *sink = ctx;
+    snp_autojson json_t *head = NULL;
+
+    SNP_THEN(sink->r, snp_json_parse(json, strlen(json), &head, &sink->err));
+    SNP_THEN(sink->r, sink->call->event(sink->call->ctx, head, bytes, len, &sink->err));
+}
+
+static int answer_take(const struct snipara_call *sent, struct snp_reply *ret, struct snp_err *err)
+{
+    const char *text = snipara_json(sent);
+    const char *bytes = snipara_data(sent, &ret->raw_len);
+
+    SNP_TRY_MEMORY(text != NULL, err);
+    SNP_TRY(snp_json_parse(text, strlen(text), &ret->head, err));
+    ret->raw = snp_need(calloc(ret->raw_len + 1, 1));
+    if (ret->raw_len > 0) {
+        memcpy(ret->raw, bytes, ret->raw_len);
+    }
+    return 0;
+}
+
+static int send_request(struct snp_cli *cli,
+                        const struct snp_call *call,
+                        struct snp_reply *ret,
+                        struct snp_err *err)
+{
+    snp_autofree char *text = snp_need(snp_json_text(call->head));
+    struct event_sink sink = {.call = call};
+    snp_autocall struct snipara_call *sent =
+        call->event == NULL ? snipara_request(snp_sandbox(), text, call->raw, call->raw_len)
+                            : snipara_show(snp_sandbox(), snp_json_str(call->head, "session", NULL),
+                                           snp_json_int(call->head, "cell", 0),
+                                           SNIPARA_RUN(.event = on_event, .ctx = &sink));
+    int r = snp_sandbox_wait(cli, sent, err);
 
     /* The library takes it for a mistake of the caller. */
     if (r < 0 && (snp_has_prefix(err->msg, "unknown method ") ||
@@ -140,15 +189,23 @@ int snp_sandbox_ask(struct snp_cli *cli, json_t *request, json_t **ret, struct s
                         "snipara-sandbox daemon stop",
                         (int)strcspn(said.msg, ";"), said.msg);
     }
-    return r;
+    SNP_TRY(r);
+    if (sink.r < 0) {
+        *err = sink.err;
+        return sink.r;
+    }
+    return answer_take(sent, ret, err);
 }
 
-bool snp_sandbox_is_usable(struct snp_cli *cli, const char *tier)
-{
-    snp_autojson json_t *probe = NULL;
-    struct snp_err err;
+const struct snp_transport snp_sandbox_transport = {.find = find, .send = send_request};
 
-    return snp_sandbox_ask(cli, json_pack("{s:s, s:s}", "method", "probe", "tier", tier), &probe,
-                           &err) == 0 &&
-           snp_json_bool(probe, "usable", false);
+int snp_sandbox_ask(struct snp_cli *cli, json_t *request, json_t **ret, struct snp_err *err)
+{
+    snp_autoreply struct snp_reply reply = {0};
+
+    SNP_TRY(snp_remote_call(cli, request, &reply, err));
+    if (ret != NULL) {
+        *ret = SNP_TAKE_PTR(reply.head);
+    }
+    return 0;
 }

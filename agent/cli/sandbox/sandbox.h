@@ -9,9 +9,13 @@
  */
 
 #include "base/cli/cli.h"
+#include "base/cli/session/remote.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "sandbox/sandboxes.h"
+
+/* Requests of base/cli/session over this connection. */
+extern const struct snp_transport snp_sandbox_transport;
 
 /*
  * The connection of this process, made (and the daemon started) by its first call. Every call of it
@@ -49,9 +53,6 @@ int snp_sandbox_run(struct snp_cli *cli,
  */
 int snp_sandbox_ask(struct snp_cli *cli, json_t *request, json_t **ret, struct snp_err *err)
     SNP_NODISCARD;
-
-/* Whether a tier works on this host: snp_cli_probe. */
-bool snp_sandbox_is_usable(struct snp_cli *cli, const char *tier);
 
 /* The signal that interrupted the command, before a call or during one; 0 = none. */
 int snp_sandbox_interrupted(struct snp_cli *cli);

@@ -8,7 +8,7 @@
  * session.
  */
 
-#include "cli/session/changes.h"
+#include "base/cli/session/changes.h"
 
 struct snp_applied;
 

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "base/cli/need.h"
+#include "base/cli/session/changes.h"
+#include "base/cli/session/diff.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/term.h"
-#include "cli/remote.h"
-#include "cli/session/changes.h"
-#include "cli/session/diff.h"
 #include "cli/verify/applied.h"
 #include "main/verbs.h"
 #include "repair/verdict.h"

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/cli/cli.h"
-#include "cli/session/changes.h"
+#include "base/cli/session/changes.h"
 
 enum {
     SNP_BOX_OUTPUT_MAX = 256 << 10, /* last bytes of a command's output that are kept */

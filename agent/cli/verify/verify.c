@@ -18,6 +18,8 @@
 
 #include "base/buf.h"
 #include "base/cli/need.h"
+#include "base/cli/session/files.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/term.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -25,8 +27,6 @@
 #include "base/str.h"
 #include "cli/check/ground.h"
 #include "cli/check/standards.h"
-#include "cli/remote.h"
-#include "cli/session/files.h"
 #include "cli/verify/applied.h"
 #include "cli/verify/box.h"
 #include "cli/verify/evidence.h"

@@ -532,13 +532,6 @@ static int run_root(struct snp_cli *cli, int argc, char *const *argv)
     return run_below(cli, cli->verbs, n, argv + argc - n);
 }
 
-void snp_cli_disconnect(struct snp_cli *cli)
-{
-    if (cli->client != NULL) {
-        cli->client_free(SNP_TAKE_PTR(cli->client));
-    }
-}
-
 int snp_cli_version(void)
 {
     return printf("snipara-sandbox %s\n", SNP_VERSION) < 0 ? SNP_EXIT_FAILED : SNP_EXIT_OK;
@@ -576,7 +569,6 @@ int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv
     json_decref(SNP_TAKE_PTR(cli.unsaved));
     json_decref(SNP_TAKE_PTR(json_answer.error));
     status = snp_cli_exit(&cli, status);
-    snp_cli_disconnect(&cli);
     snp_config_free(cli.config);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         if (errno != EPIPE) {

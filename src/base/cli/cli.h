@@ -13,8 +13,6 @@
 #include "base/config/config.h"
 #include "base/err.h"
 
-struct snp_client;
-
 /* Receives errors, warnings and answers instead of the terminal. */
 struct snp_cli_listener {
     void (*fail)(void *ctx, const struct snp_err *err);
@@ -43,15 +41,10 @@ struct snp_cli {
     int signal_fd;      /* borrowed; has records of signals, as a signalfd; 0 = none yet */
     int signal_no;      /* the first signal that stopped the command; 0 = none */
     struct snp_config *config; /* owned; NULL = not loaded yet */
-    struct snp_client *client; /* owned; NULL = not connected to the daemon yet */
-    void (*client_free)(struct snp_client *client);
-    json_t *unsaved; /* owned: why the session of the last call is unsaved; or NULL */
+    json_t *unsaved;           /* owned: why the session of the last call is unsaved; or NULL */
     const struct snp_cli_listener *listener; /* borrowed; NULL = the terminal */
     const struct snp_cli_setting *settings;  /* NULL = none */
 };
-
-/* Close the connection to the daemon, if any; the next call connects again. */
-void snp_cli_disconnect(struct snp_cli *cli);
 
 /* The exit code of a command that ends with status; after a signal, 128 + its number. */
 int snp_cli_exit(const struct snp_cli *cli, int status);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cli/need.h"
+#include "base/cli/session/remote.h"
 #include "base/config/config.h"
 #include "base/fd.h"
 #include "base/policy/engine_socket.h"
@@ -230,7 +231,7 @@ const char *snp_cli_tier_missing(const struct snp_config *config)
  * If auto was requested by name, print its meaning: the strongest tier that the daemon chooses
  * automatically.
  */
-static void auto_say(struct snp_cli *cli, const struct snp_config *config, snp_cli_probe *is_usable)
+static void auto_say(struct snp_cli *cli, const struct snp_config *config)
 {
     snp_autotierfiles struct snp_tier_files files = {0};
     struct snp_err ignored;
@@ -246,17 +247,14 @@ static void auto_say(struct snp_cli *cli, const struct snp_config *config, snp_c
         const struct snp_tier_file *file = &files.files[i];
 
         if (!file->is_users && !snp_json_bool(file->about, "by_name", false) &&
-            is_usable(cli, file->name)) {
+            snp_remote_is_usable(cli, file->name)) {
             snp_cli_warn(cli, "auto is %s here", file->name);
             return;
         }
     }
 }
 
-void snp_cli_tier_notice(struct snp_cli *cli,
-                         const struct snp_config *config,
-                         const char *used,
-                         snp_cli_probe *is_usable)
+void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config, const char *used)
 {
     snp_autofree char *state = NULL;
     snp_autofree char *path = NULL;
@@ -267,7 +265,7 @@ void snp_cli_tier_notice(struct snp_cli *cli,
     const char *text = "said";
 
     snp_cli_tier_stand_in(cli, config, used);
-    auto_say(cli, config, is_usable);
+    auto_say(cli, config);
     if (strcmp(configured(config), SNP_TIER_AUTO) == 0 || snp_state_dir(&state, &err) < 0) {
         return;
     }
@@ -279,7 +277,7 @@ void snp_cli_tier_notice(struct snp_cli *cli,
         (snp_streq(mark, text) || (boot != NULL && snp_streq(mark, boot)))) {
         return;
     }
-    if (snp_cli_tier_stronger(config, stronger) && is_usable(cli, stronger)) {
+    if (snp_cli_tier_stronger(config, stronger) && snp_remote_is_usable(cli, stronger)) {
         snp_cli_warn(cli,
                      "this ran in the %s tier, as configured (%s); the stronger %s tier "
                      "works on this host: --env %s, or environment = \"%s\"",

@@ -38,18 +38,12 @@ int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err) SNP
  */
 bool snp_cli_tier_stronger(const struct snp_config *config, char out[SNP_TIER_NAME_MAX + 1]);
 
-/* Ask the daemon whether a tier works on this host. */
-typedef bool snp_cli_probe(struct snp_cli *cli, const char *tier);
-
 /*
  * After code ran in the tier `used`, a weak one, on request: if a stronger one works too, say so on
  * stderr once for each user (a mark in the state folder). If another tier replaces the named one,
  * say so each time.
  */
-void snp_cli_tier_notice(struct snp_cli *cli,
-                         const struct snp_config *config,
-                         const char *used,
-                         snp_cli_probe *is_usable);
+void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config, const char *used);
 
 /* Only the notice about a replacement. */
 void snp_cli_tier_stand_in(const struct snp_cli *cli,

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/cli/human.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
 #include "base/str.h"
 #include "base/wire/session.h"
 #include "cli/cli.h"
-#include "cli/remote.h"
 
 static int checkpoint_tell(struct snp_cli *cli, const char *session, const json_t *answer)
 {

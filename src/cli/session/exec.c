@@ -17,6 +17,7 @@
 #include "base/cli/input.h"
 #include "base/cli/need.h"
 #include "base/cli/project_dir.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/session/result.h"
 #include "base/cli/term.h"
 #include "base/policy/session_name.h"
@@ -28,7 +29,6 @@
 #include "base/session/tier.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/remote.h"
 #include "cli/setup/rootfs.h"
 
 enum {
@@ -529,7 +529,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     r = job_run(&job, &view, &exit_code, &err);
     if (r == 0 && !view.is_quiet &&
         !snp_cli_not_applied(cli, job.config, session, job.not_applied)) {
-        snp_cli_tier_notice(cli, job.config, job.tier, snp_remote_is_usable);
+        snp_cli_tier_notice(cli, job.config, job.tier);
     }
     snp_view_done(&view);
     return r < 0 ? snp_cli_fail(cli, &err) : exit_code;

@@ -9,6 +9,7 @@
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
 #include "base/fd.h"
@@ -18,7 +19,6 @@
 #include "base/wire/rpc.h"
 #include "base/wire/snapshot.h"
 #include "cli/cli.h"
-#include "cli/remote.h"
 #include "cli/session/target.h"
 
 /* export --------------------------------------------------------------------------------------- */

@@ -4,12 +4,15 @@
  *
  * Code and results are the sandbox's text: hostile, printed through term.h only.
  */
+#include "base/cli/session/history.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/session/result.h"
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
@@ -17,27 +20,16 @@
 #include "base/wire/exec.h"
 #include "base/wire/session.h"
 #include "cli/cli.h"
-#include "cli/remote.h"
 
 enum {
-    PAGE = 1000,        /* rows per request */
-    LIMIT_DEFAULT = 50, /* rows shown */
     LIMIT_MAX = 1000000,
-    READ_CELLS = 1000,     /* cells of a session in a page */
-    READ_BYTES = 16 << 20, /* and bytes of them */
-};
-
-/* The requested cell: its session (owned) and number. */
-struct cell_place {
-    char *session;
-    int64_t cell; /* 0 = the last one */
 };
 
 /* "SESSION:N", "N", or "SESSION", which is 0 for its last cell; --session may name the session. */
 static int place_find(struct snp_cli *cli,
                       const struct snp_opts *opts,
                       const char *text,
-                      struct cell_place *ret,
+                      struct snp_cell_place *ret,
                       struct snp_err *err)
 {
     snp_autofree char *session = NULL;
@@ -63,136 +55,11 @@ static int place_find(struct snp_cli *cli,
 
 /* history ------------------------------------------------------------------------------------ */
 
-static enum snp_style style_of(const char *status)
-{
-    static const struct {
-        const char *status;
-        enum snp_style style;
-    } rows[] = {
-        {"ok", SNP_STYLE_GREEN},
-        {"running", SNP_STYLE_CYAN},
-        {"unknown", SNP_STYLE_YELLOW},
-    };
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        if (strcmp(rows[i].status, status) == 0) {
-            return rows[i].style;
-        }
-    }
-    return SNP_STYLE_RED;
-}
-
-/* rows: newest first, printed oldest first. */
-static void rows_print(const json_t *rows)
-{
-    static const char *const heads[] = {"Cell", "Status", "State", "Started", "Took", "Code"};
-    struct snp_table table = SNP_TABLE(heads);
-
-    for (size_t i = json_array_size(rows); i > 0; i--) {
-        SNP_READ(snp_cell_row, row, json_array_get(rows, i - 1));
-        bool is_rerun = row.rerun_of > 0;
-        int64_t of = is_rerun ? row.rerun_of : row.replay_of;
-        const char *state = row.state == NULL ? "-" : row.state;
-        char displays[40] = "";
-
-        if (row.displays > 0) {
-            (void)snprintf(displays, sizeof(displays), ", %" PRIu64 " display%s", row.displays,
-                           row.displays == 1 ? "" : "s");
-        }
-        snp_table_addf(&table, "%" PRIu64, row.cell);
-        snp_table_add(&table, row.status);
-        snp_table_style(&table, style_of(row.status));
-        if (of > 0) {
-            snp_table_addf(&table, "%s, %s of %" PRId64 "%s", state, is_rerun ? "rerun" : "replay",
-                           of, displays);
-        } else {
-            snp_table_addf(&table, "%s%s", state, displays);
-        }
-        snp_table_add(&table, snp_human_when(row.started).text);
-        snp_table_add(&table, snp_human_span(row.wall_us).text);
-        snp_table_add(&table, json_string_value(row.first_line));
-    }
-    snp_table_print(stdout, &table, "no cells");
-}
-
-/* The number of the oldest cell, in the last row; 0 = no rows. */
-static int64_t last_of(const json_t *rows)
-{
-    return snp_json_int(json_array_get(rows, json_array_size(rows) - 1), "cell", 0);
-}
-
-/*
- * The newest `limit` cells before `before` (0 = all), page by page, as one answer with the name of
- * the session. New reference in *ret.
- */
-static int rows_get(struct snp_cli *cli,
-                    const char *session,
-                    int64_t before,
-                    int64_t limit,
-                    json_t **ret,
-                    struct snp_err *err)
-{
-    snp_autojson json_t *whole = NULL;
-    snp_autojson json_t *rows = json_array();
-
-    while ((int64_t)json_array_size(rows) < limit) {
-        snp_autoreply struct snp_reply reply = {0};
-        int64_t want = limit - (int64_t)json_array_size(rows);
-        const json_t *page;
-        int r = snp_remote_call(cli,
-                                SNP_WRITE(snp_history_request, .session = session,
-                                          .before = before > 0 ? (uint64_t)before : 0,
-                                          .limit = (uint64_t)(want > PAGE ? PAGE : want)),
-                                &reply, err);
-
-        if (r < 0) {
-            return r;
-        }
-        page = json_object_get(reply.head, "cells");
-        whole = whole == NULL ? json_incref(reply.head) : whole;
-        (void)json_array_extend(rows, (json_t *)(uintptr_t)page);
-        before = last_of(page);
-        if (before <= 1) {
-            break; /* the first cell, or nothing more */
-        }
-    }
-    (void)json_object_set(whole, "cells", rows);
-    (void)json_object_set_new(whole, "session", json_string(session));
-    *ret = SNP_TAKE_PTR(whole);
-    return 0;
-}
-
-static void answer_print(const json_t *answer, const char *session, int64_t limit)
-{
-    const json_t *rows = json_object_get(answer, "cells");
-
-    rows_print(rows);
-    if ((int64_t)json_array_size(rows) == limit && last_of(rows) > 1) {
-        snp_term_printf(stderr, "earlier cells: history %s --before %" PRId64 "\n", session,
-                        last_of(rows));
-    }
-    snp_missing_tell(answer, session);
-}
-
-int snp_history_tell(struct snp_cli *cli, const char *session)
-{
-    snp_autojson json_t *answer = NULL;
-    struct snp_err ignored;
-    int r = snp_session_name_check(session, &ignored);
-
-    r = r < 0 ? r : snp_remote_find(cli, &ignored);
-    r = r < 0 ? r : rows_get(cli, session, 0, LIMIT_DEFAULT, &answer, &ignored);
-    if (r == 0) {
-        answer_print(answer, session, LIMIT_DEFAULT);
-    }
-    return r;
-}
-
 static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autofree char *session = NULL;
     snp_autojson json_t *answer = NULL;
-    int64_t limit = snp_opts_int(opts, "limit", LIMIT_DEFAULT);
+    int64_t limit = snp_opts_int(opts, "limit", SNP_HISTORY_SHOWN);
     struct snp_err err;
     int r;
 
@@ -204,12 +71,12 @@ static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
     }
     r = snp_remote_session_of(cli, opts, &session, &err);
     if (r == 0) {
-        r = rows_get(cli, session, snp_opts_int(opts, "before", 0), limit, &answer, &err);
+        r = snp_history_rows(cli, session, snp_opts_int(opts, "before", 0), limit, &answer, &err);
     }
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, answer);
     }
-    answer_print(answer, session, limit);
+    snp_history_print(answer, session, limit);
     return SNP_EXIT_OK;
 }
 
@@ -217,44 +84,14 @@ static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
 static int last_cell(struct snp_cli *cli, const char *session, int64_t *ret, struct snp_err *err)
 {
     snp_autojson json_t *answer = NULL;
-    int r = rows_get(cli, session, 0, 1, &answer, err);
+    int r = snp_history_rows(cli, session, 0, 1, &answer, err);
 
-    *ret = r < 0 ? 0 : last_of(json_object_get(answer, "cells"));
+    *ret = r < 0 ? 0 : snp_cells_last(json_object_get(answer, "cells"));
     return r == 0 && *ret == 0 ? snp_fail(err, SNP_E_NOT_FOUND, "%s has no recorded cells", session)
                                : r;
 }
 
 /* show --------------------------------------------------------------------------------------- */
-
-/*
- * A cell as recorded: head of `cell.show`, raw = its code, then its standard input. Its displays go
- * to view; NULL = dropped.
- */
-static int cell_get(struct snp_cli *cli,
-                    const struct cell_place *place,
-                    struct snp_view *view,
-                    struct snp_reply *ret,
-                    struct snp_cell_show_answer *ret_cell,
-                    struct snp_err *err)
-{
-    snp_autojson json_t *head = snp_need(
-        SNP_WRITE(snp_cell_show_request, .session = place->session, .cell = (uint64_t)place->cell));
-    const struct snp_call call = {
-        .head = head, .event = view == NULL ? NULL : snp_view_event, .ctx = view};
-    int r = snp_remote_send(cli, &call, ret, err);
-
-    if (r == SNP_E_NOT_FOUND && snp_streq(err->object, "cell")) {
-        return snp_fail(err, r, "session %.64s has no cell %lld", place->session,
-                        (long long)place->cell);
-    }
-    if (r < 0) {
-        return r;
-    }
-    snp_record_read(ret->head, &snp_cell_show_answer_form, ret_cell);
-    return ret_cell->code_len > ret->raw_len
-               ? snp_fail(err, SNP_E_PEER, "the daemon's record of the cell does not fit its bytes")
-               : 0;
-}
 
 static void heading(const char *text)
 {
@@ -287,7 +124,7 @@ static void argv_put(const json_t *argv)
 static void title_put(const struct snp_cell_show_answer *cell, const char *session)
 {
     (void)printf("cell %" PRIu64 " of %s: ", cell->cell, session);
-    snp_term_put(stdout, style_of(cell->status), cell->status);
+    snp_term_put(stdout, snp_cell_style(cell->status), cell->status);
     (void)printf("%s%s, %s (%s), took %s\n", cell->state == NULL ? "" : ", ",
                  cell->state == NULL ? "" : cell->state, snp_human_when(cell->started).text,
                  snp_human_age(cell->started).text, snp_human_span(cell->wall_us).text);
@@ -377,32 +214,12 @@ static int cell_put(const struct snp_reply *reply,
                : 0;
 }
 
-/* One object with the code and the result as in `exec --json`. New reference. */
-static json_t *cell_object(struct snp_reply *reply,
-                           const struct snp_cell_show_answer *cell,
-                           json_t *shown)
-{
-    bool has_result = cell->result != NULL;
-    json_t *seen = json_pack("{s:O?, s:O?}", "stdout", json_object_get(shown, "stdout"), "stderr",
-                             json_object_get(shown, "stderr"));
-
-    (void)json_object_del(reply->head, "code_len");
-    (void)json_object_set_new(reply->head, "code", snp_json_bytes(reply->raw, cell->code_len));
-    if (has_result) {
-        (void)json_object_set(reply->head, "result", shown);
-        json_decref(seen);
-    } else {
-        (void)json_object_set_new(reply->head, "seen", seen);
-    }
-    return json_incref(reply->head);
-}
-
 /*
  * Print a recorded cell, or return it in *ret (NULL = print): a new reference. display_dir: where
  * its displays are saved; NULL = nowhere.
  */
 static int cell_show(struct snp_cli *cli,
-                     const struct cell_place *place,
+                     const struct snp_cell_place *place,
                      const char *display_dir,
                      json_t **ret,
                      struct snp_err *err)
@@ -415,64 +232,21 @@ static int cell_show(struct snp_cli *cli,
     int r;
 
     snp_view_init(&view, false, display_dir);
-    r = cell_get(cli, place, &view, &reply, &cell, err);
+    r = snp_cell_get(cli, place, &view, &reply, &cell, err);
     shown = r < 0 ? NULL : snp_view_result(&view, cell.result != NULL ? cell.result : nothing);
     if (r == 0 && ret == NULL) {
         r = cell_put(&reply, &cell, place->session, shown, &view, err);
     } else if (r == 0) {
         r = display_dir == NULL ? 0 : snp_view_save(&view, reply.head, err);
-        *ret = r < 0 ? NULL : cell_object(&reply, &cell, shown);
+        *ret = r < 0 ? NULL : snp_cell_object(&reply, &cell, shown);
     }
     snp_view_done(&view);
     return r;
 }
 
-int snp_history_read(struct snp_cli *cli,
-                     const char *session,
-                     int (*record)(void *ctx, json_t *record, struct snp_err *err),
-                     void *ctx,
-                     struct snp_err *err)
-{
-    snp_autofree char *name = snp_need_copy(session);
-    snp_autojson json_t *answer = NULL;
-    snp_autojson json_t *cells = snp_need(json_array()); /* the newest first */
-    snp_autojson json_t *head = NULL;
-    const json_t *rows;
-    json_int_t before = 0;
-    size_t bytes = 0;
-    int r = rows_get(cli, session, 0, READ_CELLS, &answer, err);
-
-    rows = json_object_get(answer, "cells");
-    for (size_t i = 0; r == 0 && i < json_array_size(rows); i++) {
-        const struct cell_place place = {name, snp_json_int(json_array_get(rows, i), "cell", 0)};
-        snp_autojson json_t *cell = NULL;
-
-        r = cell_show(cli, &place, NULL, &cell, err);
-        bytes += r < 0 ? 0 : json_dumpb(cell, NULL, 0, JSON_COMPACT);
-        if (r == 0 && bytes > READ_BYTES) {
-            before = place.cell + 1;
-            break;
-        }
-        if (r == 0) {
-            (void)json_array_append(cells, cell);
-        }
-    }
-    SNP_TRY(r);
-    if (json_array_size(cells) == READ_CELLS) {
-        before = last_of(rows);
-    }
-    head = snp_need(
-        json_pack("{s:s, s:s, s:I}", "_type", "session", "name", session, "before", before));
-    r = record(ctx, head, err);
-    for (size_t i = json_array_size(cells); r == 0 && i > 0; i--) {
-        r = record(ctx, json_array_get(cells, i - 1), err);
-    }
-    return r;
-}
-
 static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    struct cell_place place = {0};
+    struct snp_cell_place place = {0};
     const char *display_dir = snp_opts_str(opts, "display-dir");
     snp_autojson json_t *cell = NULL;
     struct snp_err err;
@@ -536,14 +310,14 @@ static void rerun_take(struct rerun *rerun, uint64_t cell, struct snp_view *view
 
 static int rerun_one(struct rerun *rerun, int64_t number, struct snp_err *err)
 {
-    const struct cell_place place = {rerun->session, number};
+    const struct snp_cell_place place = {rerun->session, number};
     snp_autoreply struct snp_reply recorded = {0};
     snp_autoreply struct snp_reply answer = {0};
     snp_autojson json_t *head = NULL;
     struct snp_cell_show_answer cell = {0};
     struct snp_view view;
     struct snp_call call = {.event = snp_view_event, .ctx = &view};
-    int r = cell_get(rerun->cli, &place, NULL, &recorded, &cell, err);
+    int r = snp_cell_get(rerun->cli, &place, NULL, &recorded, &cell, err);
 
     if (r < 0) {
         return r;
@@ -598,7 +372,7 @@ static int rerun_all(
 
 static int rerun_range(struct snp_cli *cli,
                        const struct snp_opts *opts,
-                       struct cell_place *place,
+                       struct snp_cell_place *place,
                        int64_t *ret_last,
                        struct snp_err *err)
 {
@@ -631,7 +405,7 @@ static int run_rerun(struct snp_cli *cli, const struct snp_opts *opts)
                           .display_dir = snp_opts_str(opts, "display-dir"),
                           .done = done,
                           .is_range = snp_opts_given(opts, "from")};
-    struct cell_place place = {0};
+    struct snp_cell_place place = {0};
     int64_t last = 0;
     struct snp_err err;
     int r;

@@ -12,7 +12,7 @@
 #include "base/cli/term.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/remote.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/session/result.h"
 #include "base/wire/session.h"
 

@@ -8,6 +8,8 @@
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
+#include "base/cli/session/list.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
 #include "base/config/config.h"
@@ -16,55 +18,11 @@
 #include "base/str.h"
 #include "base/wire/session.h"
 #include "cli/cli.h"
-#include "cli/remote.h"
 
 enum {
     EVENTS_MAX = 20,
     LOSS_SECONDS = 7 * 24 * 60 * 60,
 };
-
-static void list_print(const json_t *list)
-{
-    static const char *const heads[] = {"Name", "State",  "Cells",  "Last used",
-                                        "Tier", "Memory", "Project"}; /* 80 columns */
-    struct snp_table table = SNP_TABLE(heads);
-
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        SNP_READ(snp_session_row, row, json_array_get(list, i));
-        snp_table_addf(&table, "%.*s", row.name == NULL ? 12 : SNP_SESSION_NAME_MAX,
-                       row.name == NULL ? row.id : row.name);
-        snp_table_add(&table, row.state);
-        snp_table_addf(&table, "%" PRIu64, row.cells);
-        snp_table_add(&table, snp_human_age(row.used).text);
-        snp_table_add(&table, row.tier);
-        snp_table_add(&table, snp_human_bytes(row.memory_peak_bytes).text);
-        snp_table_add(&table, row.project);
-    }
-    snp_table_print(stdout, &table, "no sessions");
-}
-
-static int by_use(const void *a, const void *b)
-{
-    SNP_READ(snp_session_row, x, *(json_t *const *)a);
-    SNP_READ(snp_session_row, y, *(json_t *const *)b);
-
-    return (x.used < y.used) - (x.used > y.used);
-}
-
-/* The most recently used first. */
-static void list_sort(json_t *list)
-{
-    size_t n = json_array_size(list);
-    snp_autofree json_t **rows = snp_need(calloc(n + 1, sizeof(json_t *)));
-
-    for (size_t i = 0; i < n; i++) {
-        rows[i] = json_incref(json_array_get(list, i));
-    }
-    qsort(rows, n, sizeof(json_t *), by_use);
-    for (size_t i = 0; i < n; i++) {
-        (void)json_array_set_new(list, i, rows[i]);
-    }
-}
 
 int snp_sessions_names(struct snp_cli *cli)
 {
@@ -87,40 +45,6 @@ int snp_sessions_names(struct snp_cli *cli)
         }
     }
     return SNP_EXIT_OK;
-}
-
-json_t *snp_sessions_of_exec(struct snp_cli *cli, const char *asked)
-{
-    snp_autoreply struct snp_reply reply = {0};
-    json_t *list = snp_need(json_array());
-    struct snp_err ignored;
-    size_t i;
-    json_t *item;
-
-    if (snp_remote_find(cli, &ignored) < 0 || snp_remote_list(cli, &reply, &ignored) < 0) {
-        return list;
-    }
-    json_array_foreach(json_object_get(reply.head, "sessions"), i, item)
-    {
-        const char *name = snp_json_str(item, "name", "");
-
-        if ((name[0] != '\0' && !snp_has_prefix(name, "run-")) || snp_streq(name, asked) ||
-            snp_streq(snp_json_str(item, "id", ""), asked)) {
-            (void)json_array_append(list, item);
-        }
-    }
-    list_sort(list);
-    return list;
-}
-
-void snp_sessions_below(struct snp_cli *cli)
-{
-    snp_autojson json_t *list = snp_sessions_of_exec(cli, NULL);
-
-    if (json_array_size(list) > 0) {
-        (void)puts("\nSessions of exec; to list the cells of one: snipara-sandbox history NAME");
-        list_print(list);
-    }
 }
 
 /* A list may be empty because the journal was lost; the event is reported for a week. */
@@ -159,11 +83,11 @@ int snp_sessions_tell(struct snp_cli *cli, const char *next)
     int r = snp_remote_list(cli, &reply, &err);
 
     list = json_object_get(reply.head, "sessions");
-    list_sort(list);
+    snp_sessions_sort(list);
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, list);
     }
-    list_print(list);
+    snp_sessions_print(list);
     if (json_array_size(list) == 0) {
         loss_tell(cli);
     }

@@ -12,10 +12,10 @@
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/term.h"
 #include "base/str.h"
 #include "base/wire/snapshot.h"
-#include "cli/remote.h"
 
 enum {
     DEPTH_DRAWN = 48, /* deeper nodes are drawn at this depth */

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/cli/human.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
 #include "base/str.h"
 #include "base/wire/session.h"
 #include "base/wire/snapshot.h"
 #include "cli/cli.h"
-#include "cli/remote.h"
 #include "cli/session/snapshot_tree.h"
 
 enum {

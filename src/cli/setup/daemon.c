@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cli/session/remote.h"
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
 #include "base/rundir.h"
@@ -10,7 +11,6 @@
 #include "base/wire/rpc.h"
 #include "base/wire/session.h"
 #include "cli/cli.h"
-#include "cli/remote.h"
 
 enum {
     NAMES_SHOWN = 5,

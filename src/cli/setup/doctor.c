@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/cli/human.h"
 #include "base/cli/need.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/term.h"
 #include "base/cli/unsaved.h"
 #include "base/config/config.h"
@@ -26,7 +27,6 @@
 #include "base/wire/rpc.h"
 #include "base/wire/session.h"
 #include "cli/cli.h"
-#include "cli/remote.h"
 
 enum {
     PATH_TEXT_MAX = 64 << 10,

@@ -18,6 +18,7 @@
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
+#include "base/cli/session/remote.h"
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/policy/template_name.h"
@@ -27,7 +28,6 @@
 #include "base/str.h"
 #include "base/wire/session.h"
 #include "cli/cli.h"
-#include "cli/remote.h"
 #include "cli/setup/template_build.h"
 
 enum {

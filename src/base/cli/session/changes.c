@@ -4,7 +4,7 @@
  * the project's files in their places. The patch is valid for the moment both were read; `apply`
  * compares again.
  */
-#include "cli/session/changes.h"
+#include "base/cli/session/changes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cli/need.h"
+#include "base/cli/session/remote.h"
 #include "base/fd.h"
 #include "base/patch/place.h"
 #include "base/patch/project.h"
@@ -20,7 +21,6 @@
 #include "base/wire/file.h"
 #include "base/wire/session.h"
 #include "base/wire/snapshot.h"
-#include "cli/remote.h"
 
 void snp_changes_done(struct snp_session_changes *changes)
 {

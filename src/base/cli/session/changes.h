@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_SESSION_CHANGES_H
-#define SNP_CLI_SESSION_CHANGES_H
+#ifndef SNP_BASE_CLI_SESSION_CHANGES_H
+#define SNP_BASE_CLI_SESSION_CHANGES_H
 
 /*
  * The changes of a session to its project, as a patch; and how that and `diff` read the daemon's
  * answers.
  */
 
+#include "base/cli/cli.h"
 #include "base/patch/patch.h"
 #include "base/wire/snapshot.h"
-#include "cli/cli.h"
 
 struct snp_session_changes {
     char *session;  /* owned: id */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_SESSION_FILES_H
-#define SNP_CLI_SESSION_FILES_H
+#ifndef SNP_BASE_CLI_SESSION_FILES_H
+#define SNP_BASE_CLI_SESSION_FILES_H
 
 /* Copy files and folders to and from a session. */
 
 #include <stdint.h>
 
+#include "base/cli/cli.h"
 #include "base/err.h"
-#include "cli/cli.h"
 
 /* A file or folder of a session; all borrowed. */
 struct snp_remote_file {

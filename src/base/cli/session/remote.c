@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line's side of the wire: connecting, plain calls, reading input to send. */
-#include "cli/remote.h"
+#include "base/cli/session/remote.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 
 #include "base/cli/need.h"
 #include "base/policy/session_name.h"
 #include "base/str.h"
 #include "base/wire/session.h"
-#include "client/calls.h"
 
 enum {
     NAMES_SHOWN = 5,
@@ -22,33 +17,16 @@ enum {
     RUN_ID_MIN = 4,  /* characters of an abbreviated run id, at least */
 };
 
-/* Before the connection exists, the default action for signals (exit) is correct. */
-static int connect_now(struct snp_cli *cli, bool has_start, struct snp_err *err)
-{
-    struct snp_client_options options = {.has_start = has_start, .any_state = cli->any_state};
-    sigset_t set;
+static const struct snp_transport *transport; /* borrowed */
 
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigaddset(&set, SIGTERM);
-    if (cli->takes_signals && cli->signal_fd == 0) { /* open until the process exits */
-        cli->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    }
-    if (cli->signal_fd < 0) {
-        return snp_fail_sys(err, errno, "signalfd");
-    }
-    options.signal_fd = cli->signal_fd == 0 ? -1 : cli->signal_fd;
-    SNP_TRY(snp_client_connect(&options, &cli->client, err));
-    cli->client_free = snp_client_free;
-    if (cli->takes_signals) {
-        (void)sigprocmask(SIG_BLOCK, &set, NULL);
-    }
-    return 0;
+void snp_remote_over(const struct snp_transport *of_program)
+{
+    transport = of_program;
 }
 
 int snp_remote_find(struct snp_cli *cli, struct snp_err *err)
 {
-    return cli->client != NULL ? 0 : connect_now(cli, false, err);
+    return transport->find(cli, err);
 }
 
 int snp_remote_send(struct snp_cli *cli,
@@ -56,16 +34,8 @@ int snp_remote_send(struct snp_cli *cli,
                     struct snp_reply *ret,
                     struct snp_err *err)
 {
-    int r = cli->client != NULL ? 0 : connect_now(cli, true, err);
+    int r = transport->send(cli, call, ret, err);
 
-    r = r < 0 ? r : snp_client_call(cli->client, call, ret, err);
-    if (r < 0 && snp_calls_is_older(err) &&
-        json_object_del(json_object_get(call->head, "defaults"), "configured") == 0) {
-        r = snp_client_call(cli->client, call, ret, err); /* it compares no settings */
-    }
-    if (cli->signal_no == 0 && cli->client != NULL) {
-        cli->signal_no = snp_client_interrupted(cli->client);
-    }
     if (r == SNP_E_PEER && snp_json_str(call->head, "session", NULL) != NULL) {
         snp_err_lost(err);
         return r;

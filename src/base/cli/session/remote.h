@@ -1,21 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_REMOTE_H
-#define SNP_CLI_REMOTE_H
+#ifndef SNP_BASE_CLI_SESSION_REMOTE_H
+#define SNP_BASE_CLI_SESSION_REMOTE_H
 
-/* Shared code of verbs that talk to the daemon. */
+/* Requests of a command to the daemon, and the words that name a session. */
 
 #include <inttypes.h>
 
+#include "base/cli/cli.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/wire/call.h"
 #include "base/wire/record.h"
-#include "cli/cli.h"
-#include "client/client.h"
 
 /*
- * A command has one connection to the daemon, made (and the daemon started) by its first call. With
+ * How a program reaches the daemon: the runtime as a client, the suite over the C library. A
+ * command has one connection, made (and the daemon started) by its first call. With
  * cli->takes_signals, SIGINT and SIGTERM are blocked from then on and interrupt the cell.
  */
+struct snp_transport {
+    int (*find)(struct snp_cli *cli, struct snp_err *err);
+    /* An event is only received by `exec` and `cell.show`; the suite's by `cell.show` alone. */
+    int (*send)(struct snp_cli *cli,
+                const struct snp_call *call,
+                struct snp_reply *ret,
+                struct snp_err *err);
+};
+/* Set it, before the first verb; borrowed. */
+void snp_remote_over(const struct snp_transport *of_program);
+
 int snp_remote_send(struct snp_cli *cli,
                     const struct snp_call *call,
                     struct snp_reply *ret,
@@ -38,7 +50,7 @@ int snp_remote_end(struct snp_cli *cli,
                    const char *about);
 /* Run a verb that has `request` and `tell`; returns the exit status. */
 int snp_remote_ask(struct snp_cli *cli, const struct snp_opts *opts);
-/* Whether a tier works on this host: snp_cli_probe. */
+/* Whether a tier works on this host. */
 bool snp_remote_is_usable(struct snp_cli *cli, const char *tier);
 /* Connect if a daemon runs. SNP_E_NOT_FOUND: none runs, and none is started. */
 int snp_remote_find(struct snp_cli *cli, struct snp_err *err) SNP_NODISCARD;

@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 
 #include "base/cli/need.h"
+#include "base/cli/session/files.h"
+#include "base/cli/session/remote.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/wire/file.h"
-#include "cli/remote.h"
-#include "cli/session/files.h"
 
 enum {
     DEPTH_MAX = 32,
