@@ -23,12 +23,12 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "base/wire/frame.h"
+#include "base/wire/process.h"
 #include "base/wire/result.h"
 #include "base/wire/rpc.h"
 #include "base/wire/session.h"
 #include "daemon/co.h"
 #include "daemon/server.h"
-#include "base/wire/process.h"
 #include "wire/tier.h"
 
 enum {

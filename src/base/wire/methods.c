@@ -3,11 +3,10 @@
 
 #include "base/wire/exec.h"
 #include "base/wire/file.h"
+#include "base/wire/process.h"
 #include "base/wire/result.h"
 #include "base/wire/session.h"
 #include "base/wire/snapshot.h"
-#include "base/wire/exec.h"
-#include "base/wire/process.h"
 
 const char *const snp_exec_kinds[] = {"python", "command", "process", NULL};
 const char *const snp_exec_durabilities[] = {"process", "synced", NULL};

@@ -28,6 +28,7 @@
 #include "base/session/policy.h"
 #include "base/session/tier.h"
 #include "base/str.h"
+#include "base/wire/result.h"
 #include "cli/cli.h"
 #include "cli/setup/rootfs.h"
 

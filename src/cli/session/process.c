@@ -9,12 +9,12 @@
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
-#include "base/cli/term.h"
-#include "base/str.h"
-#include "cli/cli.h"
 #include "base/cli/session/remote.h"
 #include "base/cli/session/result.h"
+#include "base/cli/term.h"
+#include "base/str.h"
 #include "base/wire/session.h"
+#include "cli/cli.h"
 
 enum {
     WORDS_MAX = 4096, /* bytes of a command line in a table */

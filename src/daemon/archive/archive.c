@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/policy/template_name.h"
 #include "base/str.h"
+#include "base/wire/exec.h"
 #include "base/wire/frame.h"
 #include "base/wire/record.h"
 #include "base/wire/rpc.h"
@@ -29,7 +30,6 @@
 #include "daemon/session/result.h"
 #include "daemon/snapshot/source.h"
 #include "store/journal.h"
-#include "base/wire/exec.h"
 
 enum {
     MARK_LEN = 16,

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "base/wire/result.h"
 #include "base/wire/session.h"
-#include "base/str.h"
 #include "daemon/cell/call.h"
 #include "daemon/cell/cell.h"
 #include "daemon/cell/end.h"

@@ -17,6 +17,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "base/wire/methods.h"
+#include "base/wire/process.h"
 #include "base/wire/rpc.h"
 #include "base/wire/session.h"
 #include "daemon/cell/call.h"
@@ -36,7 +37,6 @@
 #include "daemon/tiers.h"
 #include "daemon/work.h"
 #include "store/store.h"
-#include "base/wire/process.h"
 
 enum {
     NEEDS_SESSION = 1 << 0,               /* `session` exists (it may be asleep or lost) */

@@ -11,12 +11,12 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/wire/process.h"
 #include "tier/engine/answer.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/stream/handle.h"
 #include "tier/engine/supervisor.h"
-#include "base/wire/process.h"
 
 enum {
     READ_CHUNK = 64 << 10,

@@ -14,6 +14,7 @@
 #include "base/project/project.h"
 #include "base/str.h"
 #include "base/wire/file.h"
+#include "base/wire/process.h"
 #include "base/wire/rpc.h"
 #include "guest/pid1/wire.h"
 #include "tier/engine/about.h"
@@ -31,7 +32,6 @@
 #include "tier/engine/snapshot/state.h"
 #include "tier/engine/stream/spool.h"
 #include "tier/engine/supervisor.h"
-#include "base/wire/process.h"
 #include "wire/tier.h"
 
 struct tier_request {

@@ -14,9 +14,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/policy/limits.h"
+#include "base/wire/exec.h"
 #include "base/wire/frame.h"
 #include "tier/engine/cell/denials.h"
-#include "base/wire/exec.h"
 
 struct snp_sandbox;
 struct snp_tier_cell;

@@ -8,11 +8,11 @@
 
 #include "base/json.h"
 #include "base/policy/limits.h"
+#include "base/wire/exec.h"
 #include "os/meter.h"
 #include "tier/engine/cell/denials.h"
 #include "tier/engine/record.h"
 #include "tier/engine/stream/output.h"
-#include "base/wire/exec.h"
 
 struct snp_cell_request;
 struct snp_sandbox;
