@@ -584,9 +584,9 @@ int snp_tier_await(struct snp_tier *tier,
 }
 
 /* Send the request, which is taken over, to every running tier that supports its method. */
-static void tell_all(struct snp_server *server, json_t *head)
+static void tell_all(struct snp_server *server, json_t *request)
 {
-    snp_autojson json_t *owned = head;
+    snp_autojson json_t *head = request;
 
     for (struct snp_found_tier *at = server->tiers.first; at != NULL && head != NULL;
          at = at->next) {

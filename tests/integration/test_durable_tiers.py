@@ -126,8 +126,8 @@ def test_limits_of_a_session_change(box: lib.Sandbox) -> None:
     assert hints == [True, False] and json.loads(done.stdout)["at_wake"] == ["memory"], (hints, done)
     assert "128 MiB" in (shown := box.cli("sessions", "show", "s").stdout) and "; 512 MiB at the next wake" in shown
     assert box.cli("hibernate", "s").returncode == 0
-    done = box.exec(fill, "s")
-    assert done["value"] == str(150 << 20) and "at_wake" not in done
+    woken = box.exec(fill, "s")
+    assert woken["value"] == str(150 << 20) and "at_wake" not in woken
     # A limit is lowered only if the data fit: of an idle session, of one that sleeps, and after a running cell.
     for step in "idle", "asleep", "running":
         if step == "asleep":

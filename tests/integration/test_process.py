@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detached processes: programs that run beside the cells of a session."""
 
+import hashlib
 import json
 import os
 import secrets
@@ -14,6 +15,7 @@ import lib
 from lib import Json
 
 MAXIMUM = 16  # of a session
+MANIFEST, CELL, SUM = 88, 89, 90  # frames of an exported session
 # Runs until the workspace has a file.
 UNTIL = "while [ ! -e {file} ]; do sleep 0.02; done; "
 
@@ -45,7 +47,7 @@ def read(client: lib.Client, session: str, number: int, stdout: int = 0, stderr:
         Json, bytes, bytes]:
     """The answer, with the bytes of both streams."""
     kind, head, raw, _ = client.call("process.read", session=session, process=number, stdout=stdout, stderr=stderr,
-                                     **{"length": 1 << 20, "wait_ms": 20000, **more})
+                                     **{"length": 1 << 20, "wait_ms": 5000, **more})
     assert kind == lib.RESPONSE, head
     return head, raw[:head["stdout_len"]], raw[head["stdout_len"]:]
 
@@ -58,6 +60,27 @@ def read_all(client: lib.Client, session: str, number: int) -> tuple[Json, bytes
         texts = [texts[0] + out, texts[1] + err]
         if head["eof"]:
             return head, texts[0], texts[1]
+
+
+def renumber(path: str, number: int) -> None:
+    """Give the only cell of an exported session another number (docs/archive.md)."""
+    with open(path, "rb") as file:
+        data = file.read()
+    out, at = data[:16], 16
+    while at < len(data):
+        body_len, ident, head_len, kind = lib.HEADER.unpack(data[at:at + lib.HEADER.size])
+        body = data[at + lib.HEADER.size:at + lib.HEADER.size + body_len]
+        at += lib.HEADER.size + body_len
+        head = json.loads(body[:head_len] or b"{}")
+        if kind in (MANIFEST, CELL):
+            head["cell"] = number
+        if kind == SUM:
+            head["sha256"] = hashlib.sha256(out).hexdigest()
+        text = body[:head_len] if kind not in (MANIFEST, CELL, SUM) else json.dumps(head).encode()
+        body = text + body[head_len:]
+        out += lib.HEADER.pack(len(body), ident, len(text), kind) + body
+    with open(path, "wb") as file:
+        file.write(out)
 
 
 def test_it_runs_beside_cells_until_it_exits(sandbox: lib.Sandbox, session: str) -> None:
@@ -148,6 +171,41 @@ def test_a_flood_of_output_disturbs_no_other_session(sandbox: lib.Sandbox, sessi
     with sandbox.client() as client:
         head, out, _ = read(client, session, number)
         assert head["stdout"] > 8 << 20 and set(out) == {*b"y\n"}
+
+
+def test_standard_output_does_not_hide_standard_error(sandbox: lib.Sandbox, session: str) -> None:
+    number = start(sandbox, session, "echo oops >&2; exec yes")
+    lib.wait_for(lambda: state(sandbox, session, number)["stdout_bytes"] > 100000)
+    with sandbox.client() as client:
+        head, out, err = read(client, session, number, length=100)
+        assert err == b"oops\n" and len(out) == 95
+
+
+def test_readers_that_left_do_not_keep_others_out(sandbox: lib.Sandbox, session: str) -> None:
+    number = start(sandbox, session, UNTIL.format(file="go") + "echo end")
+    for _ in range(20):
+        with sandbox.client() as client:
+            client.send({"method": "process.read", "session": session, "process": number, "stdout": 0, "stderr": 0,
+                         "length": 100, "wait_ms": 5000})
+    with sandbox.client() as client:
+        sandbox.exec("open('go', 'w').close()", session)
+        assert read_all(client, session, number)[1] == b"end\n"
+
+
+def test_numbers_of_any_length(sandbox: lib.Sandbox, session: str) -> None:
+    """An imported session may have long numbers; an error lists those that fit."""
+    assert sandbox.exec("1", session)["status"] == "ok"
+    path = os.path.join(sandbox.make_folder("archive-" + session), "long.snp")
+    os.chown(os.path.dirname(path), sandbox.uid, -1)
+    assert sandbox.cli("export", path, "-s", session).returncode == 0
+    renumber(path, 1 << 49)
+    done = sandbox.cli("import", path, "--name", session + "-long")
+    assert done.returncode == 0, done.stderr
+    numbers = [start(sandbox, session + "-long", "exec sleep 1000") for _ in range(12)]
+    assert numbers[0] > 1 << 49
+    done = sandbox.cli("attach", f"{session}-long:1")
+    assert done.returncode == 1 and f"its processes: {numbers[0]}, {numbers[1]}" in done.stderr, done.stderr
+    sandbox.destroy(session + "-long")
 
 
 def test_a_process_without_a_session_is_refused(sandbox: lib.Sandbox) -> None:

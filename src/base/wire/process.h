@@ -9,7 +9,7 @@
 #include "base/wire/rpc.h"
 
 enum {
-    SNP_PROCESS_WAIT_MAX_MS = 20000,
+    SNP_PROCESS_WAIT_MAX_MS = 5000,
 };
 
 extern const char *const snp_process_states[]; /* running, ended */

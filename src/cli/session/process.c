@@ -194,6 +194,10 @@ static int run_ps(struct snp_cli *cli, const struct snp_opts *opts)
         json_t *row;
 
         r = r < 0 ? r : list_get(cli, name, &reply, &err);
+        if ((r == SNP_E_NOT_FOUND || r == SNP_E_UNSUPPORTED) && json_array_size(sessions) > 1) {
+            r = 0; /* destroyed in between, or in a tier without processes */
+            continue;
+        }
         list = json_object_get(reply.head, "processes");
         if (!cli->is_json) {
             rows_add(&table, name, list);
@@ -421,7 +425,7 @@ const struct snp_verb snp_verb_attach = {
 const struct snp_verb snp_verb_kill = {
     .name = "kill",
     .summary = "send a signal to a detached process",
-    .description = "Send a signal to a process and the programs that it started (its process "
+    .description = "Send a signal to a running process, and to the other programs in its process "
                    "group).",
     .spec = SNP_SPEC(kill_options, process_args),
     .examples = "kill work:1\nkill work:1 --signal KILL",

@@ -19,13 +19,14 @@
 #include "tier/engine/supervisor.h"
 
 enum {
+    OTHERS_MAX = 200, /* bytes of a list of numbers */
     READ_CHUNK = 64 << 10,
     READS_MAX = 4, /* before other handles get a turn */
     PAUSE_BYTES = 256 << 10,
     PAUSE_MS = 20,
     KEPT_MAX = 256 << 10, /* bytes of a stream, at most */
     WORDS_MAX = 4096,     /* bytes of the arguments that the list shows */
-    WAITERS_MAX = 8,      /* reads of one process that wait for output */
+    WAITERS_MAX = 64,     /* reads of one process that wait for output, also of clients that left */
 };
 
 /* One output stream; its position counts all bytes that the process has written. */
@@ -62,6 +63,11 @@ struct snp_detached {
     snp_detached_cb cb; /* until pid 1 answers */
     void *data;
 };
+
+static bool is_running(const struct snp_detached *p)
+{
+    return p->pid != 0 && !p->has_exit;
+}
 
 static bool is_at_end(const struct snp_detached *p)
 {
@@ -111,8 +117,8 @@ static void read_answer(const struct snp_detached *p, const struct process_reade
     snp_autobuf struct snp_buf raw = SNP_BUF(SNP_FILE_CHUNK_MAX);
     snp_autojson json_t *answer = NULL;
 
-    n[0] = stream_take(&p->out[0], &at[0], w->length, &bytes[0]);
-    n[1] = stream_take(&p->out[1], &at[1], w->length - n[0], &bytes[1]);
+    n[1] = stream_take(&p->out[1], &at[1], w->length / 2, &bytes[1]);
+    n[0] = stream_take(&p->out[0], &at[0], w->length - n[1], &bytes[0]);
     if (snp_buf_add(&raw, bytes[0], n[0]) < 0 || snp_buf_add(&raw, bytes[1], n[1]) < 0) {
         struct snp_err err;
 
@@ -274,14 +280,15 @@ static int room_make(struct snp_sandbox *s, struct snp_err *err)
     unsigned n = 0;
 
     for (struct snp_detached *p = s->processes; p != NULL; p = p->next) {
-        oldest = oldest == NULL && p->has_exit ? p : oldest;
+        oldest = oldest == NULL && p->pid != 0 && p->has_exit ? p : oldest;
         n++;
     }
     if (n < SNP_INIT_PROCESSES_MAX) {
         return 0;
     }
     if (oldest == NULL) {
-        return snp_fail(err, SNP_E_LIMIT, "the session has %d running processes, the maximum",
+        return snp_fail(err, SNP_E_LIMIT,
+                        "the session has %d running processes, the maximum; end one first",
                         SNP_INIT_PROCESSES_MAX);
     }
     for (size_t i = 0; i < WAITERS_MAX; i++) {
@@ -389,11 +396,6 @@ void snp_detached_forget(struct snp_sandbox *s, const void *data)
     }
 }
 
-static bool is_running(const struct snp_detached *p)
-{
-    return p->pid != 0 && !p->has_exit;
-}
-
 bool snp_detached_is_running(const struct snp_sandbox *s)
 {
     const struct snp_detached *p = s->processes;
@@ -424,7 +426,7 @@ void snp_detached_kill(struct snp_sandbox *s)
 void snp_detached_exited(struct snp_sandbox *s, pid_t pid, int status)
 {
     for (struct snp_detached *p = s->processes; p != NULL; p = p->next) {
-        if (p->pid == pid && !p->has_exit) {
+        if (p->pid == pid && is_running(p)) {
             p->has_exit = true;
             p->status = status;
             serve_waiters(p);
@@ -483,22 +485,21 @@ static int process_find(struct snp_sandbox *s,
                         struct snp_detached **ret,
                         struct snp_err *err)
 {
-    char others[128] = "";
-    size_t n = 0;
+    snp_autobuf struct snp_buf others = SNP_BUF(OTHERS_MAX);
 
     for (*ret = s->processes; *ret != NULL; *ret = (*ret)->next) {
         if ((*ret)->number == number && (*ret)->pid != 0) {
             return 0;
         }
-        n += (size_t)snprintf(others + n, sizeof(others) - n, "%s%llu", n == 0 ? "" : ", ",
-                              (unsigned long long)(*ret)->number);
+        (void)!snp_buf_addf(&others, "%s%llu", others.len == 0 ? "" : ", ",
+                            (unsigned long long)(*ret)->number); /* the first ones that fit */
     }
-    return n == 0
+    return others.len == 0
                ? snp_fail(err, SNP_E_NOT_FOUND,
                           "no process %llu: the session has no detached processes",
                           (unsigned long long)number)
                : snp_fail(err, SNP_E_NOT_FOUND, "no process %llu in the session; its processes: %s",
-                          (unsigned long long)number, others);
+                          (unsigned long long)number, snp_buf_cstr(&others));
 }
 
 int snp_method_process_read(struct snp_sandbox *s,
@@ -507,6 +508,7 @@ int snp_method_process_read(struct snp_sandbox *s,
                             struct snp_err *err)
 {
     struct process_reader now = {.id = id, .at = {in->stdout, in->stderr}, .length = in->length};
+    struct process_reader *w;
     struct snp_detached *p;
 
     SNP_TRY(process_find(s, in->process, &p, err));
@@ -514,19 +516,20 @@ int snp_method_process_read(struct snp_sandbox *s,
         read_answer(p, &now);
         return 0;
     }
-    for (size_t i = 0; i < WAITERS_MAX; i++) {
-        if (p->waiters[i].process == NULL) {
-            now.process = p;
-            now.timer = snp_timer_new(s->supervisor->loop, &p->waiters[i]);
-            if (now.timer == NULL) {
-                return snp_fail(err, SNP_E_NOMEM, "out of memory");
-            }
-            p->waiters[i] = now;
-            (void)uv_timer_start(now.timer, on_wait_over, in->wait_ms, 0);
-            return 0;
+    for (w = p->waiters; w->process != NULL; w++) {
+        if (w == &p->waiters[WAITERS_MAX - 1]) {
+            return snp_fail(err, SNP_E_LIMIT, "%d clients wait for the process already",
+                            WAITERS_MAX);
         }
     }
-    return snp_fail(err, SNP_E_LIMIT, "%d clients read the process already", WAITERS_MAX);
+    now.process = p;
+    now.timer = snp_timer_new(s->supervisor->loop, w);
+    if (now.timer == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    *w = now;
+    (void)uv_timer_start(now.timer, on_wait_over, in->wait_ms, 0);
+    return 0;
 }
 
 /* The answer of pid 1 to a signal. */
@@ -538,10 +541,17 @@ struct signal_call {
 static void on_signalled(void *data, int eno, const char *bytes, size_t n)
 {
     snp_autofree struct signal_call *call = data;
-    snp_autojson json_t *answer = SNP_WRITE(snp_process_signal_answer, .sent = eno == 0);
+    snp_autojson json_t *answer = NULL;
+    struct snp_err err;
 
     (void)bytes;
     (void)n;
+    if (eno != 0 && eno != ESRCH) {
+        (void)snp_fail_sys(&err, eno, "the signal was not sent");
+        snp_answer_error(call->supervisor, call->id, &err);
+        return;
+    }
+    answer = SNP_WRITE(snp_process_signal_answer, .sent = eno == 0);
     snp_answer_response(call->supervisor, call->id, answer, NULL, 0);
 }
 
