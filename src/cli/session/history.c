@@ -15,7 +15,6 @@
 #include "base/cli/session/remote.h"
 #include "base/cli/session/result.h"
 #include "base/cli/term.h"
-#include "base/cli/unsaved.h"
 #include "base/str.h"
 #include "base/wire/exec.h"
 #include "base/wire/session.h"
@@ -214,14 +213,10 @@ static int cell_put(const struct snp_reply *reply,
                : 0;
 }
 
-/*
- * Print a recorded cell, or return it in *ret (NULL = print): a new reference. display_dir: where
- * its displays are saved; NULL = nowhere.
- */
+/* Print a recorded cell. display_dir: where its displays are saved; NULL = nowhere. */
 static int cell_show(struct snp_cli *cli,
                      const struct snp_cell_place *place,
                      const char *display_dir,
-                     json_t **ret,
                      struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -233,12 +228,9 @@ static int cell_show(struct snp_cli *cli,
 
     snp_view_init(&view, false, display_dir);
     r = snp_cell_get(cli, place, &view, &reply, &cell, err);
-    shown = r < 0 ? NULL : snp_view_result(&view, cell.result != NULL ? cell.result : nothing);
-    if (r == 0 && ret == NULL) {
+    if (r == 0) {
+        shown = snp_view_result(&view, cell.result != NULL ? cell.result : nothing);
         r = cell_put(&reply, &cell, place->session, shown, &view, err);
-    } else if (r == 0) {
-        r = display_dir == NULL ? 0 : snp_view_save(&view, reply.head, err);
-        *ret = r < 0 ? NULL : snp_cell_object(&reply, &cell, shown);
     }
     snp_view_done(&view);
     return r;
@@ -260,7 +252,8 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
         r = last_cell(cli, place.session, &place.cell, &err);
     }
     if (r == 0) {
-        r = cell_show(cli, &place, display_dir, cli->is_json ? &cell : NULL, &err);
+        r = cli->is_json ? snp_cell_json(cli, &place, display_dir, &cell, &err)
+                         : cell_show(cli, &place, display_dir, &err);
     }
     free(place.session);
     return r < 0 || cli->is_json ? snp_cli_end(cli, r, &err, cell) : SNP_EXIT_OK;

@@ -165,9 +165,10 @@ int snp_cell_get(struct snp_cli *cli,
                : 0;
 }
 
-json_t *snp_cell_object(struct snp_reply *reply,
-                        const struct snp_cell_show_answer *cell,
-                        json_t *shown)
+/* One object with the code and the result as in `exec --json`. New reference. */
+static json_t *cell_object(struct snp_reply *reply,
+                           const struct snp_cell_show_answer *cell,
+                           json_t *shown)
 {
     bool has_result = cell->result != NULL;
     json_t *seen = json_pack("{s:O?, s:O?}", "stdout", json_object_get(shown, "stdout"), "stderr",
@@ -184,11 +185,11 @@ json_t *snp_cell_object(struct snp_reply *reply,
     return json_incref(reply->head);
 }
 
-/* A recorded cell as `show --json` prints it. *ret: the caller's. */
-static int cell_json(struct snp_cli *cli,
-                     const struct snp_cell_place *place,
-                     json_t **ret,
-                     struct snp_err *err)
+int snp_cell_json(struct snp_cli *cli,
+                  const struct snp_cell_place *place,
+                  const char *display_dir,
+                  json_t **ret,
+                  struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *nothing = json_object();
@@ -197,12 +198,13 @@ static int cell_json(struct snp_cli *cli,
     struct snp_view view;
     int r;
 
-    snp_view_init(&view, false, NULL);
+    snp_view_init(&view, false, display_dir);
     r = snp_cell_get(cli, place, &view, &reply, &cell, err);
     if (r == 0) {
         shown = snp_view_result(&view, cell.result != NULL ? cell.result : nothing);
-        *ret = snp_cell_object(&reply, &cell, shown);
+        r = display_dir == NULL ? 0 : snp_view_save(&view, reply.head, err);
     }
+    *ret = r < 0 ? NULL : cell_object(&reply, &cell, shown);
     snp_view_done(&view);
     return r;
 }
@@ -228,7 +230,7 @@ int snp_history_read(struct snp_cli *cli,
                                              snp_json_int(json_array_get(rows, i), "cell", 0)};
         snp_autojson json_t *cell = NULL;
 
-        r = cell_json(cli, &place, &cell, err);
+        r = snp_cell_json(cli, &place, NULL, &cell, err);
         bytes += r < 0 ? 0 : json_dumpb(cell, NULL, 0, JSON_COMPACT);
         if (r == 0 && bytes > READ_BYTES) {
             before = place.cell + 1;

@@ -45,10 +45,15 @@ int snp_cell_get(struct snp_cli *cli,
                  struct snp_reply *ret,
                  struct snp_cell_show_answer *ret_cell,
                  struct snp_err *err) SNP_NODISCARD;
-/* One object with the code and the result as in `exec --json`. New reference. */
-json_t *snp_cell_object(struct snp_reply *reply,
-                        const struct snp_cell_show_answer *cell,
-                        json_t *shown);
+/*
+ * A recorded cell as `show --json` prints it: code, and the result as in `exec --json`. *ret: the
+ * caller's. display_dir: where its displays are saved; NULL = nowhere.
+ */
+int snp_cell_json(struct snp_cli *cli,
+                  const struct snp_cell_place *place,
+                  const char *display_dir,
+                  json_t **ret,
+                  struct snp_err *err) SNP_NODISCARD;
 /* Print the newest cells of the session with that name. < 0: no such session, or no daemon. */
 int snp_history_tell(struct snp_cli *cli, const char *session);
 /*
