@@ -34,10 +34,12 @@ static void look(void)
     }
     for (uint64_t i = 0; i < image.head.n_vmas; i++) {
         SNP_ASSERT(i == 0 || vmas[i].start >= vmas[i - 1].end);
-        if (snp_image_has_file(&vmas[i])) {
-            const char *path = image.text + image.files[vmas[i].file].path;
-            SNP_ASSERT(path + strlen(path) < image.text + image.head.text_len);
-        }
+        SNP_ASSERT(vmas[i].kind != SNP_IMAGE_SHARED || (vmas[i].prot & PROT_WRITE) == 0);
+        SNP_ASSERT(!snp_image_has_file(&vmas[i]) || vmas[i].file < image.head.n_files);
+    }
+    for (uint64_t i = 0; i < image.head.n_files; i++) {
+        const uint32_t path = image.files[i].path;
+        SNP_ASSERT(path + strlen(image.text + path) < image.head.text_len);
     }
 }
 

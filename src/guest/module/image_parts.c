@@ -170,16 +170,15 @@ static int read_line(struct snp_image *image,
                      struct snp_image_vma *ret,
                      char why[SNP_IMAGE_WHY_MAX])
 {
-    struct snp_map map;
+    struct snp_map map = {0};
+    const bool is_read = snp_map_read(line, &map);
 
-    if (!snp_map_read(line, &map)) {
+    *ret = (struct snp_image_vma){
+        .start = map.start, .end = map.end, .mapped = map.file, .prot = (uint8_t)map.prot};
+    if (!is_read) {
         return snp_image_fail(why, "the list of mappings cannot be read");
     }
-    *ret = (struct snp_image_vma){.start = map.start,
-                                  .end = map.end,
-                                  .mapped = map.file,
-                                  .kind = kind_of(map.name),
-                                  .prot = (uint8_t)map.prot};
+    ret->kind = kind_of(map.name);
     if (ret->kind == SNP_IMAGE_KERNEL) {
         return 0;
     }
@@ -515,17 +514,18 @@ int snp_image_put_runs(int fd, const struct snp_image *image)
 {
     struct iovec parts[BATCH];
     size_t n = 0;
+    int r = 0;
 
-    for (uint64_t i = 0; i < image->head.n_runs; i++) {
+    for (uint64_t i = 0; r == 0 && i < image->head.n_runs; i++) {
         if (image->runs[i].is_drop == 0) {
             parts[n++] = (struct iovec){snp_maps_at(image->runs[i].at), image->runs[i].len};
         }
         if (n == BATCH) {
-            SNP_TRY(snp_image_put(fd, parts, n));
+            r = snp_image_put(fd, parts, n);
             n = 0;
         }
     }
-    return snp_image_put(fd, parts, n);
+    return r == 0 ? snp_image_put(fd, parts, n) : r;
 }
 
 int snp_image_get(int fd, void *part, size_t len)
