@@ -429,6 +429,8 @@ assert threading.main_thread().native_id == threading.get_native_id() == os.getp
 maps = open('/proc/self/maps').read()
 assert 'image' not in maps and 'thaw' not in maps and maps.count('[stack]') == maps.count('[vdso]') == 1
 assert b'/driver.py' in open('/proc/self/cmdline', 'rb').read()
+status = dict(line.split(':', 1) for line in open('/proc/self/status'))
+assert int(status['SigIgn'], 16) >> 12 & 1 and int(status['SigCgt'], 16) >> 1 & 1  # SIGPIPE, SIGINT
 pid = os.fork()
 os._exit(7) if pid == 0 else None
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
