@@ -76,7 +76,10 @@ def renumber(path: str, number: int) -> None:
             head["cell"] = number
         if kind == SUM:
             head["sha256"] = hashlib.sha256(out).hexdigest()
-        text = body[:head_len] if kind not in (MANIFEST, CELL, SUM) else json.dumps(head).encode()
+        if kind in (MANIFEST, CELL, SUM):
+            text = json.dumps(head, separators=(",", ":")).encode()
+        else:
+            text = body[:head_len]
         body = text + body[head_len:]
         out += lib.HEADER.pack(len(body), ident, len(text), kind) + body
     with open(path, "wb") as file:
