@@ -72,6 +72,9 @@ SERVER = ["--", os.path.join(lib.BUILD, "snipara-sandbox"), "mcp-serve", "--no-p
 # verb: (its words, members of its object; a list: an array)
 ANSWERS: dict[str, tuple[Any, Any]] = {
     "exec": (["exec", "-s", "w", "1 + 1"], "status value manifest"),
+    "ps": (["ps", "w"], []),
+    "attach": (["attach", "attached"], {"state": "ended", "exit_code": 0, "signal": None}),
+    "kill": (["kill", "killed"], {"sent": True}),
     "sessions list": (["sessions", "list"], []),
     "stats": (["stats", "--since", "7d"], "since repairs measures"),
     "sessions show": (["sessions", "show", "w"], "name state"),
@@ -151,6 +154,8 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
 # Tested below: their end is another's beginning, or they serve.
 ELSEWHERE = {"daemon stop", "eval", "mcp-serve"}
 BEFORE = {
+    "attach": ["exec", "-s", "attached", "--detach", "--sh", "true"],
+    "kill": ["exec", "-s", "killed", "--detach", "--sh", "sleep 1000"],
     "trust": ["init", "trusted"],
     "verify": ["exec", "-s", "tested", "--project", "shown", "import os; os.remove('one')"],
     "apply": ["exec", "-s", "shown", "--project", "shown", "open('x', 'w').write('1')"],
