@@ -227,6 +227,7 @@ struct reading {
     int64_t exit_code;
     char signal[SIGNAL_MAX];
     bool is_ended;
+    bool is_last; /* nothing follows this answer */
 };
 
 static int bytes_show(struct reading *r, int i, const char *bytes, size_t n, struct snp_err *err)
@@ -244,15 +245,10 @@ static int bytes_show(struct reading *r, int i, const char *bytes, size_t n, str
 }
 
 /* Show what came of a stream, up to an incomplete UTF-8 character, which is read again. */
-static int stream_show(struct reading *r,
-                       int i,
-                       uint64_t from,
-                       const char *bytes,
-                       size_t n,
-                       bool is_last,
-                       struct snp_err *err)
+static int stream_show(
+    struct reading *r, int i, uint64_t from, const char *bytes, size_t n, struct snp_err *err)
 {
-    const size_t begun = is_last ? 0 : snp_utf8_begun(bytes, n);
+    const size_t begun = r->is_last ? 0 : snp_utf8_begun(bytes, n);
     const size_t shown = begun < n ? n - begun : n;
 
     if (from > r->at[i] && !r->cli->is_json) {
@@ -272,21 +268,19 @@ static int read_once(struct reading *r, struct snp_err *err)
                              .process = r->target->process, .stdout = r->at[0], .stderr = r->at[1],
                              .length = SNP_FILE_CHUNK_MAX,
                              .wait_ms = r->follows ? SNP_PROCESS_WAIT_MAX_MS : 0);
-    bool is_last;
 
     SNP_TRY(snp_remote_call(r->cli, head, &reply, err));
     SNP_READ(snp_process_read_answer, got, reply.head);
     if (got.stdout_len + got.stderr_len != reply.raw_len) {
         return snp_fail(err, SNP_E_PEER, "the daemon sent an invalid answer");
     }
-    is_last = got.eof || (got.stdout_len + got.stderr_len == 0 && !r->follows);
-    SNP_TRY(stream_show(r, 0, got.stdout, reply.raw, got.stdout_len, is_last, err));
-    SNP_TRY(
-        stream_show(r, 1, got.stderr, reply.raw + got.stdout_len, got.stderr_len, is_last, err));
+    r->is_last = got.eof || (got.stdout_len + got.stderr_len == 0 && !r->follows);
+    SNP_TRY(stream_show(r, 0, got.stdout, reply.raw, got.stdout_len, err));
+    SNP_TRY(stream_show(r, 1, got.stderr, reply.raw + got.stdout_len, got.stderr_len, err));
     r->is_ended = snp_streq(got.state, "ended");
     r->exit_code = got.exit_code;
     (void)snprintf(r->signal, sizeof(r->signal), "%s", got.signal == NULL ? "" : got.signal);
-    return is_last ? 0 : 1;
+    return r->is_last ? 0 : 1;
 }
 
 static int reading_exit(const struct reading *r)

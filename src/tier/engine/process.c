@@ -340,11 +340,7 @@ static int stream_open(struct snp_detached *p, uint8_t i, int write_fd, struct s
 }
 
 int snp_detached_start(struct snp_sandbox *s,
-                       uint64_t number,
-                       const struct snp_buf *command,
-                       const json_t *argv,
-                       snp_detached_cb cb,
-                       void *data,
+                       const struct snp_detached_spec *spec,
                        struct snp_err *err)
 {
     struct snp_detached **at = &s->processes;
@@ -360,13 +356,13 @@ int snp_detached_start(struct snp_sandbox *s,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     *p = (struct snp_detached){.sandbox = s,
-                               .number = number,
-                               .argv = words_cut(argv),
+                               .number = spec->number,
+                               .argv = words_cut(spec->argv),
                                .started = (double)snp_wall_us() / 1e6,
                                .kept_max = (size_t)(shown < KEPT_MAX ? shown : KEPT_MAX),
                                .pause = snp_timer_new(s->supervisor->loop, p),
-                               .cb = cb,
-                               .data = data};
+                               .cb = spec->cb,
+                               .data = spec->data};
     r = p->pause == NULL || p->argv == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                                             : snp_sandbox_new_pipes(s, out_fd, in_fd, err);
     for (uint8_t i = 0; i < 2; i++) {
@@ -384,8 +380,9 @@ int snp_detached_start(struct snp_sandbox *s,
         at = &(*at)->next;
     }
     *at = p;
-    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_RUN, snp_buf_bytes(command), command->len, -1),
-                         on_started, p);
+    snp_sandbox_ask_init(
+        s, SNP_ASK(SNP_INIT_RUN, snp_buf_bytes(spec->command), spec->command->len, -1), on_started,
+        p);
     return 0;
 }
 

@@ -25,16 +25,17 @@ struct snp_sandbox;
 /* Pid 1 has started the process (eno 0), or not. */
 typedef void (*snp_detached_cb)(void *data, int eno);
 
-/*
- * Start a process; number: of the cell that starts it. command: the raw bytes of a COMMAND; argv:
- * borrowed. cb runs once, but not after snp_detached_forget. SNP_E_LIMIT: too many are running.
- */
+struct snp_detached_spec {
+    uint64_t number;               /* of the cell that starts it */
+    const struct snp_buf *command; /* the raw bytes of a COMMAND; borrowed */
+    const json_t *argv;            /* borrowed */
+    snp_detached_cb cb;            /* runs once, but not after snp_detached_forget */
+    void *data;
+};
+
+/* Start a process. SNP_E_LIMIT: too many are running. */
 int snp_detached_start(struct snp_sandbox *s,
-                       uint64_t number,
-                       const struct snp_buf *command,
-                       const json_t *argv,
-                       snp_detached_cb cb,
-                       void *data,
+                       const struct snp_detached_spec *spec,
                        struct snp_err *err) SNP_NODISCARD;
 
 /* The caller of a pending start is gone. */

@@ -534,7 +534,10 @@ static int send_command(struct snp_tier_cell *c,
                         SNP_FRAME_BODY_MAX >> 20);
     }
     if (c->kind == SNP_EXEC_PROCESS) {
-        return snp_detached_start(c->sandbox, rq->number, &raw, rq->argv, on_detached, c, err);
+        const struct snp_detached_spec process = {
+            .number = rq->number, .command = &raw, .argv = rq->argv, .cb = on_detached, .data = c};
+
+        return snp_detached_start(c->sandbox, &process, err);
     }
     snp_sandbox_ask_init(c->sandbox, SNP_ASK(SNP_INIT_COMMAND, snp_buf_bytes(&raw), raw.len, -1),
                          on_command, c);
