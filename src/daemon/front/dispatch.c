@@ -776,9 +776,11 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
             return;
         }
         (void)executor_find(&work);
-    } else if ((needs & NEEDS_AWAKE) == NEEDS_AWAKE &&
-               (snp_session_is_live(work.session) || work.session->state == SNP_SESSION_SAVING)) {
-        (void)executor_find(&work);
+    } else if ((needs & NEEDS_AWAKE) == NEEDS_AWAKE) {
+        SNP_ASSERT(work.session != NULL);
+        if (snp_session_is_live(work.session) || work.session->state == SNP_SESSION_SAVING) {
+            (void)executor_find(&work);
+        }
     }
     handler_of(work.method)->run(&work);
 }
