@@ -123,6 +123,7 @@ def test_a_signal_reaches_it_and_its_children(sandbox: lib.Sandbox, session: str
         head, _, _ = read_all(client, session, plain)
         assert (head["exit_code"], head["signal"]) == (None, "SIGTERM")  # at its end: the child holds no pipe
         lib.wait_for(lambda: read(client, session, stubborn, stdout=6)[1] == b"asked\n")  # its shell complains, too
+        assert client.call("process.signal", session=session, process=stubborn, signal=0)[1]["code"] == "invalid"
         assert client.call("process.signal", session=session, process=stubborn, signal=signal.SIGKILL)[1]["sent"]
         assert read_all(client, session, stubborn)[0]["signal"] == "SIGKILL"
         assert client.call("process.signal", session=session, process=stubborn, signal=signal.SIGKILL)[1] == {

@@ -560,6 +560,9 @@ int snp_method_process_signal(struct snp_sandbox *s,
     struct signal_call *call;
     struct snp_detached *p;
 
+    if (in->signal == 0) {
+        return snp_fail(err, SNP_E_INVALID, "process.signal: 'signal' must be 1 to 64");
+    }
     SNP_TRY(process_find(s, in->process, &p, err));
     call = malloc(sizeof(*call));
     if (call == NULL) {
