@@ -33,6 +33,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(what): a verb or guarantee of the tier that the test runs in")
+    config.addinivalue_line("markers", "slow: `make check` leaves the test to `make check-all`")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

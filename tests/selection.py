@@ -2,8 +2,9 @@
 """Which collected tests run: SNP_TEST_RUN=check takes each promise once, rest takes the others, unset takes all.
 
 A test function with parameters has cases (a code, an attack, a limit) and places (a user, a tier, an engine). `check`
-takes each value of each case once, in one place; a hash of the test's name chooses the place, so both users and all
-tiers are met. Files and tests of SLOW are left to `rest`, and so is what only an engine can run, but for ROWS.
+takes CASES cases of each function, and of an escape test all of them, each in one place; a hash of the test's name
+chooses, so both users and all tiers are met. Files of SLOW, tests that are marked slow, and what only an engine can
+run, but for ROWS, are left to `rest`.
 SNP_TEST_SHARE=I/N takes one of N shares of what is left.
 """
 
@@ -20,13 +21,14 @@ SLOW = frozenset((
     "test_apparmor", "test_bench", "test_demo", "test_docker", "test_docker_images", "test_eval", "test_humaneval",
     "test_image_programs", "test_mcp_judges", "test_mcpb", "test_models_peers", "test_packages", "test_release",
     "test_soak", "test_state_model", "test_typescript", "test_visualize_page"))
+CASES = 3
 # A row of the conformance suite for each engine; skipped where the engine is not installed.
 ROWS = {f"test_tiers.py::test_state_is_kept_between_cells[{place}]"
         for place in ("docker", "docker-crun", "docker-runsc", "docker-podman")}
 # Files that take longest begin first, so that no worker is left with one of them at the end.
-LONGEST = ("test_attacks", "test_durable_tiers", "test_templates", "test_verify", "test_verify_agent",
-           "test_local_attacks", "test_transaction", "test_driver", "test_limits", "test_images", "test_mcp_install",
-           "test_exec")
+LONGEST = ("test_verify", "test_state", "test_durable_tiers", "test_attacks", "test_templates", "test_verify_agent",
+           "test_durable", "test_python", "test_images", "test_driver", "test_tiers", "test_run", "test_local_attacks",
+           "test_rootfs", "test_mcp_install", "test_limits")
 
 
 def words(value: object) -> list[str]:
@@ -56,7 +58,7 @@ def order(item: pytest.Item) -> tuple[bool, int]:
 
 
 def each_case_once(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Of the cases of one function as few as have each value of each parameter that is not a place."""
+    """Of the cases of one function as few as have each value of each parameter that is not a place, or CASES."""
     kept: list[pytest.Item] = []
     seen: set[tuple[str, int]] = set()
     names = {name for item in items for name in parameters(item)}
@@ -66,7 +68,11 @@ def each_case_once(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         if not kept or not values <= seen:
             kept.append(item)
             seen |= values
-    return kept
+    return kept if items[0].path.parent.name == "escape" else kept[:CASES]
+
+
+def is_slow(item: pytest.Item) -> bool:
+    return item.path.stem in SLOW or item.get_closest_marker("slow") is not None
 
 
 def of_check(items: Sequence[pytest.Item]) -> set[str]:
@@ -75,7 +81,7 @@ def of_check(items: Sequence[pytest.Item]) -> set[str]:
     for item in items:
         functions.setdefault(item.nodeid.split("[")[0], []).append(item)
     once = [item for cases in functions.values() for item in each_case_once(cases)]
-    chosen = {item.nodeid for item in once if item.path.stem not in SLOW and not needs_an_engine(item)}
+    chosen = {item.nodeid for item in once if not is_slow(item) and not needs_an_engine(item)}
     return chosen | {item.nodeid for item in items if item.nodeid.rpartition("/")[2] in ROWS}
 
 

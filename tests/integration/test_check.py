@@ -344,6 +344,7 @@ def test_many_unknown_names_are_looked_for_in_the_project_once(box: Sandbox) -> 
     assert cut.returncode == 1 and "raise it (check: --timeout" in cut.stderr, cut.stderr
 
 
+@pytest.mark.slow
 def test_a_change_that_uses_what_does_not_exist_is_not_ready(box: Sandbox) -> None:
     """Control: the same change without it. What cannot be looked up is not ready either; a name that was used once and
     is used twice now is new."""

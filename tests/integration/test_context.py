@@ -390,6 +390,7 @@ def test_secrets_links_and_what_is_no_text_stay_out(project: Project) -> None:
     assert b"planted" not in index.read_bytes()
 
 
+@pytest.mark.slow
 def test_bombs_for_the_parser_end_and_the_rest_is_found(parsed: Project) -> None:
     (parsed.folder / "deep.rs").write_text("mod a {\n" * 25000 + "}\n" * 25000)
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime

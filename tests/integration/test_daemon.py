@@ -391,6 +391,7 @@ def test_the_thirty_third_open_request_is_refused(daemon: Daemon) -> None:
     assert client.run("1") == "1"
 
 
+@pytest.mark.slow
 def test_one_session_too_many_is_refused(place: str, bin_folder: str) -> None:
     daemon = Daemon(place, bin_folder, "--live-max", str(SESSIONS_MAX), "--checkpoint-after", "600")
     client = daemon.client()

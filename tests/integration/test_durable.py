@@ -546,6 +546,7 @@ def rss(daemon: Daemon) -> int:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.slow
 def test_a_light_client_beside_four_that_are_heavy(start: Callable[..., Daemon]) -> None:
     """It is answered in its turn while they run, clear and destroy sessions of many cells, whose memory goes back."""
     cells = int(os.environ.get("SNP_TEST_CELLS", "2500")) // 4

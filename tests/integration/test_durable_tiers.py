@@ -477,6 +477,7 @@ def test_full_outputs_follow_a_changed_budget() -> None:
         sandbox.close()
 
 
+@pytest.mark.slow
 def test_the_state_folder_keeps_to_its_budget() -> None:
     """Whatever fills it: cells, outputs, files, snapshots, checkpoints; with a control that has no budget."""
     tops: dict[str, Any] = {}

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import lib
 from lib import Sandbox
 
@@ -39,6 +41,7 @@ def test_what_is_planted_into_python_is_found(tmp_path: Path) -> None:
         box.close()
 
 
+@pytest.mark.slow
 def test_what_is_planted_into_typescript_is_found(tmp_path: Path) -> None:
     lib.need("grammars", os.path.exists(os.path.join(lib.BUILD, "context-parser")), "this build has no grammars")
     try:

@@ -537,6 +537,7 @@ def rest(program):
 """
 
 
+@pytest.mark.slow
 def test_random_programs_go_on_byte_for_byte(sandbox: Sandbox, named: Any) -> None:
     chance = random.Random(17)
     texts = []

@@ -364,6 +364,7 @@ def holds_no_more(now: lib.Json, before: lib.Json) -> bool:
     return now["mounts"] == before["mounts"] and all(now[what] <= before[what] for what in before if what != "mounts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_fifty_sessions_leave_nothing(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     # Nothing that comes and goes.

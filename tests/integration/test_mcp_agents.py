@@ -291,6 +291,7 @@ def test_runs_end_with_their_server_and_go_on_later(box: lib.Sandbox, script: Ca
     os.unlink(os.path.join(folder, "go"))
 
 
+@pytest.mark.slow
 def test_an_agent_that_does_not_stop_is_killed_by_its_server_only(box: lib.Sandbox,
                                                                   script: Callable[..., dict[str, str]]) -> None:
     env = script(turn(SLEEP, repeat=True))

@@ -74,6 +74,7 @@ def test_a_program(box: lib.Sandbox, name: str) -> None:
         assert client.call("sessions.list")[1] == {"sessions": []}
 
 
+@pytest.mark.slow
 def test_the_programs_on_python_3_13(box: lib.Sandbox) -> None:
     """In the file system of a Debian 13, with its libraries and the package; the daemon is the host's."""
     lib.need("mmdebstrap", bool(shutil.which("mmdebstrap")) and os.geteuid() == 0, "mmdebstrap is not installed")
@@ -164,6 +165,7 @@ with warnings.catch_warnings(record=True) as told:
     result = s.run("import os; x = os.urandom(20 << 20)")
     until = time.monotonic() + float(os.environ["SNP_TEST_PATIENCE"])
     while result.unsaved is None and time.monotonic() < until:
+        time.sleep(2)  # a session is saved early once it is idle
         result = s.run("1")
     del told[:]
     s.run("2")
@@ -243,6 +245,7 @@ def page() -> list[str]:
         return re.findall(r"```python\n(.*?)```", file.read(), re.S)
 
 
+@pytest.mark.slow
 def test_the_wheel(box: lib.Sandbox) -> None:
     """Made and installed without a network, it runs the page of the package with its own programs."""
     lib.need("venv", bool(glob.glob("/usr/share/python-wheels/pip-*")), "python3-venv is not installed")

@@ -120,18 +120,18 @@ def test_a_session_keeps_its_file_system(sandbox: lib.Sandbox, made: str) -> Non
     sandbox.destroy("keeps")
 
 
-def test_an_archive_is_unpacked_once(fresh_sandbox: Callable[..., lib.Sandbox], made: str) -> None:
-    for who in ("root", "user") if os.geteuid() == 0 else ("root",):
-        box = fresh_sandbox(who)
-        archive = os.path.join(box.folder, "root.tar.gz")
-        subprocess.run(["tar", "-C", made, "-czf", archive, "."], check=True)
-        first = box.cli("exec", "--rootfs", archive, "print(open('/usr/share/which').read())", timeout=2 * lib.PATIENCE)
-        assert first.stdout == "the other one\n", first.stderr
-        assert "unpacking" in first.stderr
-        again = box.cli("exec", "--rootfs", archive, "print(1)")
-        assert again.stdout == "1\n" and "unpacking" not in again.stderr
-        kept = [name for name in os.listdir(os.path.join(box.state, "rootfs")) if not name.startswith(".")]
-        assert len(kept) == 1 and len(kept[0]) == 64
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_an_archive_is_unpacked_once(fresh_sandbox: Callable[..., lib.Sandbox], made: str, who: str) -> None:
+    box = fresh_sandbox(who)
+    archive = os.path.join(box.folder, "root.tar.gz")
+    subprocess.run(["tar", "-C", made, "-I", "gzip -1", "-cf", archive, "."], check=True)
+    first = box.cli("exec", "--rootfs", archive, "print(open('/usr/share/which').read())", timeout=2 * lib.PATIENCE)
+    assert first.stdout == "the other one\n", first.stderr
+    assert "unpacking" in first.stderr
+    again = box.cli("exec", "--rootfs", archive, "print(1)")
+    assert again.stdout == "1\n" and "unpacking" not in again.stderr
+    kept = [name for name in os.listdir(os.path.join(box.state, "rootfs")) if not name.startswith(".")]
+    assert len(kept) == 1 and len(kept[0]) == 64
 
 
 def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 0) -> tarfile.TarInfo:
@@ -263,6 +263,7 @@ def test_an_incomplete_python_is_said(sandbox: lib.Sandbox, broken: str) -> None
     refused(sandbox, broken, "base64", "complete CPython")
 
 
+@pytest.mark.slow
 def test_a_file_system_of_mmdebstrap(sandbox: lib.Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:
     lib.need("mmdebstrap", bool(shutil.which("mmdebstrap")) and os.geteuid() == 0,
              "mmdebstrap is not installed, or not root")

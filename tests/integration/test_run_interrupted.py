@@ -87,6 +87,7 @@ def killed_at(runs: Runs, ident: str | None, n_before: int, wanted: str, *args: 
         steps.kill()
 
 
+@pytest.mark.slow
 def test_killed_after_every_record_of_an_agent(runs: Runs) -> None:
     """Ten turns in four iterations. The run is killed after each of its records in turn, and gone on with; each
     cell leaves a mark in a file and in a variable, each answer of the model can be given once only."""

@@ -201,6 +201,7 @@ def reasons(found: Json) -> str:
     return "\n".join(f"{row['word']}: {row['text']}" for row in found["reasons"])
 
 
+@pytest.mark.slow
 def test_a_change_that_keeps_the_rules_is_ready(box: Sandbox) -> None:
     found = verdict(box, GOOD)
     assert found["verdict"] == "ready for human review", reasons(found)
@@ -216,6 +217,7 @@ def test_a_change_that_keeps_the_rules_is_ready(box: Sandbox) -> None:
     assert os.path.exists(os.path.join(box.folder, "outside"))  # the control: on the host it writes there
 
 
+@pytest.mark.slow
 def test_tests_that_pass_do_not_excuse_a_broken_rule(box: Sandbox) -> None:
     assert verdict(box, BAD, place="free")["verdict"] == "ready for human review"  # the control: nothing is asked there
     found = verdict(box, BAD, more="open('auth.py', 'a').write('LONG = ' + repr('x' * 90))\n"

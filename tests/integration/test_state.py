@@ -1292,6 +1292,7 @@ def test_a_reader_that_goes_away_is_an_error_and_no_more() -> None:
         guest.ok("assert len(big) == 8 << 20")
 
 
+@pytest.mark.slow
 def test_torn_and_forged_parts_are_refused() -> None:
     with Guest() as guest:
         guest.ok("x = [1]; big = bytes(3 << 20)")

@@ -387,6 +387,7 @@ def test_a_library_has_two_mappings_and_none_is_written_and_executed(sandbox: li
     assert sum(kinds.values()) >= 4 and both == 0
 
 
+@pytest.mark.slow
 def test_source_packages_are_built_only_when_allowed(sandbox: lib.Sandbox, name: str) -> None:
     """Building one runs its code as the user."""
     marker = os.path.join(sandbox.home, "built-" + secrets.token_hex(4))
@@ -537,6 +538,7 @@ def forged(good: bytes) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_an_image_that_is_not_as_it_was_written_is_not_used(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     if os.uname().machine != "x86_64":
         pytest.skip("images are for x86-64")

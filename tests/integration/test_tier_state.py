@@ -470,6 +470,7 @@ def test_a_hostile_saver_is_bounded_and_the_session_unharmed(tier: Tier, name: s
     assert lib.wait_for(lambda: count_fds(tier) <= fds), "descriptors are left"
 
 
+@pytest.mark.slow
 def test_savers_that_say_nothing_are_ended(tier: Tier) -> None:
     fds = count_fds(tier)
     for attack in [Attack(tier, *row) for row in SILENT]:  # at once, because it takes 18 s

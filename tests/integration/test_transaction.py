@@ -488,6 +488,7 @@ def is_as_small(after: tuple[int, int], before: tuple[int, int]) -> bool:
     return after[0] <= before[0] and after[1] <= before[1] + 8
 
 
+@pytest.mark.slow
 def test_hundreds_of_cells_leave_nothing_behind(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("root", env={"SNIPARA_SANDBOX_POOL": "0"})  # nothing that comes and goes
     code = b"x = globals().get('x', 0) + 1\nx"

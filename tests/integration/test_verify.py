@@ -433,6 +433,7 @@ runner.runtest = run
 }
 
 
+@pytest.mark.slow
 def test_what_passes_by_chance_is_not_ready(box: Sandbox) -> None:
     unlucky = subprocess.check_output([lib.PYTHON, "-c", "print(hash('x'))"], text=True, env={"PYTHONHASHSEED": "2"})
     session(box, "chance", FIX + "open('calc.py', 'w').write(text.replace('a + b', "
@@ -443,6 +444,7 @@ def test_what_passes_by_chance_is_not_ready(box: Sandbox) -> None:
     assert text.startswith("2 tests flaky: another outcome when run again, with a clock ") and "tests/test_calc" in text
 
 
+@pytest.mark.slow
 def test_quick_tests_run_more_often(box: Sandbox) -> None:
     unlucky = subprocess.check_output([lib.PYTHON, "-c", "print(hash('x'))"], text=True, env={"PYTHONHASHSEED": "4"})
     session(box, "chance", FIX + "open('calc.py', 'w').write(text.replace('a + b', "
@@ -497,6 +499,7 @@ def test_hidden_tests_are_nowhere_near_the_visible_ones(box: Sandbox) -> None:
     assert done["status"] == "ok", done
 
 
+@pytest.mark.slow
 def test_what_is_right_until_a_date_is_not_ready(box: Sandbox) -> None:
     """The clock is ahead by more than a year in one of the repeats."""
     date = int(time.time()) + 200 * 24 * 3600
@@ -512,6 +515,7 @@ def test_what_is_right_until_a_date_is_not_ready(box: Sandbox) -> None:
         assert found["verdict"] == "not proven" and "flaky: another outcome when run again, with a clock" in text, text
 
 
+@pytest.mark.slow
 def test_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
     fix = ("text = open('calc.py').read().replace('return a - b', 'if a > 99:\\n        a = 7\\n    return a + b')\n"
            "open('calc.py', 'w').write(text)")
@@ -527,6 +531,7 @@ def test_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
         "no test command runs js/calc.js:5 (function add) (--allow-uncovered)"), found["reasons"]
 
 
+@pytest.mark.slow
 def test_parts_of_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
     """A back door, or what a test forgot."""
     session(box, "parts", "text = open('calc.py').read().replace('a - b', '7 if a == 99 else a + b')\n"
@@ -546,6 +551,7 @@ def test_parts_of_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
         "no test command runs js/calc.js:4:22 `b` (function add) (--allow-uncovered)"], found["reasons"]
 
 
+@pytest.mark.slow
 def test_a_new_function_that_no_test_calls_is_named(box: Sandbox) -> None:
     session(box, "beside", write("\n\ndef div(a, b):\n    return a / b\n"))
     found = verdict(box, "beside", *TEST)
@@ -569,6 +575,7 @@ RETRY = """def retry(call, n):
 """
 
 
+@pytest.mark.slow
 def test_what_catches_exceptions_as_it_should_is_ready(box: Sandbox) -> None:
     session(box, "retry", f"open('retry.py', 'w').write({RETRY!r})")
     found = verdict(box, "retry", "--test", "python3 -m pytest -q given/test_retry.py")
@@ -820,6 +827,7 @@ def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
     time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_risk_is_in_the_evidence_and_apply_honours_it(box: Sandbox) -> None:
     session(box, "risky", write("") + "\n" + more("migrations/0001_x.py", "import calc\ncalc.add = max\n") + "\n"
             + more("setup.cfg", "[flake8]\n") + "\n" + more(".flake8", "[flake8]\n"))
@@ -847,6 +855,7 @@ def test_risk_is_in_the_evidence_and_apply_honours_it(box: Sandbox) -> None:
     time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_linter_that_the_project_configures_is_asked(box: Sandbox) -> None:
     lib.need("flake8", importlib.util.find_spec("flake8") is not None, "python3-flake8 is not installed")
     box.make_file("project/.flake8", "[flake8]\nmax-line-length = 99\n")
@@ -862,6 +871,7 @@ def test_a_linter_that_the_project_configures_is_asked(box: Sandbox) -> None:
 SAMPLE = "python3 -c \"from rows import sums; print(*sums(open('sample.csv')), sep='\\n')\""
 
 
+@pytest.mark.slow
 def test_what_transforms_data_runs_on_a_sample(box: Sandbox) -> None:
     """And the tests of the patch itself run, and prove nothing."""
     rows = "import csv\n\n\ndef sums(lines):\n    return [int(a) - int(b) for a, b in csv.reader(lines)]\n"
@@ -960,6 +970,7 @@ def verdict_on_right(box: Sandbox, n: int, programs: Sequence[Program]) -> Json:
                    f"python3 -m {'unittest' if n % 2 else 'pytest -q'} {paths}")
 
 
+@pytest.mark.slow
 def test_right_solutions_are_ready(box: Sandbox) -> None:
     """In all altered and equivalent forms of their tests. SNP_TEST_RIGHT=164 judges all of HumanEval."""
     folder = os.environ.get("SNP_TEST_DATA", "")
@@ -997,6 +1008,7 @@ def verdict_on(box: Sandbox, n: int, fix: WrongFix) -> tuple[str, Json]:
     return fix.name, verdict(box, name, "--test-timeout", "100", "--test", f"{runner} tests/test_seen.py", *others)
 
 
+@pytest.mark.slow
 def test_no_generated_wrong_fix_is_ready(box: Sandbox) -> None:
     """SNP_TEST_WRONG=300 judges that many."""
     folder = os.environ.get("SNP_TEST_DATA", "")

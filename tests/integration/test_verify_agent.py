@@ -53,6 +53,7 @@ def agent(box: Sandbox, *turns: Json, options: Sequence[str] = (), status: int =
     return found
 
 
+@pytest.mark.slow
 def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
     found = agent(box, turn(edit("a - b", "a * b"), final(), call("execute_code", code="1"), text="HYPOTHESIS: times"),
                   turn(call("execute_code", code="print(open('calc.py').read())"), text="HYPOTHESIS: plus"),
@@ -90,6 +91,7 @@ def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
     time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_an_agent_that_never_gets_it_right_is_stopped(box: Sandbox) -> None:
     found = agent(box, turn(edit("a - b", "a * b"), final()), turn(edit("a - b", "a * b"), final()),
                   turn(final()), turn(final()), status=1)
@@ -99,6 +101,7 @@ def test_an_agent_that_never_gets_it_right_is_stopped(box: Sandbox) -> None:
     assert nothing["verdict"]["reasons"][0]["text"] == "nothing was changed"
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_is_resumed_and_judged(box: Sandbox) -> None:
     """By an interrupt while the tests run, which does not wait for them, and by a limit."""
     runs = Runs(box)
@@ -142,6 +145,7 @@ def verdicts_of(logs: str) -> list[Json]:
         return [each for each in map(json.loads, lines) if each.get("step") == "verdict"]
 
 
+@pytest.mark.slow
 def test_the_hypothesis_of_every_attempt_is_kept(box: Sandbox) -> None:
     """Also if it stands in an answer before the first call of the attempt, and after `resume`."""
     runs = Runs(box)
@@ -164,6 +168,7 @@ def test_the_hypothesis_of_every_attempt_is_kept(box: Sandbox) -> None:
     shutil.rmtree(logs)
 
 
+@pytest.mark.slow
 def test_what_only_the_user_can_give_is_not_asked_of_the_model(box: Sandbox) -> None:
     rows = "import csv\n\n\ndef sums(lines):\n    return [int(a) - int(b) for a, b in csv.reader(lines)]\n"
     files = {"rows.py": rows,
@@ -187,6 +192,7 @@ def test_what_only_the_user_can_give_is_not_asked_of_the_model(box: Sandbox) -> 
     time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_lines_that_no_test_runs_are_told_once(box: Sandbox) -> None:
     """The model may leave them out; only the user can allow them."""
     fix = turn(edit("return a - b", "if a > 99:\n        a = 7\n    return a + b"), final())
@@ -235,6 +241,7 @@ def test_light():
 """
 
 
+@pytest.mark.slow
 def test_a_new_function_over_a_table_is_judged(box: Sandbox) -> None:
     """The column name is wrong at first; the traceback says so, and the next attempt has the right one."""
     files = {"rate_card.csv": "weight,zone,cost_usd\n5.0,zone_3,12.50\n2.0,zone_1,8.00\n",
@@ -288,6 +295,7 @@ def is_heavy(name: str, *args: Any) -> bool:
     return (name == "knapsack" and args[0] > 10 ** 6) or (name == "levenshtein" and len(args[1]) > 40)
 
 
+@pytest.mark.slow
 def test_quixbugs_wrong_then_right_is_ready(box: Sandbox) -> None:
     """Machinery, not a rate of repair: the script knows the answer. SNP_TEST_QUIXBUGS=31 runs all of them."""
     path = os.path.join(os.environ.get("SNP_TEST_DATA", ""), "QuixBugs.jsonl.gz")
@@ -327,6 +335,7 @@ def test_quixbugs_wrong_then_right_is_ready(box: Sandbox) -> None:
         os.remove(os.path.join(folder, f"tests/test_{name}.py"))
 
 
+@pytest.mark.slow
 def test_repairs_at_once_know_nothing_of_each_other(box: Sandbox) -> None:
     """SNP_TEST_REPAIRS=50 has that many."""
     runs = Runs(box)
