@@ -2,15 +2,20 @@
 """A pytest plugin of tools/test: lines of progress instead of dots, and a list of what failed for a second try.
 
 SNP_TEST_PART names the part in the lines. SNP_TEST_FAILURES is a file that gets a line of JSON per failed test.
+Each worker reads all tests. pytest's changes to them take most of that time, so the build folder keeps the result.
 """
 
 import json
 import os
+import sys
 import time
 
 import pytest
 
 EVERY_S = 20
+
+sys.pycache_prefix = os.path.join(os.environ["SNP_BUILD"], "pycache")
+sys.dont_write_bytecode = False
 
 
 class Progress:

@@ -1383,11 +1383,14 @@ def test_random_graphs(seed: int) -> None:
 # numpy, pandas -------------------------------------------------------------------------------------
 
 
-def has_data() -> bool:
-    return subprocess.run([lib.PYTHON, "-c", "import numpy, pandas"], check=False, capture_output=True).returncode == 0
+@pytest.fixture(scope="module")
+def arrays() -> None:
+    """numpy and pandas, or the test is skipped."""
+    done = subprocess.run([lib.PYTHON, "-c", "import numpy, pandas"], check=False, capture_output=True)
+    lib.need("data", done.returncode == 0, "numpy, pandas: not installed")
 
 
-@pytest.mark.skipif(not has_data(), reason="numpy, pandas: not installed")
+@pytest.mark.usefixtures("arrays")
 def test_views_show_the_memory_of_their_array() -> None:
     bundle = round_trip(
         lib.PYTHON,
@@ -1405,7 +1408,7 @@ def test_views_show_the_memory_of_their_array() -> None:
     assert len(bundle.data) < 1.5 * 8 * ((1 << 18) + 300 * 400), "memory that is shared is saved once"
 
 
-@pytest.mark.skipif(not has_data(), reason="numpy, pandas: not installed")
+@pytest.mark.usefixtures("arrays")
 def test_numpy_and_pandas() -> None:
     round_trip(
         lib.PYTHON,
@@ -1442,7 +1445,7 @@ def test_numpy_and_pandas() -> None:
         template="data")
 
 
-@pytest.mark.skipif(not has_data(), reason="numpy, pandas: not installed")
+@pytest.mark.usefixtures("arrays")
 @pytest.mark.parametrize(("template", "code"), [
     ("base", "import numpy, pandas"),  # both register types and abstract classes
     ("plot", "import matplotlib.pyplot as plt"),  # the driver replaces its show()
@@ -1451,7 +1454,7 @@ def test_what_libraries_do_when_imported_is_no_loss(template: str, code: str) ->
     round_trip(lib.PYTHON, code, "pass", template=template)
 
 
-@pytest.mark.skipif(not has_data(), reason="numpy, pandas: not installed")
+@pytest.mark.usefixtures("arrays")
 def test_frames_that_share_nothing_are_apart() -> None:
     with Guest(template="data") as guest:
         guest.ok("import numpy as np, pandas as pd\na = pd.DataFrame({'t': pd.date_range('2020', periods=9), 'x': 1.0, "
