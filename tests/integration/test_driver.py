@@ -1138,6 +1138,14 @@ del kept[::2]
 gc.collect()
 more = [{i: str(i)} for i in range(60000)]
 print(sum(int(text) for row in kept + more for text in row.values()))
+def data():
+    with open("/proc/self/statm") as text:
+        return int(text.read().split()[5]) * os.sysconf("SC_PAGESIZE")
+before = data()
+numbers = list(range(3 * 10 ** 6))
+taken = data() - before
+del numbers
+print(data() - before < taken / 4)
 """
 
 
@@ -1151,6 +1159,7 @@ def test_what_a_template_loads_lies_in_large_pages() -> None:
     assert done.returncode == 0 and "filter" in words[0], done.stderr
     assert int(words[1]) >= 4096, "nothing was gathered"
     assert int(words[2]) == sum(range(1, 40000, 2)) + sum(range(60000))
+    assert words[3] == "True", "the limit of memory still includes what was freed"
 
 
 def test_zygote_with_a_stand_in_extension(tmp_path: pathlib.Path) -> None:

@@ -106,19 +106,22 @@ void snp_heap_begin(void)
     char *at = MAP_FAILED;
     char *start;
 
+    block = (struct block){.start = NULL};
     if (large <= LARGE_MAX) {
+        note_early(); /* before the block: what snp_heap_end() unmaps may be mapped again */
         at = mmap(NULL, BLOCK_BYTES + large, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
     if (at == MAP_FAILED) {
+        block.n_early = 0;
         return;
     }
     start = at + (large - (uintptr_t)at % large) % large;
     (void)munmap(at, (size_t)(start - at));
     (void)munmap(start + BLOCK_BYTES, large - (size_t)(start - at));
     (void)madvise(start, BLOCK_BYTES, MADV_HUGEPAGE); /* EINVAL: no huge pages */
-    block = (struct block){.start = start, .len = BLOCK_BYTES};
-    note_early();
+    block.start = start;
+    block.len = BLOCK_BYTES;
 }
 
 void *snp_heap_arena(size_t n)
