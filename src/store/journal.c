@@ -657,7 +657,7 @@ int snp_journal_sessions_lost(struct snp_tx *tx, uint64_t *ret_us, struct snp_er
     int r = snp_db_number(tx->db, 0, &us, err,
                           "SELECT value FROM meta WHERE key = 'sessions_lost_us'", "");
 
-    *ret_us = us > 0 && snp_salvage_is_kept(tx->store->db_path) ? (uint64_t)us : 0;
+    *ret_us = us > 0 && snp_salvage_is_kept(tx->store->db_path, NULL) ? (uint64_t)us : 0;
     return r;
 }
 

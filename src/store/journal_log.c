@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Effects beyond the sandbox, events. */
 
+#include "base/str.h"
 #include "store/journal.h"
 #include "store/journal_priv.h"
+#include "store/salvage.h"
 #include "store/seal.h"
 
 int snp_journal_effect_add(struct snp_tx *tx,
@@ -96,8 +98,9 @@ int snp_journal_event_each(
     snp_autorows struct snp_rows rows = {0};
     int64_t most = limit > SNP_JOURNAL_EVENTS_MAX ? SNP_JOURNAL_EVENTS_MAX : (int64_t)limit;
     int r = snp_db_ask(tx->db, &rows, err,
-                       "SELECT at_us, kind, session, text FROM events ORDER BY row DESC"
-                       " LIMIT ?",
+                       "SELECT at_us, kind, session, text, session IS NOT NULL AND NOT EXISTS"
+                       " (SELECT 1 FROM sessions WHERE id = events.session)"
+                       " FROM events ORDER BY row DESC LIMIT ?",
                        "i", most);
 
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
@@ -106,8 +109,12 @@ int snp_journal_event_each(
             .kind = snp_col_text(&rows, 1),
             .session = snp_col_text(&rows, 2),
             .text = snp_col_text(&rows, 3),
+            .is_solved = snp_col_u64(&rows, 4) != 0,
         };
 
+        if (snp_streq(event.kind, "journal_lost") || snp_streq(event.kind, "salvage")) {
+            event.is_solved = !snp_salvage_is_kept(tx->store->db_path, event.text);
+        }
         r = each(&event, arg, err);
     }
     return r;

@@ -183,6 +183,7 @@ struct snp_journal_event {
     const char *kind; /* a word: salvage, damaged_blob, unusable_checkpoint, unknown_cells, ... */
     const char *session; /* id, or NULL; that session may be gone */
     const char *text;    /* one line: the problem, the action, the remedy */
+    bool is_solved;      /* only read: its file was removed, or its session destroyed */
 };
 typedef int (*snp_journal_event_fn)(const struct snp_journal_event *row,
                                     void *arg,

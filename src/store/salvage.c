@@ -439,7 +439,7 @@ int snp_salvage_resume(const char *path, struct snp_err *err)
     return folder_sync(path, err);
 }
 
-bool snp_salvage_is_kept(const char *path)
+bool snp_salvage_is_kept(const char *path, const char *text)
 {
     const char *slash = strrchr(path, '/');
     snp_autofree char *folder = snp_format("%.*s", (int)(slash - path), path);
@@ -452,7 +452,8 @@ bool snp_salvage_is_kept(const char *path)
 
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private stream */
         while (!found && (entry = readdir(dir)) != NULL) {
-            found = snp_has_prefix(entry->d_name, prefix);
+            found = snp_has_prefix(entry->d_name, prefix) &&
+                    (text == NULL || strstr(text, entry->d_name) != NULL);
         }
         (void)closedir(dir);
     }

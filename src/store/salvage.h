@@ -21,7 +21,10 @@ int snp_salvage(const char *path, const char *why, struct snp_err *err) SNP_NODI
 int snp_salvage_resume(const char *path, struct snp_err *err) SNP_NODISCARD;
 /* An unused name path.broken-TIME; owned by the caller. NULL when out of memory. */
 char *snp_salvage_aside(const char *path);
-/* A damaged database still exists beside path: then contents without rows are kept. */
-bool snp_salvage_is_kept(const char *path);
+/*
+ * A damaged database still exists beside path: then contents without rows are kept. text: only if
+ * it names the file; NULL: any.
+ */
+bool snp_salvage_is_kept(const char *path, const char *text);
 
 #endif

@@ -567,7 +567,7 @@ static int ensure_open(struct snp_store *store, struct snp_err *err)
     store->sweep_at = SNP_SWEEP_END;
     if (!store->was_swept) {
         store->was_swept = true;
-        store->sweep_at = snp_salvage_is_kept(store->db_path) ? SNP_SWEEP_END : 0;
+        store->sweep_at = snp_salvage_is_kept(store->db_path, NULL) ? SNP_SWEEP_END : 0;
     }
     return 0;
 }

@@ -1597,7 +1597,7 @@ def test_a_database_or_log_that_was_removed_is_reported(start: Callable[..., Dae
     client = daemon.client()
     event, = (one for one in client.call("journal.events")[1]["events"] if one["kind"] == "journal_lost")
     note = event["text"].split(" until ")[1].split(" is removed")[0]
-    assert os.path.exists(note) and " journal-lost " in daemon.text()
+    assert os.path.exists(note) and " journal-lost " in daemon.text() and event["solved"] is False
     failed = result(client, "1", "t")["restored"]["failed"]
     assert "may have been lost" in failed[0]["reason"], failed
     kill(daemon, signal.SIGTERM)
@@ -1609,6 +1609,8 @@ def test_a_database_or_log_that_was_removed_is_reported(start: Callable[..., Dae
         if ".broken-" in other:
             os.remove(os.path.join(folder, other))
     client = start(*LATER).client()
+    event, = (one for one in client.call("journal.events")[1]["events"] if one["kind"] == "journal_lost")
+    assert event["solved"] is True
     assert name == "journal.db-wal" or wait_for(lambda: not before & contents())
 
 

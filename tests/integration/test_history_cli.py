@@ -623,18 +623,22 @@ def test_doctor_warns_of_what_the_journal_lost() -> None:
     unsaved: Json = {"at": NOW, "kind": "end_unsaved", "session": None, "text": "not saved when the daemon ended: a, b"}
     found = row(gc, unsaved)
     assert (found["status"], found["detail"]) == ("warning", unsaved["text"]) and "--recover" in found["fix"]
-    harmless: list[list[Json]] = [[], [gc], [gc, {**damaged, "at": NOW - 30 * 86400}]]
+    old = {**damaged, "at": NOW - 30 * 86400}
+    assert row(gc, old)["detail"] == damaged["text"], "until it is solved"
+    harmless: list[list[Json]] = [[], [gc], [gc, {**old, "solved": True}], [{**lost, "solved": True}],
+                                  [{**unsaved, "at": NOW - 30 * 86400}], [{**unsaved, "solved": True}]]
     for harmless_events in harmless:
-        assert row(*harmless_events)["status"] == "ok"
+        found = row(*harmless_events)
+        assert found["status"] == "ok" and found["detail"] != lost["text"], found
 
 
 def test_an_empty_list_after_a_loss_is_no_clean_one() -> None:
-    for at, is_said in (NOW, True), (NOW - 30 * 86400, False):
-        event = {"at": at, "kind": "journal_lost", "session": None, "text": "journal.db is new"}
+    for solved in False, True:
+        event = {"at": NOW, "kind": "journal_lost", "session": None, "text": "journal.db is new", "solved": solved}
         with ScriptedDaemon({"sessions.list": {"sessions": []}, "journal.events": {"events": [event]}}) as daemon:
             done = daemon.cli("sessions", "list")
             assert done.stdout.startswith("no sessions\n"), done
-            assert ("sessions may be missing: the journal was lost or damaged" in done.stderr) == is_said, done
+            assert ("sessions may be missing: the journal was lost or damaged" in done.stderr) != solved, done
 
 
 def test_missing_puts_are_named() -> None:

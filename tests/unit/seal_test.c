@@ -539,7 +539,7 @@ TEST(a_damaged_sealed_database_is_salvaged_and_stays_sealed)
     for (uint64_t i = 0; i < 40; i++) {
         left += has_cell(&rig, i + 1, (int)(i % 2)) ? 1 : 0;
     }
-    assert_true(snp_salvage_is_kept(path_of(&rig, "journal.db"))); /* it was seen */
+    assert_true(snp_salvage_is_kept(path_of(&rig, "journal.db"), NULL)); /* it was seen */
     assert_true(left > 0);
     assert_false(is_readable(&rig));
     rig_end(&rig);

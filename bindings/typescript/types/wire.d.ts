@@ -557,6 +557,8 @@ export interface Methods {
         session: string | null;
         /** description */
         text: string;
+        /** the file that it names was removed, or its session was destroyed */
+        solved?: boolean;
       }[];
       /** the journal is encrypted with the store key */
       sealed?: boolean;

@@ -186,7 +186,8 @@
     F(S, REAL, at,        MUST,   0, 0, "time, unix seconds") \
     F(S, STR,  kind,      MUST,   0, 0, "what happened") \
     F(S, STR,  session,   NIL,    0, 0, "id of the session") \
-    F(S, STR,  text,      MUST,   0, 0, "description")
+    F(S, STR,  text,      MUST,   0, 0, "description") \
+    F(S, BOOL, solved,    SAID,   0, 0, "the file that it names was removed, or its session was destroyed")
 #define SNP_JOURNAL_EVENTS_ANSWER(F, S) \
     F(S, ARR,  events,    MUST,   0, &snp_journal_row_form, "events, newest first") \
     F(S, BOOL, sealed,    SAID,   0, 0, "the journal is encrypted with the store key") \

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
@@ -21,7 +20,6 @@
 
 enum {
     EVENTS_MAX = 20,
-    LOSS_SECONDS = 7 * 24 * 60 * 60,
 };
 
 int snp_sessions_names(struct snp_cli *cli)
@@ -47,11 +45,10 @@ int snp_sessions_names(struct snp_cli *cli)
     return SNP_EXIT_OK;
 }
 
-/* A list may be empty because the journal was lost; the event is reported for a week. */
+/* A list may be empty because the journal was lost; the event is reported until it is solved. */
 static void loss_tell(struct snp_cli *cli)
 {
     snp_autoreply struct snp_reply reply = {0};
-    double oldest = (double)time(NULL) - LOSS_SECONDS;
     struct snp_err ignored;
     size_t i;
     json_t *event;
@@ -63,8 +60,8 @@ static void loss_tell(struct snp_cli *cli)
     json_array_foreach(json_object_get(reply.head, "events"), i, event)
     {
         SNP_READ(snp_journal_row, row, event);
-        if ((snp_streq(row.kind, "journal_lost") || snp_streq(row.kind, "salvage")) &&
-            row.at >= oldest) {
+        if (!row.solved &&
+            (snp_streq(row.kind, "journal_lost") || snp_streq(row.kind, "salvage"))) {
             snp_cli_warn(cli, "sessions may be missing: the journal was lost or damaged; details: "
                               "snipara-sandbox doctor");
             return;

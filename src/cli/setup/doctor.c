@@ -409,33 +409,38 @@ static void verdict(const struct report *report)
     }
 }
 
-/* The latest loss event that is recent enough; NULL = none. */
+/* The latest loss event that is unsolved, and recent or reported until it is solved; or NULL. */
 static const json_t *loss_find(const json_t *events, const char **ret_cost, const char **ret_fix)
 {
     static const struct {
         const char *kind;
         const char *cost;
         const char *fix;
+        bool is_kept; /* until it is solved */
     } rows[] = {
         {"salvage", "unreadable sessions, cells and snapshots are lost",
          "check `sessions list`, `history` and `snapshots`; remove the renamed file when nothing "
-         "is missing; check the disk"},
+         "is missing; check the disk",
+         true},
         {"journal_lost", "sessions, cells and snapshots since the missing state",
          "stop the daemon and put the file back from a backup; or remove the file named above "
-         "and restart: this deletes contents without a record"},
+         "and restart: this deletes contents without a record",
+         true},
         {"journal_moved", "data saved now is missing when the daemon restarts",
          "follow the message; or run `daemon stop --force` and set SNIPARA_SANDBOX_STATE_DIR to "
-         "the new place"},
+         "the new place",
+         true},
         {"damaged_blob", "checkpoints that contain it cannot be used",
          "check the disk; bring the file back from a backup, or continue from earlier "
-         "checkpoints"},
+         "checkpoints",
+         false},
         {"unusable_checkpoint", "the session's work since the previous checkpoint",
-         "`rerun` the later cells, or `rollback` to a snapshot; check the disk"},
+         "`rerun` the later cells, or `rollback` to a snapshot; check the disk", false},
         {"unreadable_session", "the session cannot be used",
-         "use the version that wrote it, or `sessions destroy` it"},
+         "use the version that wrote it, or `sessions destroy` it", false},
         {"end_unsaved", "their work since they were last saved",
-         "`sessions` lists missing cells; `exec -s NAME --recover replay` runs cells again"},
-        {"snapshot_lost", "the snapshot", "`snapshot --wait` returns once it is on disk"},
+         "`sessions` lists missing cells; `exec -s NAME --recover replay` runs cells again", false},
+        {"snapshot_lost", "the snapshot", "`snapshot --wait` returns once it is on disk", false},
     };
     double oldest = (double)time(NULL) - LOSS_SECONDS;
 
@@ -444,7 +449,8 @@ static const json_t *loss_find(const json_t *events, const char **ret_cost, cons
         SNP_READ(snp_journal_row, row, event);
 
         for (size_t k = 0; k < SNP_ARRAY_LEN(rows); k++) {
-            if (snp_streq(rows[k].kind, row.kind) && row.at >= oldest) {
+            if (snp_streq(rows[k].kind, row.kind) && !row.solved &&
+                (rows[k].is_kept || row.at >= oldest)) {
                 *ret_cost = rows[k].cost;
                 *ret_fix = rows[k].fix;
                 return event;
@@ -510,6 +516,9 @@ static void check_journal(struct report *report, const json_t *unsaved)
     events = json_object_get(reply.head, "events");
     loss = loss_find(events, &cost, &fix);
     said = loss != NULL ? loss : json_array_get(events, 0);
+    if (snp_json_bool(said, "solved", false)) {
+        said = NULL;
+    }
     if (json_array_size(unsaved) > 0 &&
         !snp_streq(snp_json_str(loss, "kind", NULL), "journal_moved")) {
         snp_autofree char *text = unsaved_text(unsaved);

@@ -285,7 +285,7 @@ static int event_row(const struct snp_journal_event *row, void *arg, struct snp_
 {
     struct query *query = arg;
     json_t *event = SNP_WRITE(snp_journal_row, .at = (double)row->at_us / 1e6, .kind = row->kind,
-                              .session = row->session, .text = row->text);
+                              .session = row->session, .text = row->text, .solved = row->is_solved);
 
     return json_array_append_new(query->rows, event) < 0
                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
