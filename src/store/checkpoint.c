@@ -191,6 +191,7 @@ int snp_checkpoint_load(struct snp_store *store,
     }
     t->report.checkpoint = spec->checkpoint;
     t->wants_image = spec->wants_image;
+    t->files_first = spec->files_first;
     t->done = spec->done;
     t->arg = spec->arg;
     return transfer_go(t, err);

@@ -68,6 +68,7 @@ struct snp_checkpoint_load {
     uint64_t checkpoint;
     /* Send the image, and then part "files" of the bundle; SNP_E_UNSUPPORTED: no image. */
     bool wants_image;
+    bool files_first; /* part "files" precedes part "vars", as a sandbox reads them */
     snp_checkpoint_done_fn done;
     void *arg;
 };

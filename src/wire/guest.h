@@ -25,7 +25,7 @@
     F(S, BOOL, keep,      OPT,    0, 0, "write an image of the memory into the part before the variables, if possible") \
     F(S, STR,  no_image,  OPT,    0, 0, "why no image is requested, although one is wanted")
 #define SNP_GUEST_LOAD_HEAD(F, S) \
-    F(S, STR,  step,      MUST,   0, 0, "`read`, `restore`; for an image: `thaw` (through the pipes in the socket) or `wake` (from the pipe), then `move`") \
+    F(S, STR,  step,      MUST,   0, 0, "`restore`; for an image: `thaw` (through the pipes in the socket) or `wake` (from the pipe), then `move`") \
     F(S, STR,  cwd,       OPT,    0, 0, "working folder") \
     F(S, INT,  budget_ms, OPT,    0, 0, "time limit") \
     F(S, NUM,  room,      NIL,    0, 0, "maximum bytes of memory for variables; null: unlimited")

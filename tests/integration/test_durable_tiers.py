@@ -101,6 +101,19 @@ def test_a_save_that_fails_gives_the_reason(box: lib.Sandbox) -> None:
     assert box.cli("checkpoint", "-s", "s").returncode == 0
 
 
+@pytest.mark.parametrize("env", [{}, {"SNIPARA_SANDBOX_NO_CGROUP": "1"}], ids=["cgroups", "watched"])
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_most_of_the_memory_comes_back(fresh_sandbox: Callable[..., lib.Sandbox], who: str, env: lib.Json) -> None:
+    """A large object is read into its place: it is in memory once, however the limit is enforced."""
+    box = fresh_sandbox(who, env=env)
+    box.start("--checkpoint-after", "600")
+    box.exec("big = bytes(200 << 20); texts = ['z' * 99] * 9", "s", ["--memory", "256m"])
+    slept = box.cli("hibernate", "s")
+    assert slept.returncode == 0, slept
+    done = box.exec("len(big) >> 20, len(set(map(id, texts)))", "s")
+    assert done["value"] == "(200, 1)" and done["restored"]["failed"] == [], done
+
+
 # Limits --------------------------------------------------------------------------------------
 
 

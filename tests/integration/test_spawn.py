@@ -76,11 +76,10 @@ class Interpreter:
 
     def load(self, saved: bytes) -> Any:
         reading, writing = os.pipe()
-        self.send(LOAD, {"step": "read", "room": None}, b"", reading)
+        head = {"step": "restore", "cwd": "/workspace", "budget_ms": BUDGET_MS, "room": None}
+        self.send(LOAD, head, b"", reading)
         with os.fdopen(writing, "wb") as stream:
             stream.write(saved)
-        assert self.take(LOADED)["ok"]
-        self.send(LOAD, {"step": "restore", "cwd": "/workspace", "budget_ms": BUDGET_MS, "room": None})
         return self.take(LOADED)
 
 

@@ -99,6 +99,42 @@ static uint64_t newest(struct snp_tx *tx)
     return row.checkpoint;
 }
 
+/* Does the last byte of what precede another one in the bytes? */
+static bool is_before(const struct snp_buf *bytes, const char *what, const char *other)
+{
+    const char *at = memmem(snp_buf_bytes(bytes), bytes->len, what, strlen(what));
+    const char *end = memmem(snp_buf_bytes(bytes), bytes->len, other, strlen(other));
+
+    return at != NULL && end != NULL && at < end;
+}
+
+TEST(files_precede_variables_for_a_sandbox)
+{
+    static const char vars_end[] = "\"part\":\"vars\"";
+    static const char files_end[] = "\"part\":\"files\"";
+    struct rig rig;
+    struct bundle b;
+    struct transfer t;
+    struct snp_buf got;
+    struct snp_checkpoint_save spec = spec_of(7, 0);
+    struct snp_checkpoint_load load;
+
+    begin(&rig);
+    make(&b, "hello");
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    load = (struct snp_checkpoint_load){.checkpoint = t.report.checkpoint};
+    bundle_load_as(&rig, load, &got, &t);
+    assert_true(is_before(&got, vars_end, files_end) && is_before(&got, "pickle", "hello"));
+    snp_buf_done(&got);
+    load.files_first = true;
+    bundle_load_as(&rig, load, &got, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    assert_true(is_before(&got, files_end, vars_end) && is_before(&got, files_end, "pickle"));
+    snp_buf_done(&got);
+    snp_buf_done(&b.bytes);
+    rig_end(&rig);
+}
+
 TEST(what_is_saved_is_loaded_again)
 {
     struct rig rig;
@@ -852,7 +888,8 @@ TEST(a_stalled_pipe_holds_up_nobody_and_ends_with_the_store)
     rig_end(&rig);
 }
 
-RUN(UNIT(what_is_saved_is_loaded_again),
+RUN(UNIT(files_precede_variables_for_a_sandbox),
+    UNIT(what_is_saved_is_loaded_again),
     UNIT(a_turned_bit_is_seen_and_the_checkpoint_before_is_used),
     UNIT(a_damaged_header_is_seen),
     UNIT(content_in_the_database_is_checked_too),

@@ -169,10 +169,10 @@ static SNP_UNUSED void bundle_save(struct rig *rig,
 }
 
 /* Load a checkpoint into *got (initialised here, freed by the caller). */
-static SNP_UNUSED void bundle_load(struct rig *rig,
-                                   uint64_t checkpoint,
-                                   struct snp_buf *got,
-                                   struct transfer *t)
+static SNP_UNUSED void bundle_load_as(struct rig *rig,
+                                      struct snp_checkpoint_load spec,
+                                      struct snp_buf *got,
+                                      struct transfer *t)
 {
     struct pump pump = {0};
     struct snp_err err;
@@ -183,15 +183,20 @@ static SNP_UNUSED void bundle_load(struct rig *rig,
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     pump.fd = fds[0];
     assert_int_equal(pthread_create(&pump.thread, NULL, pump_read, &pump), 0);
-    assert_int_equal(snp_checkpoint_load(rig->store, fds[1],
-                                         &(struct snp_checkpoint_load){.checkpoint = checkpoint,
-                                                                       .done = transfer_done,
-                                                                       .arg = t},
-                                         &err),
-                     0);
+    spec.done = transfer_done;
+    spec.arg = t;
+    assert_int_equal(snp_checkpoint_load(rig->store, fds[1], &spec, &err), 0);
     transfer_wait(t);
     assert_int_equal(pthread_join(pump.thread, NULL), 0);
     *got = pump.got;
+}
+
+static SNP_UNUSED void bundle_load(struct rig *rig,
+                                   uint64_t checkpoint,
+                                   struct snp_buf *got,
+                                   struct transfer *t)
+{
+    bundle_load_as(rig, (struct snp_checkpoint_load){.checkpoint = checkpoint}, got, t);
 }
 
 #endif

@@ -56,6 +56,7 @@ int snp_load(struct snp_executor *executor,
     if (snp_checkpoint_load(executor->server->store, ends[1],
                             &(struct snp_checkpoint_load){.checkpoint = checkpoint,
                                                           .wants_image = effort == SNP_LOAD_IMAGE,
+                                                          .files_first = effort != SNP_LOAD_IMAGE,
                                                           .done = written,
                                                           .arg = &writing},
                             &why) < 0) {

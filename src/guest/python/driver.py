@@ -49,7 +49,7 @@ from imports import OWN, load_own, ours
 from stream import (
     ANSWER, Cell, EXIT_GONE, EXIT_PRELOAD, EXIT_STREAM, FAILURES_MAX, HELD, HOLD, Interrupt, JOIN_S, LOAD, LOADED,
     Order, RECURSION_MIN, RESERVE, SAVE, SAVED, SEED, PRISTINE_FD, SOURCES_KEPT, START, Stream, WARM,
-    _importers, _modules, _sources, _type_name, _urandom, clean, close_quietly, receiver, to_json,
+    _importers, _modules, _sources, _type_name, _urandom, clean, close_quietly, high_descriptor, receiver, to_json,
 )
 from stdio import Stdio
 from display import Calls, Display, Figures
@@ -145,7 +145,6 @@ class Session:
         self._has_argv = False  # the last cell was given arguments
         self._driver = _modules.get("__main__")  # kept alive: it is this module
         self._baseline: Any = None  # the interpreter's state before the first cell
-        self._loader: Any = None  # variables that were read, but not restored yet
         self._main = types.ModuleType("__main__")
         self._names = vars(self._main)
         self._commands: Any = None  # of notebooks
@@ -517,7 +516,7 @@ class Session:
             end_child(pid)
 
     def _load(self, order: Order) -> None:
-        """Before the first cell: read the saved variables; the next order restores them."""
+        """Before the first cell: become a saved session."""
         failed: List[Any] = []
         members, error = self._guarded(order.members)
         step = members.get("step") if error is None else None
@@ -527,35 +526,33 @@ class Session:
             text = self._move_in()
         elif error is None and ours.state is None:
             text = ours.state_error
-        elif error is None and members.get("step") == "read":
-            self._loader = ours.state.Loader(self._names, members.get("room"), self._snp)
-            _, error = self._guarded(self._loader.read, order.fd)
-            text = reason_of(error)
-        elif error is None and self._loader is not None:
-            text = self._restore(members)
-            failed = self._loader.failed
-            self._loader = None
+        elif step == "restore" and order.fd >= 0:
+            low, order = order.fd, order._replace(fd=high_descriptor(order.fd))
+            close_quietly(low)  # the session may have had one of this number
+            text, failed = self._restore(order.fd, members)
         else:
             _exit(EXIT_STREAM)
         close_quietly(order.fd)
         self._stream.answer(LOADED, order, {"ok": not text, "error": text, "failed": failed})
 
-    def _restore(self, members: Dict[str, Any]) -> str:
-        loader, cwd = self._loader, members.get("cwd")
+    def _restore(self, fd: int, members: Dict[str, Any]) -> Tuple[str, List[Any]]:
+        """Returns the reason if it failed, and the missing items."""
+        cwd = members.get("cwd")
         mute()  # until the first cell
         self._names["__builtins__"] = builtins
         if cwd is not None:
             _, error = self._guarded(chdir, cwd)
             if error is not None:
-                return reason_of(error)
+                return reason_of(error), []
             self._cwd = cwd
+        loader = ours.state.Loader(self._names, members.get("room"), self._snp)
         budget_s = members.get("budget_ms", 10000) / 1000
-        _, error = self._guarded(loader.restore, self._baseline, cwd, budget_s)
+        _, error = self._guarded(loader.restore, fd, self._baseline, cwd, budget_s)
         if error is not None:
-            return reason_of(error)
+            return reason_of(error), []
         self._flags |= loader.settings.get("flags", 0) & self.FUTURE
         self._errors.first_cell = loader.settings.get("first_cell", 0)
-        return ""
+        return "", loader.failed
 
     # One cell ---------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ from state_names import _cloud_modules, _code, _fill, _function, _function_set, 
 from state_objects import REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
 from state_objects import reduce_exception, reduce_handler, reduce_instance, reduce_memmap
 from state_same import Same
-from state_stream import BUFFERS_MAX, HEAD_MAX, LARGE, TEXT_MIN, Pickled, Pouring, Sink, Text
+from state_stream import BUFFERS_MAX, HEAD_MAX, KEPT_MAX, LARGE, TEXT_MIN, Pickled, Pouring, Sink, Text
 from state_texts import ATOMS, LOCK, NAME_MAX, REASON_MAX, ROOT_PART, THREAD, TICK_S, Refused, Slow, clean
 from state_texts import _type_dict, _type_module, _type_name, _type_qualname, reason_of, summarize, type_name
 from state_views import reduce_view
@@ -974,7 +974,8 @@ class Saver:
         def weight(group: List[Root]) -> int:
             if any([root.ref is not None for root in group]):
                 return 0
-            return 1 if all([type(r.value) is types.FunctionType for r in group]) else 2
+            is_large = any([r.pickled is not None and r.pickled.size() > KEPT_MAX for r in group])  # read once: last
+            return 3 if is_large else 1 if all([type(r.value) is types.FunctionType for r in group]) else 2
 
         # A stack, not recursion: chains of classes may be long.
         pending = [(group, False) for group in sorted(groups, key=weight, reverse=False)][::-1]

@@ -11,6 +11,7 @@ import importlib
 import io
 import mmap
 import pickle
+import resource
 import signal
 import sys
 from time import monotonic
@@ -22,7 +23,8 @@ from state_classes import make_class
 from state_modules import STATE_OF, write_module
 from state_names import BY_NAME, CLOUD, STATE, _cloud_modules
 from state_objects import work
-from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, TEXT_BIT, Outside, Pieces, Source, Torn, writable
+from state_stream import _CONTENT, _LENGTH, _MAGIC, _MAGIC_OLD, BUFFERS_MAX, KEPT_MAX, TEXT_BIT, Arriving, Source, Torn
+from state_stream import limit_data, writable
 from state_texts import NAME_MAX, ROOT_PART, TICK_S, Refused, Slow, clean, why_of
 
 FAILED_MAX = 500  # named failures; further ones are counted
@@ -31,20 +33,13 @@ FAILED_MAX = 500  # named failures; further ones are counted
 class Item:
     """A group of variables as read; its memory is freed when it is restored."""
 
-    def __init__(self, name: str, names: List[str], data: Pieces, buffers: List[Any]) -> None:
-        """buffers: of texts, Pieces."""
-        self.name = name
+    def __init__(self, names: List[str], data: Any, buffers: List[Any]) -> None:
+        """data: a file. buffers: of texts, those."""
         self.names = names
-        self.data: Any = data
-        self.buffers = [one for one in buffers if type(one) is not Pieces]
-        self.texts = [one for one in buffers if type(one) is Pieces]
-        self.is_once = data.is_once or bool(self.texts)
+        self.data = data
+        self.buffers = [one for one in buffers if type(one) is not str]
+        self.texts = [one for one in buffers if type(one) is str]
         self.why: Dict[str, str] = {}
-
-    def release(self) -> None:
-        for pieces in [self.data] + self.texts:
-            pieces.release()
-        self.buffers = []
 
 
 def names_of(head: Dict[str, Any]) -> List[str]:
@@ -56,10 +51,9 @@ def names_of(head: Dict[str, Any]) -> List[str]:
 class Unpickler(pickle.Unpickler):
     """Resolves our names, and the namespace."""
 
-    def __init__(self, loader: "Loader", data: Any, buffers: Any, texts: Sequence[Pieces] = ()) -> None:
+    def __init__(self, loader: "Loader", data: Any, buffers: Any, texts: Sequence[str]) -> None:
         super().__init__(data, buffers=buffers)
         self._texts = texts
-        self._joined = loader.joined
         self._names = loader.names
         self._late: Dict[Any, Any] = {}
 
@@ -74,9 +68,7 @@ class Unpickler(pickle.Unpickler):
 
     def persistent_load(self, ident: Any) -> Any:
         if type(ident) is tuple and ident[0] == "text":
-            if ident not in self._late:
-                self._late[ident] = self._joined(self._texts[ident[1]].texts())
-            return self._late[ident]
+            return self._texts[ident[1]]
         if type(ident) is tuple:
             return self._late.setdefault(ident, {} if ident[1] == "dict" else set())
         return {
@@ -96,13 +88,14 @@ class Loader:
         """room: bytes of memory for variables; None: unlimited. module: _snp, or None: it uses more memory."""
         self.names = names
         self._room = room
-        self._outside = Outside()
-        self.joined = getattr(module, "joined", "".join)
+        self._joined = getattr(module, "joined", "".join)
         self.settings: Dict[str, Any] = {}
         self.failed: List[Dict[str, str]] = []
-        self._items: List[Item] = []
+        self._source: Any = None
         self._ambient: Dict[str, Any] = {}
         self._refs: Dict[str, Any] = {}
+        self._classes: List[Tuple[str, bytes]] = []  # not made yet
+        self._pending: List[Item] = []  # not restored yet
         self.half_failed: Dict[str, BaseException] = {}  # attributes of classes
         self._errors: Dict[str, Dict[str, str]] = {}
         self._moved: Optional[Tuple[str, str]] = None
@@ -111,92 +104,87 @@ class Loader:
 
     # Reading ----------------------------------------------------------------------
 
-    def read(self, fd: int) -> None:
-        """Read the part; nothing in it is trusted or executed yet."""
-        source = Source(fd)
-        try:
-            while True:
-                head = source.next()
-                if head is None:
-                    return
-                if head["kind"] == "vars":
-                    self._take_item(source, head)
-                elif head["kind"] != "lost":
-                    raise Torn("an item of the unknown kind {}".format(clean(head["kind"], 50)))
-                source.done()
-        except BaseException:
-            self._items = []
-            self._outside.end()
-            raise
-
-    def _take_item(self, source: Source, head: Dict[str, Any]) -> None:
-        """Read an item if there is room; the interpreter's own items come first, and are small."""
-        if self._room is not None and not head["name"].startswith(":"):
-            if head["size"] > self._room:
-                source.skip(head["size"])
-                self._fail_all(names_of(head), why_of(MemoryError()))
-                return
+    def _has_room(self, head: Dict[str, Any]) -> bool:
+        """Whether there is room for an item; the interpreter's own items come first, and are small."""
+        if self._room is None or head["name"].startswith(":"):
+            return True
+        if head["size"] <= self._room:
             self._room -= head["size"]
-        self._items.append(self._read_item(source, head))
+            return True
+        self._fail_all(names_of(head), why_of(MemoryError()))
+        return False
 
-    def _read_item(self, source: Source, head: Dict[str, Any]) -> Item:
+    def _read_item(self, head: Dict[str, Any]) -> Item:
+        """Its buffers, and its pickle if it is small; a large one is read while it is restored."""
+        source = self._source
         start = bytearray(_CONTENT.size)
         source.into(memoryview(start))
         magic, data_len, count = _CONTENT.unpack(start)
         total = _CONTENT.size + data_len + count * _LENGTH.size
-        if magic != _MAGIC or count > BUFFERS_MAX or total > head["size"]:
+        if magic not in (_MAGIC, _MAGIC_OLD) or count > BUFFERS_MAX or total > head["size"]:
             raise Torn("an item of an unknown format")
         table = bytearray(count * _LENGTH.size)
         source.into(memoryview(table))
         lengths = [length for (length,) in _LENGTH.iter_unpack(table)]
         if total + sum([length & ~TEXT_BIT for length in lengths]) != head["size"]:
             raise Torn("an item whose size does not match its contents")
-        data = Pieces(source, data_len, self._outside)
-        buffers: List[Any] = []
-        for length in lengths:
-            if length & TEXT_BIT:
-                buffers.append(Pieces(source, length & ~TEXT_BIT, self._outside))
-            else:
-                buffers.append(writable(length))
-                source.into(memoryview(buffers[-1]))
-        return Item(head["name"], names_of(head), data, buffers)
+        data: Any = Arriving(source, data_len)
+        if count and magic == _MAGIC_OLD:
+            data = io.BytesIO(data.read(data_len))
+        buffers = [self._read_buffer(length) for length in lengths]
+        if head["size"] <= KEPT_MAX and type(data) is Arriving:
+            data = io.BytesIO(data.read(data_len))
+        return Item(names_of(head), data, buffers)
+
+    def _read_buffer(self, length: int) -> Any:
+        if length & TEXT_BIT:
+            return self._joined(Arriving(self._source, length & ~TEXT_BIT).texts())
+        room = writable(length)
+        self._source.into(memoryview(room))
+        return room
 
     # Restoring --------------------------------------------------------------------
 
-    def restore(self, baseline: Baseline, base: Optional[str], budget_s: float) -> None:
-        """Restore everything possible; self.failed lists the rest. base: the initial folder of cells."""
+    def restore(self, fd: int, baseline: Baseline, base: Optional[str], budget_s: float) -> None:
+        """Read the part and restore everything possible; self.failed lists the rest. base: the initial folder of cells.
+        budget_s: besides reading."""
+        self._source = Source(fd)
         self._deadline = monotonic() + budget_s
         work.loader = self
+        data_limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
         before = signal.signal(signal.SIGALRM, self._tick)
         signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
         try:
-            self._restore_interpreter(baseline, base)
-            self._bound()
-            self._restore_all()
+            self._bound(data_limit)
+            self._restore_all(baseline, base)
             self._restore_modules()
             self._reorder()
         finally:
             self._limit = None
-            self._outside.end()
+            limit_data(data_limit)
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
             work.loader = None
-            self._items = []
+            self._pending = []
         self._restore_ambient()
         more = len(self.failed) - FAILED_MAX
         if more > 0:
             text = "{} more could not be restored".format(more)
             self.failed[FAILED_MAX:] = [{"name": "others", "reason": text}]
 
-    def _bound(self) -> None:
+    def _bound(self, most: int) -> None:
         """Limit memory: an item that does not fit fails alone, while the kernel's limit would end the process."""
         if self._room is not None:
             with open("/proc/self/statm") as file:
                 used = int(file.read().split()[5]) * mmap.PAGESIZE
-            self._outside.bound(used + self._outside.size + self._room)
+            limit_data(used + self._room if most < 0 else min(most, used + self._room))
+
+    def _now(self) -> float:
+        waited: float = self._source.waited_s
+        return monotonic() - waited
 
     def _tick(self, _number: int, _frame: Any) -> None:
-        if self._limit is not None and monotonic() > self._limit:
+        if self._limit is not None and not self._source.is_reading and self._now() > self._limit:
             self._limit = None
             raise Slow()
 
@@ -215,26 +203,19 @@ class Loader:
             reason = self._errors.get(ident, {}).get("reason", "it was not saved")
             raise Refused("class {}: {}".format(clean(ident, 100), reason)) from None
 
-    def _take(self, name: str) -> Optional[Item]:
-        for item in self._items:
-            if item.name == name:
-                self._items.remove(item)
-                return item
-        return None
-
     @contextlib.contextmanager
     def _limited(self) -> Iterator[None]:
         """Limit an item to a part of the remaining time."""
-        now = monotonic()
+        now = self._now()
         self._limit = now + max((self._deadline - now) * ROOT_PART, TICK_S)
         try:
             yield
         finally:
             self._limit = None
 
-    def _load(self, data: Any, buffers: Any, texts: Sequence[Pieces] = ()) -> Any:
+    def _load(self, item: Item) -> Any:
         with self._limited():
-            return Unpickler(self, data, buffers, texts).load()
+            return Unpickler(self, item.data, item.buffers, item.texts).load()
 
     def _fail_all(self, names: List[str], why: Dict[str, str]) -> None:
         self.failed += [{"name": clean(name, NAME_MAX), **why} for name in names]
@@ -242,12 +223,9 @@ class Loader:
     def _fail(self, name: str, error: BaseException) -> None:
         self._fail_all([name], why_of(error))
 
-    def _restore_interpreter(self, baseline: Baseline, base: Optional[str]) -> None:
-        item = self._take(":interpreter")
-        if item is None:
-            return
+    def _restore_interpreter(self, item: Item, baseline: Baseline, base: Optional[str]) -> None:
         try:
-            settings = self.settings = self._load(item.data, item.buffers)
+            settings = self.settings = self._load(item)
             old = settings.get("base")
             if base is not None and old is not None and old != base:
                 self._moved = (old, base)
@@ -256,45 +234,70 @@ class Loader:
             self._fail("the interpreter", error)
         restore_descriptors(self.settings.get("descriptors", []), self.moved, self._fail)
         restore_options(self.settings.get("options", {}), self._fail)
-        item = self._take(":sources")
-        if item is not None:
-            try:
-                restore_sources(self._load(item.data, item.buffers))
-            except Exception as error:
-                self._fail("texts of cells", error)
 
-    def _restore_all(self) -> None:
-        """Repeat while it helps: an item may need a later one."""
-        item = self._take(":classes")
-        classes = []
-        if item is not None:
-            try:
-                classes = self._load(item.data, item.buffers)
-            except Exception as error:
-                self._fail("classes", error)
-        # Large ones can be read once: after everything that they may need.
-        pending = [item for item in self._items if not item.is_once]
-        large = [item for item in self._items if item.is_once]
-        self._items = []
-        lost: List[Item] = []
+    def _restore_all(self, baseline: Baseline, base: Optional[str]) -> None:
+        """Restore each item as it arrives."""
         while True:
-            before = len(classes) + len(pending)
-            classes = [one for one in classes if not self._try_class(*one)]
-            pending = [item for item in pending if not self._try_item(item)]
-            if len(classes) + len(pending) == before or not classes and not pending:
-                if not large:
-                    break
-                lost, large = [item for item in large if not self._try_item(item)], []
-        for ident, _ in classes:
+            head = self._source.next()
+            if head is None:
+                break
+            if head["kind"] not in ("vars", "lost"):
+                raise Torn("an item of the unknown kind {}".format(clean(head["kind"], 50)))
+            if head["kind"] == "vars" and self._has_room(head):
+                self._restore_one(head, baseline, base)
+            self._source.skip()
+            self._source.done()
+        self._retry()
+        for ident, _ in self._classes:
             self._fail_all(["class " + ident], self._errors[ident])
-        for item in pending + lost:
+        for item in self._pending:
             self._fail_all(item.names, item.why)
         for name, why in self.half_failed.items():
             self._fail(name, why)
 
+    def _restore_one(self, head: Dict[str, Any], baseline: Baseline, base: Optional[str]) -> None:
+        try:
+            item = self._read_item(head)
+        except MemoryError as error:
+            self._fail_all(names_of(head), why_of(error))
+            return
+        if head["name"] == ":interpreter":
+            self._restore_interpreter(item, baseline, base)
+        elif head["name"] == ":sources":
+            try:
+                restore_sources(self._load(item))
+            except Exception as error:
+                self._fail("texts of cells", error)
+        elif head["name"] == ":classes":
+            try:
+                self._classes = self._load(item)
+            except Exception as error:
+                self._fail("classes", error)
+            self._retry()
+        else:
+            self._restore_group(item)
+
+    def _restore_group(self, item: Item) -> None:
+        is_once = type(item.data) is Arriving
+        if is_once:
+            self._retry()  # it may need these
+        if not self._try_item(item):
+            if is_once:
+                self._fail_all(item.names, item.why)
+            else:
+                self._pending.append(item)
+
+    def _retry(self) -> None:
+        """Repeat while it helps: an item may need a later one."""
+        before = -1
+        while len(self._classes) + len(self._pending) not in (before, 0):
+            before = len(self._classes) + len(self._pending)
+            self._classes = [one for one in self._classes if not self._try_class(*one)]
+            self._pending = [item for item in self._pending if not self._try_item(item)]
+
     def _try_class(self, ident: str, data: bytes) -> bool:
         try:
-            self._refs[ident] = make_class(*self._load(io.BytesIO(data), ()))
+            self._refs[ident] = make_class(*self._load(Item([], io.BytesIO(data), [])))
             return True
         except BaseException as error:
             self._errors[ident] = why_of(error)
@@ -302,18 +305,16 @@ class Loader:
 
     def _try_item(self, item: Item) -> bool:
         try:
-            item.data.rewind()
-            _, _, names, specials = self._load(item.data, item.buffers, item.texts)[:4]
+            if type(item.data) is not Arriving:
+                item.data.seek(0)
+            _, _, names, specials = self._load(item)[:4]
             self.names.update(names)
             if type(specials) is tuple:  # written by an older version as a single value
                 specials = {"_": specials[0]} if specials else {}
             self._ambient.update(specials)
-            item.release()
             return True
         except BaseException as error:  # must not keep its objects alive
             item.why = why_of(error)
-            if item.is_once:
-                item.release()
             return False
 
     def _restore_modules(self) -> None:

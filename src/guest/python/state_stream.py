@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream of variables: frames written to a pipe and read from one (docs/wire.md), and contents of items, which are
-never in memory twice: neither while pickling, nor while reading.
+"""The stream of variables: frames written to a pipe and read from one (docs/wire.md), and contents of items. Large
+objects are never in memory twice: they are written from their memory, and read into it.
 """
 
 import builtins
@@ -16,6 +16,7 @@ import struct
 from fcntl import fcntl
 from os import readv, writev
 from pickle import PickleBuffer
+from time import monotonic
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from state_texts import Refused
@@ -37,7 +38,8 @@ TEXT_BIT = 1 << 63  # of the length of a buffer that is one
 _FRAME = struct.Struct("<IIIB3x")
 _CONTENT = struct.Struct("<8sQI4x")  # magic, bytes of the pickle, number of buffers
 _LENGTH = struct.Struct("<Q")
-_MAGIC = b"SNPVARS1"
+_MAGIC = b"SNPVARS2"
+_MAGIC_OLD = b"SNPVARS1"  # the pickle precedes the buffers
 BUFFERS_MAX = 1 << 20  # of one item
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -202,7 +204,7 @@ class Pickled:
 
     def parts(self) -> List[Any]:
         """The content of a kept item."""
-        return [memoryview(self.head())] + self._parts + [v for v in self.buffers if v.nbytes]
+        return [memoryview(self.head())] + [v for v in self.buffers if v.nbytes] + self._parts
 
     def name(self, key: str) -> None:
         """Set the key, from the hash known before pickling."""
@@ -220,13 +222,14 @@ class Pickled:
 
 
 class Pouring:
-    """The second pickling, into the pipe."""
+    """The second pickling, into the pipe. The buffers are those of the first."""
 
     def __init__(self, sink: Sink, counted: Pickled) -> None:
         self.buffers: List[Any] = []
         self._sink = sink
         self._head = counted.head()
-        sink.add(memoryview(self._head))
+        for part in counted.parts():
+            sink.add(part)
 
     def write(self, data: Any) -> None:
         self._sink.add(bytes_of(data))
@@ -234,8 +237,6 @@ class Pouring:
     def finish(self) -> None:
         if lengths_of(self.buffers) != self._head[_CONTENT.size :]:
             raise Refused(CHANGED)
-        for view in self.buffers:
-            self._sink.add(view)
 
 
 # --- reading ----------------------------------------------------------------------------
@@ -260,7 +261,12 @@ class Source:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._left = 0  # of the frame's raw bytes
+        self._start = bytearray(_FRAME.size)
+        self._is_torn = False
         self.items = 0
+        self.left = 0  # of the item
+        self.is_reading = False  # then a signal handler must not raise
+        self.waited_s = 0.0  # spent reading
         widen(fd)
 
     def _fill(self, view: memoryview) -> None:
@@ -270,17 +276,15 @@ class Source:
                 raise Torn("the stream ended early")
             view = view[done:]
 
-    def _exact(self, size: int) -> bytearray:
-        data = bytearray(size)
-        self._fill(memoryview(data))
-        return data
-
     def _header(self) -> Tuple[int, bytearray]:
-        body_len, _, head_len, kind = _FRAME.unpack(self._exact(_FRAME.size))
+        self._fill(memoryview(self._start))
+        body_len, _, head_len, kind = _FRAME.unpack(self._start)
         if head_len > HEAD_MAX or head_len > body_len or body_len - head_len > RAW_MAX:
             raise Torn("a frame that is too large")
         self._left = body_len - head_len
-        return kind, self._exact(head_len)
+        head = bytearray(head_len)
+        self._fill(memoryview(head))
+        return kind, head
 
     def next(self) -> Optional[Dict[str, Any]]:
         """The head of the next item; None at the end of the part."""
@@ -293,31 +297,41 @@ class Source:
         if kind != ITEM:
             raise Torn("a frame of type {}".format(kind))
         self.items += 1
+        self.left = head["size"]
         return head
 
     def into(self, view: memoryview) -> None:
-        """Read the next bytes of the item's content."""
-        while view:
-            if not self._left:
-                kind, _ = self._header()
-                if kind != DATA or not self._left:
-                    raise Torn("an item is not complete")
-            size = min(self._left, view.nbytes)
-            self._fill(view[:size])
-            self._left -= size
-            view = view[size:]
+        """Read the next bytes of the item's content. After a failure nothing more can be read."""
+        start = monotonic()
+        self.is_reading = True
+        try:
+            if self._is_torn or view.nbytes > self.left:
+                raise Torn("an item is not complete")
+            self._is_torn = True
+            while view:
+                if not self._left:
+                    kind, _ = self._header()
+                    if kind != DATA or not self._left:
+                        raise Torn("an item is not complete")
+                size = min(self._left, view.nbytes)
+                self._fill(view[:size])
+                self._left -= size
+                self.left -= size
+                view = view[size:]
+            self._is_torn = False
+        finally:
+            self.waited_s += monotonic() - start
+            self.is_reading = False
 
-    def skip(self, size: int) -> None:
-        """Skip them."""
-        view = memoryview(bytearray(min(size, PIECE)))
-        while size:
-            part = view[: min(size, len(view))]
-            self.into(part)
-            size -= part.nbytes
+    def skip(self) -> None:
+        """Skip the remaining content of the item."""
+        view = memoryview(bytearray(min(self.left, LARGE)))
+        while self.left:
+            self.into(view[: min(self.left, len(view))])
 
     def done(self) -> None:
         """The item must end here."""
-        if self._left:
+        if self.left or self._left:
             raise Torn("an item is longer than its declared size")
 
 
@@ -326,121 +340,29 @@ def limit_data(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 or 0 <= most < hard else hard, hard))
 
 
-class Outside:
-    """Pieces of large pickles, in shared memory, which RLIMIT_DATA does not count: it would count an object and the
-    pieces that fill it twice, though each page is in memory once. The size of all pieces, except those that fill the
-    current object, is subtracted from the limit instead."""
+class Arriving:
+    """Bytes of an item as they arrive: a pickle, read by an unpickler straight into its objects, or a text."""
 
-    def __init__(self) -> None:
-        self._before = self._most = resource.getrlimit(resource.RLIMIT_DATA)[0]
-        self.size = 0
-        self._filling = 0
+    def __init__(self, source: Source, size: int) -> None:
+        self._source = source
+        self._left = size
 
-    def _update(self) -> None:
-        if self._most >= 0:
-            limit_data(max(self._most - self.size + self._filling, 0))
+    def readinto(self, view: Any) -> int:
+        part = memoryview(view)[: self._left]
+        self._source.into(part)
+        self._left -= part.nbytes
+        return part.nbytes
 
-    def bound(self, most: int) -> None:
-        """Use a lower limit until end()."""
-        self._most = most if self._most < 0 else min(most, self._most)
-        self._update()
+    def read(self, size: int) -> bytearray:
+        room = bytearray(min(size, self._left))
+        self.readinto(room)
+        return room
 
-    def end(self) -> None:
-        limit_data(self._before)
-
-    def piece(self, size: int) -> Any:
-        private = writable(size, False)  # fails beyond the limit
-        try:
-            made = mmap.mmap(-1, size)
-        except OSError:  # where no control group bounds memory; docs/security/controls.md
-            return private
-        self.size += size
-        self._update()
-        return made
-
-    def free(self, size: int) -> None:
-        """A piece was freed."""
-        self.size = max(self.size - size, 0)
-        self._filling = max(self._filling - size, 0)
-        self._update()
-
-    def fill(self, size: int) -> None:
-        """Reserve an object that the next pieces fill."""
-        self._filling = size
-        self._update()
-
-
-ONE_BYTE = b"KhqCU\x82\x8a\x8c"  # opcodes with an argument of one byte
-LENGTHS = {b"B": 4, b"X": 4, b"\x8d": 8, b"\x8e": 8, b"\x96": 8}  # opcodes of contents, and bytes of their length
-
-
-class Pieces:
-    """A pickle, read in pieces by an unpickler. Pieces of a large one are freed after reading: it can be read once."""
-
-    def __init__(self, source: Source, size: int, outside: Outside) -> None:
-        self.is_once = size > KEPT_MAX
-        self._pieces: List[Any] = []
-        self._size = size
-        self._outside = outside
-        self._is_argument = False  # the next byte, not an opcode
-        self._width = 0  # of a length of bytes, which is next
-        self.rewind()
-        while size:
-            length = min(size, PIECE)
-            room = outside.piece(length) if self.is_once else writable(length, False)
-            self._pieces.append(room)
-            source.into(memoryview(room))
-            size -= length
-
-    def rewind(self) -> None:
-        self._piece = 0  # the current one
-        self._at = 0  # offset in it
-        self._left = self._size
-
-    def release(self) -> None:
-        if self.is_once:
-            self._outside.free(sum([len(piece) for piece in self._pieces if piece is not None]))
-            self._outside.fill(0)
-        self._pieces = []
+    def readline(self) -> bytes:
+        raise Torn("a pickle of an older kind")
 
     def texts(self) -> Iterator[str]:
         decode = codecs.getincrementaldecoder("utf-8")("surrogatepass").decode
         while self._left:
-            part = bytearray(min(PIECE, self._left))
-            self.readinto(memoryview(part))
+            part = self.read(PIECE)
             yield decode(part, not self._left)
-
-    def readinto(self, view: Any) -> int:
-        done = 0
-        while done < len(view) and self._piece < len(self._pieces):
-            piece = self._pieces[self._piece]
-            size = min(len(view) - done, len(piece) - self._at)
-            view[done : done + size] = memoryview(piece)[self._at : self._at + size]
-            done += size
-            self._at += size
-            self._left -= size
-            if self._at == len(piece):
-                if self.is_once:
-                    self._pieces[self._piece] = None
-                    self._outside.free(len(piece))
-                self._piece += 1
-                self._at = 0
-        return done
-
-    def read(self, size: int) -> bytearray:
-        room = bytearray(min(size, self._left))
-        self.readinto(memoryview(room))
-        if self.is_once:
-            self._announce(room)
-        return room
-
-    def _announce(self, read: bytearray) -> None:
-        """Contents of large objects are outside pickle's frames: opcode, length, contents."""
-        if len(read) == self._width:
-            self._outside.fill(min(int.from_bytes(read, "little"), self._left))
-        is_opcode = len(read) == 1 and not self._is_argument
-        self._is_argument = is_opcode and read in ONE_BYTE
-        self._width = LENGTHS.get(bytes(read), 0) if is_opcode else 0
-
-    def readline(self) -> bytes:
-        raise Torn("a pickle of an older kind")

@@ -22,6 +22,7 @@ struct checkpoint_row {
 
 struct page {
     struct snp_transfer *t;
+    enum snp_stream_part part;
     int64_t after; /* row */
     unsigned n;
     struct checkpoint_row rows[PAGE_ITEMS];
@@ -73,34 +74,33 @@ static int page_row(struct page *page,
                     struct snp_err *err)
 {
     struct checkpoint_row *row = &page->rows[page->n];
-    const char *texts[3] = {snp_col_text(rows, 3), snp_col_text(rows, 4), snp_col_text(rows, 6)};
+    const char *texts[3] = {snp_col_text(rows, 2), snp_col_text(rows, 3), snp_col_text(rows, 5)};
     size_t *places[3] = {&at->name, &at->key, &at->meta};
     const void *bytes;
     size_t n = 0;
     int r = 0;
 
     page->after = (int64_t)snp_col_u64(rows, 0);
-    *row = (struct checkpoint_row){.part = snp_col_u64(rows, 1) == 0 ? SNP_STREAM_VARS
-                                                                     : SNP_STREAM_FILES};
-    if (snp_col_u64(rows, 2) >= SNP_ITEM_N) {
+    *row = (struct checkpoint_row){.part = page->part};
+    if (snp_col_u64(rows, 1) >= SNP_ITEM_N) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "the checkpoint has an item of unknown kind");
     }
-    row->item.kind = (enum snp_item_kind)snp_col_u64(rows, 2);
-    row->item.size = snp_col_u64(rows, 5);
+    row->item.kind = (enum snp_item_kind)snp_col_u64(rows, 1);
+    row->item.size = snp_col_u64(rows, 4);
     for (int i = 0; r == 0 && i < 3; i++) {
         const char *text = texts[i] == NULL ? "" : texts[i];
 
         r = page_keep(page, text, strlen(text), places[i], err);
     }
-    bytes = snp_col_bytes(rows, 7, &n);
+    bytes = snp_col_bytes(rows, 6, &n);
     row->has_blob = n == sizeof(row->hash);
     if (row->has_blob) {
         memcpy(row->hash, bytes, n);
     }
-    row->item.is_damaged = snp_col_u64(rows, 8) != 0;
-    at->has_data = !snp_col_null(rows, 9);
+    row->item.is_damaged = snp_col_u64(rows, 7) != 0;
+    at->has_data = !snp_col_null(rows, 8);
     if (r == 0 && at->has_data) {
-        bytes = snp_col_bytes(rows, 9, &n);
+        bytes = snp_col_bytes(rows, 8, &n);
         row->item.is_damaged = row->item.is_damaged || n != row->item.size;
         r = page_keep(page, bytes, n, &at->data, err);
     }
@@ -120,10 +120,12 @@ static int page_job(struct snp_tx *tx, void *arg, struct snp_err *err)
     page->n = 0;
     snp_buf_clear(&page->texts);
     r = snp_db_ask(tx->db, &rows, err,
-                   "SELECT items.row, part, kind, name, key, items.size, meta, hash, damaged, data"
+                   "SELECT items.row, kind, name, key, items.size, meta, hash, damaged, data"
                    " FROM items LEFT JOIN blobs ON blobs.row = items.blob"
-                   " WHERE checkpoint = ? AND items.row > ? ORDER BY items.row LIMIT ?",
-                   "iii", (int64_t)page->t->busy.checkpoint, after, (int64_t)PAGE_ITEMS);
+                   " WHERE checkpoint = ? AND part = ? AND items.row > ?"
+                   " ORDER BY items.row LIMIT ?",
+                   "iiii", (int64_t)page->t->busy.checkpoint, (int64_t)page->part, after,
+                   (int64_t)PAGE_ITEMS);
     while (r == 0 && page->n < PAGE_ITEMS && page->texts.len < PAGE_BYTES &&
            (r = snp_db_step(&rows, err)) > 0) {
         r = page_row(page, &rows, &at[page->n], err);
@@ -229,55 +231,53 @@ static bool is_left_out(const struct snp_transfer *t, const struct checkpoint_ro
     return row->part == SNP_STREAM_VARS && (row->item.kind == SNP_ITEM_IMAGE) != t->wants_image;
 }
 
-static int part_finish(struct snp_transfer *t,
-                       enum snp_stream_part part,
-                       uint64_t *items,
-                       struct snp_buf *head,
-                       struct snp_err *err)
+static int part_send(struct snp_transfer *t,
+                     struct page *page,
+                     struct snp_blob_reader *reader,
+                     struct snp_buf *head,
+                     uint64_t *total,
+                     struct snp_err *err)
 {
-    int r =
-        t->wants_image && part == SNP_STREAM_VARS ? 0 : snp_stream_put_end(head, part, *items, err);
+    uint64_t items = 0;
+    int r;
 
-    *items = 0;
-    return r < 0 ? r : snp_transfer_write(t, head, NULL, 0, err);
+    page->after = 0;
+    do {
+        r = snp_store_call(t->store, page_job, page, SNP_DURABILITY_PROCESS, err);
+        for (unsigned i = 0; r == 0 && i < page->n; i++) {
+            (*total)++;
+            if (*total == 1 && t->wants_image && is_left_out(t, &page->rows[i])) {
+                return snp_fail(err, SNP_E_UNSUPPORTED, "the checkpoint has no image");
+            }
+            if (!is_left_out(t, &page->rows[i])) {
+                r = row_send(t, reader, &page->rows[i], head, err);
+                items++;
+            }
+        }
+    } while (r == 0 && page->n > 0);
+    if (r == 0 && !(t->wants_image && page->part == SNP_STREAM_VARS)) {
+        r = snp_stream_put_end(head, page->part, items, err);
+    }
+    SNP_THEN(r, snp_transfer_write(t, head, NULL, 0, err));
+    return r;
 }
 
-static int pages_send(struct snp_transfer *t,
+static int parts_send(struct snp_transfer *t,
                       struct page *page,
                       struct snp_blob_reader *reader,
                       struct snp_buf *head,
                       struct snp_err *err)
 {
-    enum snp_stream_part part = SNP_STREAM_VARS;
-    uint64_t items = 0;
     uint64_t total = 0;
-    int r;
 
-    do {
-        r = snp_store_call(t->store, page_job, page, SNP_DURABILITY_PROCESS, err);
-        for (unsigned i = 0; r == 0 && i < page->n; i++) {
-            total++;
-            if (total == 1 && t->wants_image && is_left_out(t, &page->rows[i])) {
-                return snp_fail(err, SNP_E_UNSUPPORTED, "the checkpoint has no image");
-            }
-            if (is_left_out(t, &page->rows[i])) {
-                continue;
-            }
-            if (page->rows[i].part != part) {
-                r = part_finish(t, part++, &items, head, err);
-            }
-            SNP_THEN(r, row_send(t, reader, &page->rows[i], head, err));
-            items++;
-        }
-    } while (r == 0 && page->n > 0);
-    if (r == 0 && total != t->report.items) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "checkpoint %llu is missing some of its items",
-                        (unsigned long long)t->report.checkpoint);
-    }
-    while (r == 0 && part != SNP_STREAM_OVER) {
-        r = part_finish(t, part++, &items, head, err);
-    }
-    return r;
+    page->part = t->files_first ? SNP_STREAM_FILES : SNP_STREAM_VARS;
+    SNP_TRY(part_send(t, page, reader, head, &total, err));
+    page->part = t->files_first ? SNP_STREAM_VARS : SNP_STREAM_FILES;
+    SNP_TRY(part_send(t, page, reader, head, &total, err));
+    return total == t->report.items
+               ? 0
+               : snp_fail(err, SNP_E_NOT_FOUND, "checkpoint %llu is missing some of its items",
+                          (unsigned long long)t->report.checkpoint);
 }
 
 int snp_transfer_load(struct snp_transfer *t, struct snp_err *err)
@@ -293,7 +293,7 @@ int snp_transfer_load(struct snp_transfer *t, struct snp_err *err)
     snp_buf_init(&page->texts, (size_t)PAGE_BYTES * 2);
     r = snp_store_call(t->store, load_begin, t, SNP_DURABILITY_PROCESS, err);
     SNP_THEN(r, snp_blob_reader_new(&t->store->place, &reader, err));
-    SNP_THEN(r, pages_send(t, page, reader, &head, err));
+    SNP_THEN(r, parts_send(t, page, reader, &head, err));
     snp_transfer_idle(t);
     snp_buf_done(&page->texts);
     return r;

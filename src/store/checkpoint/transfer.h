@@ -56,6 +56,7 @@ struct snp_transfer {
     struct snp_busy busy;
     struct snp_checkpoint_save save; /* its texts owned: session, snapshot */
     bool wants_image;                /* instead of variables, when loading */
+    bool files_first;                /* when loading */
     snp_checkpoint_done_fn done;
     void *arg;
     uint64_t began_us;

@@ -872,7 +872,7 @@ static void on_unpacked(void *data, int eno, const char *bytes, size_t n)
     (void)snprintf(workspace, sizeof(workspace), "%s/workspace", s->folder);
     head = SNP_WRITE(snp_guest_load, .step = v->effort == EFFORT_IMAGE ? "move" : "restore",
                      .cwd = workspace, .budget_ms = BUDGET_MS, .room = room_of(v));
-    if (send_load(v, head, -1) < 0) {
+    if (send_load(v, head, v->effort == EFFORT_IMAGE ? -1 : v->in_fd) < 0) {
         loading_fail(v, SNP_E_LIMIT, ENDED);
     }
 }
@@ -894,6 +894,13 @@ static json_t *read_failed(const json_t *list)
     return failed;
 }
 
+static void unpack(struct snp_loading *v)
+{
+    v->is_unpacking = true;
+    v->n_pending++;
+    snp_sandbox_ask_init(v->sandbox, SNP_ASK(SNP_INIT_UNPACK, NULL, 0, v->in_fd), on_unpacked, v);
+}
+
 static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
 {
     snp_autojson json_t *head = NULL;
@@ -912,20 +919,17 @@ static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
         failed = read_failed(json_object_get(head, "failed"));
         loading_end(v, failed, NULL);
     } else if (!v->is_unpacking) {
-        v->is_unpacking = true;
-        v->n_pending++;
-        snp_sandbox_ask_init(v->sandbox, SNP_ASK(SNP_INIT_UNPACK, NULL, 0, v->in_fd), on_unpacked,
-                             v);
+        unpack(v);
     }
 }
 
-static void load_start(void *data)
+/* An image first: if it is refused, nothing has changed. Variables last: they may need files. */
+static void load_start(struct snp_loading *v)
 {
-    struct snp_loading *v = data;
-    json_t *head = SNP_WRITE(snp_guest_load, .step = v->effort == EFFORT_IMAGE ? "wake" : "read",
-                             .room = room_of(v));
-
-    if (v->sandbox->state == SNP_SANDBOX_READY && send_load(v, head, v->in_fd) < 0) {
+    if (v->effort != EFFORT_IMAGE) {
+        unpack(v);
+    } else if (send_load(v, SNP_WRITE(snp_guest_load, .step = "wake", .room = room_of(v)),
+                         v->in_fd) < 0) {
         loading_fail(v, SNP_E_PEER, "the interpreter cannot be reached");
     }
 }
