@@ -131,6 +131,11 @@ TEST(files_precede_variables_for_a_sandbox)
     assert_int_equal(t.err.code, SNP_OK);
     assert_true(is_before(&got, files_end, vars_end) && is_before(&got, files_end, "pickle"));
     snp_buf_done(&got);
+    load = (struct snp_checkpoint_load){.checkpoint = load.checkpoint, .wants_image = true};
+    bundle_load_as(&rig, load, &got, &t);
+    assert_int_equal(t.err.code, SNP_E_UNSUPPORTED);
+    assert_non_null(strstr(t.err.msg, "the sandbox ended before an image was saved"));
+    snp_buf_done(&got);
     snp_buf_done(&b.bytes);
     rig_end(&rig);
 }

@@ -247,7 +247,9 @@ static int part_send(struct snp_transfer *t,
         for (unsigned i = 0; r == 0 && i < page->n; i++) {
             (*total)++;
             if (*total == 1 && t->wants_image && is_left_out(t, &page->rows[i])) {
-                return snp_fail(err, SNP_E_UNSUPPORTED, "the checkpoint has no image");
+                return snp_fail(err, SNP_E_UNSUPPORTED,
+                                "the sandbox ended before an image was saved, or the session was "
+                                "imported");
             }
             if (!is_left_out(t, &page->rows[i])) {
                 r = row_send(t, reader, &page->rows[i], head, err);
