@@ -2,7 +2,8 @@
 /*
  * The kernel lists the sockets of a network namespace with the memory that each has allocated
  * (sock_diag(7)). Data sent by a unix socket is charged to the sender until it is read. A closed
- * sender is no longer listed, so the recipient's queue is counted instead.
+ * sender is no longer listed, so the recipient's queue is counted instead. Of datagrams only the
+ * first one's length is listed: a recipient is counted as full.
  */
 #include "guest/sockets.h"
 
@@ -21,7 +22,9 @@
 
 enum {
     ALL_STATES = -1,
-    BOTH_WAYS = 3 /* a unix socket's shutdown, after which it has no sender */
+    BOTH_WAYS = 3,       /* a unix socket's shutdown, after which it has no sender */
+    SENT_BYTES = 212992, /* of one sender: the kernel's default, which the filter keeps */
+    DATAGRAMS = 11,      /* of as many senders, in a queue */
 };
 
 static const struct {
@@ -50,7 +53,8 @@ static bool ask(int fd, uint8_t family, uint8_t protocol)
     if (family == AF_UNIX) {
         q.of.local.sdiag_family = family;
         q.of.local.udiag_states = (uint32_t)ALL_STATES;
-        q.of.local.udiag_show = UDIAG_SHOW_RQLEN | UDIAG_SHOW_MEMINFO;
+        q.of.local.udiag_show =
+            UDIAG_SHOW_NAME | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN | UDIAG_SHOW_MEMINFO;
     } else {
         q.of.inet.sdiag_family = family;
         q.of.inet.sdiag_protocol = protocol;
@@ -58,6 +62,29 @@ static bool ask(int fd, uint8_t family, uint8_t protocol)
         q.of.inet.idiag_ext = 1U << (INET_DIAG_SKMEMINFO - 1);
     }
     return send(fd, &q, sizeof(q), MSG_NOSIGNAL) == (ssize_t)sizeof(q);
+}
+
+/*
+ * Bytes of datagrams that may wait although their senders were closed. A pair's end has one
+ * sender; a named socket has any.
+ */
+static uint64_t datagram_bytes(struct rtattr *at, int len)
+{
+    struct unix_diag_rqlen queue = {0};
+    uint32_t peer = 1;
+    bool has_name = false;
+
+    for (; RTA_OK(at, len); at = RTA_NEXT(at, len)) {
+        if (at->rta_type == UNIX_DIAG_PEER && RTA_PAYLOAD(at) >= sizeof(peer)) {
+            memcpy(&peer, RTA_DATA(at), sizeof(peer)); /* 0: it was closed */
+        } else if (at->rta_type == UNIX_DIAG_RQLEN && RTA_PAYLOAD(at) >= sizeof(queue)) {
+            memcpy(&queue, RTA_DATA(at), sizeof(queue));
+        }
+        has_name |= at->rta_type == UNIX_DIAG_NAME;
+    }
+    return has_name && queue.udiag_rqueue > 0 ? (uint64_t)DATAGRAMS * SENT_BYTES
+           : peer == 0                        ? SENT_BYTES
+                                              : 0;
 }
 
 /* Bytes of one socket; at: its attributes, len bytes. */
@@ -107,8 +134,14 @@ static uint64_t answer_bytes(int fd, bool is_unix)
             if (m->nlmsg_type == NLMSG_DONE || m->nlmsg_type == NLMSG_ERROR) {
                 return total;
             }
-            total += socket_bytes((struct rtattr *)(void *)((char *)m + NLMSG_ALIGN(fixed)),
-                                  (int)m->nlmsg_len - (int)NLMSG_ALIGN(fixed), is_unix);
+            struct rtattr *at = (void *)((char *)m + NLMSG_ALIGN(fixed));
+            const int left = (int)m->nlmsg_len - (int)NLMSG_ALIGN(fixed);
+
+            total += socket_bytes(at, left, is_unix);
+            if (is_unix &&
+                ((const struct unix_diag_msg *)NLMSG_DATA(m))->udiag_type == SOCK_DGRAM) {
+                total += datagram_bytes(at, left);
+            }
             next += NLMSG_ALIGN(m->nlmsg_len);
         }
     }

@@ -252,6 +252,9 @@ TAKES = {
     "private": "b = bytearray(20 << 20); b[::4096] = b'x' * len(b[::4096])",
     "shared": "import mmap; f = open(f'/dev/shm/{n}', 'w+b'); f.truncate(20 << 20); os.unlink(f.name)\n"
               "        b = mmap.mmap(f.fileno(), 20 << 20); f.close(); b[::4096] = b'x' * len(b[::4096])",
+    "datagrams of closed senders": "import socket; kept = []\n        for _ in range(70):\n"
+                                   "            a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+                                   "            kept.append(b); a.send(b'x' * 99999); a.send(b'x' * 99999); a.close()",
     "a file in /tmp": "open(f'/tmp/{n}', 'wb').write(bytes(20 << 20))",
     "a file in /dev/shm": "open(f'/dev/shm/{n}', 'wb').write(bytes(20 << 20))",
     # alone it cannot: the workspace takes a part of the memory
