@@ -177,6 +177,11 @@ static int lengths_check(const struct snp_exec_spec *spec, size_t raw_len, struc
     if (!spec->asked.stdin && spec->asked.code_len != raw_len) {
         return snp_fail(err, SNP_E_INVALID, "exec: bytes after the code, but 'stdin' is false");
     }
+    if (spec->asked.open_stdin &&
+        (spec->asked.stdin || !snp_streq(spec->asked.kind, snp_exec_kinds[SNP_EXEC_PROCESS]))) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "exec: 'open_stdin' is for kind \"process\" without 'stdin'");
+    }
     return 0;
 }
 

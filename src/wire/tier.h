@@ -42,6 +42,7 @@
     F(S, WORD, kind,      MUST,   16, snp_exec_kinds, "as in `exec`") \
     F(S, INT,  code_len,  MUST,   SNP_FRAME_BODY_MAX, 0, "as in `exec`") \
     F(S, BOOL, stdin,     MUST,   0, 0, "as in `exec`") \
+    F(S, BOOL, open_stdin, OPT,   0, 0, "as in `exec`") \
     F(S, ARR,  argv,      NIL,    SNP_CAP_ARGV, NULL, "as in `exec`") \
     F(S, NUM,  wall_ms,   MUST,   0, 0, "time limit of this cell") \
     F(S, BOOL, stream,    MUST,   0, 0, "as in `exec`") \

@@ -6,6 +6,8 @@ import json
 import os
 import secrets
 import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +17,7 @@ import lib
 from lib import Json
 
 MAXIMUM = 16  # of a session
+PIECE = 64 << 10  # most bytes of a process.write
 MANIFEST, CELL, SUM = 88, 89, 90  # frames of an exported session
 # Runs until the workspace has a file.
 UNTIL = "while [ ! -e {file} ]; do sleep 0.02; done; "
@@ -60,6 +63,26 @@ def read_all(client: lib.Client, session: str, number: int) -> tuple[Json, bytes
         texts = [texts[0] + out, texts[1] + err]
         if head["eof"]:
             return head, texts[0], texts[1]
+
+
+def write(client: lib.Client, session: str, number: int, data: bytes = b"", **more: Any) -> Json:
+    """Write all of it to standard input, waiting for the process to read; the last answer."""
+    end = time.monotonic() + lib.PATIENCE
+    while True:
+        assert time.monotonic() < end, "the process reads nothing"
+        kind, head, _, _ = client.call("process.write", data[:PIECE], session=session, process=number,
+                                       **{"wait_ms": 5000, **more})
+        if kind != lib.RESPONSE or head["written"] == len(data):
+            return head
+        data = data[head["written"]:]
+
+
+def fill(client: lib.Client, session: str, number: int) -> int:
+    """Write until no byte more is taken; the bytes that were."""
+    total = 0
+    while (done := client.call("process.write", b"x" * PIECE, session=session, process=number)[1]["written"]) > 0:
+        total += done
+    return total
 
 
 def renumber(path: str, number: int) -> None:
@@ -112,6 +135,117 @@ def test_it_has_files_variables_input_and_arguments_of_the_session(sandbox: lib.
     assert processes(sandbox, session)[0]["argv"][3:] == ["sh", "two words"]
 
 
+def test_standard_input_is_written_while_it_runs_and_closed(sandbox: lib.Sandbox, session: str) -> None:
+    number = start(sandbox, session, "read line; echo got $line; cat; echo end", "--open-stdin")
+    with sandbox.client() as client:
+        assert state(sandbox, session, number)["stdin"] is True
+        assert write(client, session, number, b"a line\n") == {"written": 7}
+        assert read(client, session, number)[1] == b"got a line\n"
+        assert write(client, session, number, b"more\n", close=True) == {"written": 5}
+        assert read_all(client, session, number)[1] == b"got a line\nmore\nend\n"
+        assert state(sandbox, session, number)["stdin"] is False
+        error = write(client, session, number, b"late")
+        assert (error["code"], error["message"]) == ("not_found", f"process {number} has ended")
+
+
+def test_without_open_standard_input_a_process_sees_its_end(sandbox: lib.Sandbox, session: str) -> None:
+    number = start(sandbox, session, "cat; echo end; exec sleep 1000")
+    with sandbox.client() as client:
+        assert read(client, session, number)[1] == b"end\n"
+        error = write(client, session, number, b"x")
+        assert error["code"] == "invalid" and "was started without an open standard input" in error["message"]
+        assert state(sandbox, session, number)["stdin"] is False
+        for asked, stdin in ("command", False), ("process", True):
+            kind, head, _, _ = client.call("exec", session=session, argv=["cat"], open_stdin=True, kind=asked,
+                                           stdin=stdin)
+            assert kind == lib.ERROR and "'open_stdin' is for kind" in head["message"], head
+
+
+def test_no_more_input_is_taken_than_a_pipe_holds(sandbox: lib.Sandbox, session: str) -> None:
+    data = os.urandom(3 << 20)
+    number = start(sandbox, session, UNTIL.format(file="go") + "cat >copy; echo read", "--open-stdin")
+    with sandbox.client() as client:
+        first = client.call("process.write", data[:PIECE], session=session, process=number)[1]["written"]
+        taken = first
+        while (done := client.call("process.write", data[taken:taken + PIECE], session=session, process=number,
+                                   wait_ms=100)[1]["written"]) > 0:
+            taken += done
+        assert 0 < first and taken <= 1 << 20
+        sandbox.exec("open('go', 'w').close()", session)
+        assert "written" in write(client, session, number, data[taken:])
+        assert write(client, session, number, close=True) == {"written": 0}
+        assert read_all(client, session, number)[1] == b"read\n"
+    told = sandbox.exec("import hashlib; hashlib.sha256(open('copy', 'rb').read()).hexdigest()", session)["value"]
+    assert told == repr(hashlib.sha256(data).hexdigest())
+
+
+def test_input_that_the_process_has_closed_is_refused(sandbox: lib.Sandbox, session: str) -> None:
+    number = start(sandbox, session, UNTIL.format(file="go") + "exec sleep 1000 <&-", "--open-stdin")
+    with sandbox.client() as client:
+        assert fill(client, session, number) > 0
+        ident = client.send({"method": "process.write", "session": session, "process": number, "wait_ms": 5000}, b"x")
+        sandbox.exec("open('go', 'w').close()", session)
+        kind, head, _, _ = client.end_of(ident)  # it waited for room
+        assert kind == lib.ERROR and head["code"] == "not_found", head
+        assert head["message"] == f"the standard input of process {number} is closed"
+        assert write(client, session, number, b"x")["message"] == head["message"]
+        assert state(sandbox, session, number) | {"state": "running", "stdin": False} == state(sandbox, session, number)
+
+
+def test_processes_that_never_read_cost_no_memory(sandbox: lib.Sandbox, session: str) -> None:
+    numbers = [start(sandbox, session, "exec sleep 1000", "--open-stdin") for _ in range(MAXIMUM)]
+    with sandbox.client() as client:
+        assert sum(fill(client, session, number) for number in numbers) <= MAXIMUM << 20
+        with sandbox.client() as other:  # it leaves before there is room
+            other.send({"method": "process.write", "session": session, "process": numbers[0], "wait_ms": 5000}, b"x")
+        waits = [client.send({"method": "process.write", "session": session, "process": number, "wait_ms": 5000},
+                             b"x" * PIECE) for number in numbers]
+        assert sandbox.exec("6 * 7", session)["value"] == "42"
+        for number in numbers:
+            assert sandbox.cli("kill", f"{session}:{number}", "--signal", "KILL").returncode == 0
+        ends = [client.recv() for _ in waits]  # in any order; a slow machine may have waited 5 s
+        assert {ident for _, ident, _, _ in ends} == {*waits}
+        assert all(head == {"written": 0} or head["code"] == "not_found" for _, _, head, _ in ends)
+        assert lib.wait_for(lambda: write(client, session, numbers[0], b"x").get("code") == "not_found")
+
+
+def test_attach_passes_its_standard_input_on(sandbox: lib.Sandbox, session: str) -> None:
+    name = f"{session}:{start(sandbox, session, 'read x; echo got $x; cat; exit 4', '--open-stdin')}"
+    done = sandbox.cli("attach", name, "--stdin", "-", "--keep-open", "--no-follow", input="one\n")
+    assert done.returncode == 0 and done.stderr == f"[{name}: running]\n", done
+    assert lib.wait_for(lambda: sandbox.cli("attach", name, "--no-follow").stdout == "got one\n")
+    done = sandbox.cli("attach", name, "--stdin", "-", input="two\n" * 20000)
+    assert (done.returncode, done.stdout[-8:], done.stderr) == (4, "two\ntwo\n", f"[{name}: exited with 4]\n")
+    closed = f"{session}:{start(sandbox, session, 'exec sleep 1000')}"
+    for words, said in ((["attach", closed, "--stdin", "-"], "was started without an open standard input"),
+                        (["attach", closed, "--stdin", "/nowhere/x"], "open /nowhere/x"),
+                        (["attach", name, "--stdin", "-", "--no-follow"], "has ended"),
+                        (["exec", "-s", session, "--open-stdin", "--sh", "cat"], "--open-stdin needs --detach"),
+                        (["exec", "-s", session, "--detach", "--open-stdin", "--stdin", "-", "--sh", "cat"],
+                         "excludes --stdin")):
+        done = sandbox.cli(*words)
+        assert done.returncode != 0 and said in done.stderr, (words, done.stderr)
+
+
+def test_attach_ends_with_a_process_that_reads_no_more(sandbox: lib.Sandbox, session: str) -> None:
+    name = f"{session}:{start(sandbox, session, 'head -n 1', '--open-stdin')}"
+    with sandbox.popen("attach", name, "--stdin", "-", stdin=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write("first\n")
+        process.stdin.flush()
+        assert process.stdout.read() == "first\n"  # although our end of standard input stays open
+        assert process.wait(lib.PATIENCE) == 0
+    number = start(sandbox, session, "exec cat", "--open-stdin")
+    with sandbox.popen("attach", f"{session}:{number}", "--stdin", "-", stdin=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write("here\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "here\n"
+        process.kill()  # whatever it started ends with it, and the process continues
+        assert process.stdout.read() == ""
+    assert state(sandbox, session, number)["stdin"] is True
+
+
 def test_a_signal_reaches_it_and_its_children(sandbox: lib.Sandbox, session: str) -> None:
     stubborn = start(sandbox, session, "trap 'echo asked' TERM; echo ready; while :; do sleep 0.05; done")
     plain = start(sandbox, session, "sleep 1000 & echo ready; wait")
@@ -149,6 +283,20 @@ def test_the_last_output_is_stored_and_read_by_position(sandbox: lib.Sandbox, se
         sandbox.exec("open('go', 'w').close()", session)
         head, out, _ = read(client, session, number, stdout=len(whole))
         assert out == b"" and head["eof"]
+
+
+def test_a_read_of_no_bytes_waits_for_the_end_only(sandbox: lib.Sandbox, session: str) -> None:
+    # A child keeps its output open.
+    number = start(sandbox, session, "echo one; sleep 1000 & " + UNTIL.format(file="go") + "exit 5")
+    with sandbox.client() as client:
+        assert read(client, session, number)[1] == b"one\n"
+        head, out, _ = read(client, session, number, length=0, wait_ms=1)
+        assert (head["state"], out) == ("running", b"")
+        ident = client.send({"method": "process.read", "session": session, "process": number, "stdout": 0, "stderr": 0,
+                             "length": 0, "wait_ms": 5000})
+        sandbox.exec("open('go', 'w').close()", session)
+        head = client.end_of(ident)[1]
+        assert (head["state"], head["exit_code"], head["eof"]) == ("ended", 5, False)
 
 
 def test_too_many_are_refused_and_ended_ones_make_room(sandbox: lib.Sandbox, session: str) -> None:
@@ -312,9 +460,9 @@ os._exit(9)
 def test_a_lost_process_is_started_again_only_by_replay(fresh_sandbox: Any, way: str) -> None:
     box = fresh_sandbox()
     assert box.exec("x = 1", "work", ["--checkpoint", "off"])["status"] == "ok"
-    number = start(box, "work", "exec sleep 1000", "--checkpoint", "off")
+    number = start(box, "work", "exec cat", "--checkpoint", "off", "--open-stdin")
     os.kill(lib.some(box.tier_pid()), signal.SIGKILL)
     lib.wait_for(lambda: "missing" in box.cli("sessions", "--json").stdout)
     done = box.exec("1", "work", ["--recover", way])
     assert done["status"] == "ok"
-    assert len(processes(box, "work")) == (1 if way == "replay" else 0), number
+    assert [row["stdin"] for row in processes(box, "work")] == ([True] if way == "replay" else []), number

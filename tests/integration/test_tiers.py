@@ -36,8 +36,10 @@ from test_limits import (  # noqa: F401
 from test_process import (  # noqa: F401
     test_a_flood_of_output_disturbs_no_other_session, test_a_rollback_ends_processes,
     test_a_signal_reaches_it_and_its_children, test_hibernation_names_processes_and_ends_them,
-    test_it_has_files_variables_input_and_arguments_of_the_session, test_it_runs_beside_cells_until_it_exits,
-    test_the_last_output_is_stored_and_read_by_position, test_too_many_are_refused_and_ended_ones_make_room)
+    test_input_that_the_process_has_closed_is_refused, test_it_has_files_variables_input_and_arguments_of_the_session,
+    test_it_runs_beside_cells_until_it_exits, test_no_more_input_is_taken_than_a_pipe_holds,
+    test_standard_input_is_written_while_it_runs_and_closed, test_the_last_output_is_stored_and_read_by_position,
+    test_too_many_are_refused_and_ended_ones_make_room)
 from test_transaction import (  # noqa: F401
     test_a_daemon_ends_with_the_cell_that_is_undone, test_a_hangup_that_code_sends_ends_it,
     test_a_killed_command_costs_no_variables_that_cannot_be_copied, test_atomic_undoes_errors,
@@ -51,7 +53,8 @@ from test_transaction import (  # noqa: F401
 # Who runs each; in their own files the tests of transactions are of the local tier, too.
 TIERS = {"local": "user", "docker": "root", "example": "user"}
 # What engine.OTHERS do not do.
-LACKS = {"docker-runsc": {"test_memory_over_the_limit"}}  # it holds address space, 128 MiB above
+LACKS = {"docker-runsc": {"test_memory_over_the_limit",  # it holds address space, 128 MiB above
+                          "test_input_that_the_process_has_closed_is_refused"}}  # its relay keeps the pipe open
 NEEDS = {"test_files": ["filesystem"], "test_limits": ["resources"], "test_process": ["process.list"],
          "test_transaction": ["snapshot", "namespaces"]}
 

@@ -36,6 +36,8 @@ export interface Methods {
       code_len?: number;
       /** standard input is given; else it is /dev/null */
       stdin?: boolean;
+      /** for `process`, without `stdin`: standard input stays open for `process.write` */
+      open_stdin?: boolean;
       /** for `command` and `process`: program and arguments, with the program looked up in PATH inside; `["/bin/sh", "-c", TEXT]` for a shell line. For `python`: sys.argv of this cell */
       argv?: unknown[] | null;
       /** limits given explicitly, as `limits.h` writes them; the rest come from `defaults` */
@@ -530,6 +532,8 @@ export interface Methods {
       stdin: boolean;
       /** bytes of standard input */
       stdin_bytes: number;
+      /** as in `exec` */
+      open_stdin?: boolean;
       /** time limit */
       wall_ms: number;
       /** `gc` has removed its result or output */
@@ -1008,6 +1012,8 @@ export interface Methods {
         exit_code: number | null;
         /** name of the signal that ended it */
         signal: string | null;
+        /** its standard input is open for `process.write` */
+        stdin?: boolean;
         /** bytes written to standard output so far */
         stdout_bytes: number;
         /** bytes written to standard error so far */
@@ -1026,7 +1032,7 @@ export interface Methods {
       stdout: number;
       /** position in standard error from which to read */
       stderr: number;
-      /** maximum number of bytes of both together */
+      /** maximum number of bytes of both together; 0: only wait for the end */
       length: number;
       /** time to wait for output or the end of the process, if there is none to read */
       wait_ms?: number;
@@ -1048,6 +1054,23 @@ export interface Methods {
       stderr_len: number;
       /** the process has ended, and no output follows */
       eof: boolean;
+    };
+  };
+  /** Writes to the standard input of a detached process that was started with `open_stdin`. raw = at most 64 KiB; without bytes it only closes. `peer`: the process has ended, or has closed its standard input. */
+  "process.write": {
+    request: {
+      /** id or name */
+      session: string;
+      /** number of the process */
+      process: number;
+      /** then close standard input, if all bytes were taken */
+      close?: boolean;
+      /** time to wait for room, if no byte can be taken now; nothing is written after the wait */
+      wait_ms?: number;
+    };
+    answer: {
+      /** bytes taken; the caller sends the rest again */
+      written: number;
     };
   };
   /** Sends a signal to a detached process. */

@@ -43,6 +43,7 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
     F(S, WORD, kind,           MUST,   16, snp_exec_kinds, "what to run: `python`; `command`; `process`: a command that continues as a detached process when the cell ends, in a named session") \
     F(S, INT,  code_len,       OPT,    SNP_FRAME_BODY_MAX, 0, "bytes of code; standard input follows") \
     F(S, BOOL, stdin,          OPT,    0, 0, "standard input is given; else it is /dev/null") \
+    F(S, BOOL, open_stdin,     OPT,    0, 0, "for `process`, without `stdin`: standard input stays open for `process.write`") \
     F(S, ARR,  argv,           OPTNIL, SNP_CAP_ARGV, NULL, "for `command` and `process`: program and arguments, with the program looked up in PATH inside; `[\"/bin/sh\", \"-c\", TEXT]` for a shell line. For `python`: sys.argv of this cell") \
     F(S, OBJ,  limits,         OPTNIL, 0, NULL, "limits given explicitly, as `limits.h` writes them; the rest come from `defaults`") \
     F(S, YES,  stream,         OPT,    0, 0, "send `stdout` and `stderr` as the code writes them; else only at the end") \

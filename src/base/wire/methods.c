@@ -70,6 +70,7 @@ const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_OUTPUT] = {&snp_output_request_form, &snp_output_answer_form, 0, "Reads stored output of a cell. raw of the answer = bytes."},
     [SNP_METHOD_PROCESS_LIST] = {&snp_process_list_request_form, &snp_process_list_answer_form, 0, "Lists the detached processes of a session; none if it has no sandbox."},
     [SNP_METHOD_PROCESS_READ] = {&snp_process_read_request_form, &snp_process_read_answer_form, 0, "Reads output of a detached process. raw of the answer = bytes of standard output, then of standard error. The last bytes of each stream are stored, as many as the limit `output` of the session, at most 256 KiB."},
+    [SNP_METHOD_PROCESS_WRITE] = {&snp_process_write_request_form, &snp_process_write_answer_form, SNP_PROCESS_WRITE_MAX, "Writes to the standard input of a detached process that was started with `open_stdin`. raw = at most 64 KiB; without bytes it only closes. `not_found`: the process has ended, or has closed its standard input."},
     [SNP_METHOD_PROCESS_SIGNAL] = {&snp_process_signal_request_form, &snp_process_signal_answer_form, 0, "Sends a signal to a detached process."},
     [SNP_METHOD_STATS] = {&snp_stats_request_form, &snp_stats_answer_form, 0, "Reports what the daemon uses."},
     [SNP_METHOD_PROBE] = {&snp_probe_request_form, &snp_probe_answer_form, 0, "Reports what this host can do."},

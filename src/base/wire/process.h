@@ -10,6 +10,7 @@
 
 enum {
     SNP_PROCESS_WAIT_MAX_MS = 5000,
+    SNP_PROCESS_WRITE_MAX = 64 << 10, /* bytes of one process.write */
 };
 
 extern const char *const snp_process_states[]; /* running, ended */
@@ -30,6 +31,7 @@ extern const char *const snp_process_states[]; /* running, ended */
     F(S, STRS, argv,      MUST,   SNP_CAP_ARGV, NULL, "program and arguments; `...` replaces those after 4 KiB") \
     F(S, REAL, started,   MUST,   0, 0, "start, unix seconds") \
     SNP_PROCESS_STATE(F, S) \
+    F(S, BOOL, stdin,     SAID,   0, 0, "its standard input is open for `process.write`") \
     F(S, INT,  stdout_bytes, MUST, 0, 0, "bytes written to standard output so far") \
     F(S, INT,  stderr_bytes, MUST, 0, 0, "bytes written to standard error so far")
 
@@ -40,7 +42,7 @@ extern const char *const snp_process_states[]; /* running, ended */
     SNP_PROCESS_NUMBER(F, S) \
     F(S, INT,  stdout,    MUST,   INT64_MAX, 0, "position in standard output from which to read") \
     F(S, INT,  stderr,    MUST,   INT64_MAX, 0, "position in standard error from which to read") \
-    F(S, INT,  length,    MUST,   SNP_FILE_CHUNK_MAX, 0, "maximum number of bytes of both together") \
+    F(S, INT,  length,    MUST,   SNP_FILE_CHUNK_MAX, 0, "maximum number of bytes of both together; 0: only wait for the end") \
     F(S, INT,  wait_ms,   OPT,    SNP_PROCESS_WAIT_MAX_MS, 0, "time to wait for output or the end of the process, if there is none to read")
 #define SNP_PROCESS_READ_ANSWER(F, S) \
     SNP_PROCESS_STATE(F, S) \
@@ -49,6 +51,13 @@ extern const char *const snp_process_states[]; /* running, ended */
     F(S, INT,  stderr,    MUST,   0, 0, "position of the first returned byte") \
     F(S, INT,  stderr_len, MUST,  0, 0, "bytes of standard error in raw") \
     F(S, BOOL, eof,       MUST,   0, 0, "the process has ended, and no output follows")
+
+#define SNP_PROCESS_WRITE_REQUEST(F, S) \
+    SNP_PROCESS_NUMBER(F, S) \
+    F(S, BOOL, close,     OPT,    0, 0, "then close standard input, if all bytes were taken") \
+    F(S, INT,  wait_ms,   OPT,    SNP_PROCESS_WAIT_MAX_MS, 0, "time to wait for room, if no byte can be taken now; nothing is written after the wait")
+#define SNP_PROCESS_WRITE_ANSWER(F, S) \
+    F(S, INT,  written,   MUST,   0, 0, "bytes taken; the caller sends the rest again")
 
 #define SNP_PROCESS_SIGNAL_REQUEST(F, S) \
     SNP_PROCESS_NUMBER(F, S) \
@@ -62,6 +71,8 @@ extern const char *const snp_process_states[]; /* running, ended */
     R(snp_process_list_answer, "process.list", SNP_PROCESS_LIST_ANSWER) \
     R(snp_process_read_request, "process.read", SNP_PROCESS_READ_REQUEST, .tag = "method") \
     R(snp_process_read_answer, "process.read", SNP_PROCESS_READ_ANSWER) \
+    R(snp_process_write_request, "process.write", SNP_PROCESS_WRITE_REQUEST, .tag = "method") \
+    R(snp_process_write_answer, "process.write", SNP_PROCESS_WRITE_ANSWER) \
     R(snp_process_signal_request, "process.signal", SNP_PROCESS_SIGNAL_REQUEST, .tag = "method") \
     R(snp_process_signal_answer, "process.signal", SNP_PROCESS_SIGNAL_ANSWER)
 SNP_PROCESS_RECORDS(SNP_RECORD_DECLARE)

@@ -175,6 +175,7 @@
     F(S, ARR,  argv,      NIL,    0, NULL, "as in `exec`") \
     F(S, BOOL, stdin,     MUST,   0, 0, "standard input was given") \
     F(S, INT,  stdin_bytes, MUST, 0, 0, "bytes of standard input") \
+    F(S, BOOL, open_stdin, OPT,   0, 0, "as in `exec`") \
     F(S, INT,  wall_ms,   MUST,   0, 0, "time limit") \
     F(S, BOOL, dropped,   MUST,   0, 0, "`gc` has removed its result or output") \
     F(S, INT,  code_len,  MUST,   0, 0, "bytes of code; standard input follows") \

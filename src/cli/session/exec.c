@@ -60,6 +60,8 @@ static const struct snp_opt options[] = {
      "exit with the code of a failed ! line or %%bash cell, even if the Python code succeeded", 0},
     {"stdin", 0, SNP_OPT_STRING, "FILE",
      "standard input of the code; - passes on the standard input of this command", 0},
+    {"open-stdin", 0, SNP_OPT_FLAG, NULL,
+     "with --detach: keep standard input open, for attach --stdin", 0},
     {"set-env", 0, SNP_OPT_LIST, "NAME=VALUE", "a variable for the code (repeatable)", 0},
     {"pass-env", 0, SNP_OPT_LIST, "NAME", "pass your variable NAME to the code (repeatable)", 0},
     {"allow-degraded", 0, SNP_OPT_FLAG, NULL,
@@ -397,7 +399,8 @@ static int head_make(struct exec_job *job, struct snp_err *err)
         .kind = job->is_detached  ? "process"
                 : job->is_command ? "command"
                                   : "python",
-        .code_len = job->code_len, .stdin = job->has_stdin, .argv = job->argv,
+        .code_len = job->code_len, .stdin = job->has_stdin,
+        .open_stdin = snp_opts_flag(job->opts, "open-stdin", false), .argv = job->argv,
         .tell_wait =
             session != NULL && !snp_opts_flag(job->opts, "quiet", false) && !job->cli->is_json,
         .tier = has_tier ? tier : NULL,
@@ -491,6 +494,10 @@ static int options_check(const struct snp_opts *opts, struct snp_err *err)
                             "ends",
                             of_sessions[i]);
         }
+    }
+    if (snp_opts_flag(opts, "open-stdin", false) &&
+        (!snp_opts_flag(opts, "detach", false) || snp_opts_given(opts, "stdin"))) {
+        return snp_fail(err, SNP_E_INVALID, "--open-stdin needs --detach, and excludes --stdin");
     }
     if (snp_opts_flag(opts, "atomic", false) && !snp_opts_flag(opts, "transaction", true)) {
         return snp_fail(err, SNP_E_INVALID,

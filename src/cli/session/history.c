@@ -279,8 +279,8 @@ static json_t *rerun_head(const struct rerun *rerun, const struct snp_cell_show_
 
     return snp_need(SNP_WRITE(snp_exec_request, .transaction = true, .session = rerun->session,
                               .kind = cell->kind, .code_len = cell->code_len, .stdin = cell->stdin,
-                              .argv = cell->argv, .limits = limits, .stream = rerun->done == NULL,
-                              .rerun_of = cell->cell));
+                              .open_stdin = cell->open_stdin, .argv = cell->argv, .limits = limits,
+                              .stream = rerun->done == NULL, .rerun_of = cell->cell));
 }
 
 /* Print or store the outcome. */

@@ -2,16 +2,22 @@
 /* `ps`, `attach` and `kill`: detached processes of sessions, which `exec --detach` starts. */
 #include "base/wire/process.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "base/cli/human.h"
 #include "base/cli/need.h"
 #include "base/cli/session/remote.h"
 #include "base/cli/session/result.h"
 #include "base/cli/term.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "base/wire/session.h"
 #include "cli/cli.h"
@@ -316,6 +322,104 @@ static int reading_end(struct reading *r)
     return snp_cli_print_json(answer) == SNP_EXIT_OK ? reading_exit(r) : SNP_EXIT_FAILED;
 }
 
+/* Write bytes to the process, then close its standard input if asked to. */
+static int input_write(struct snp_cli *cli,
+                       const struct process_name *target,
+                       const char *bytes,
+                       size_t n,
+                       bool closes,
+                       struct snp_err *err)
+{
+    size_t done = 0;
+
+    do {
+        snp_autoreply struct snp_reply reply = {0};
+        snp_autojson json_t *head = SNP_WRITE(snp_process_write_request, .session = target->session,
+                                              .process = target->process, .close = closes,
+                                              .wait_ms = SNP_PROCESS_WAIT_MAX_MS);
+        const struct snp_call call = {.head = head, .raw = bytes + done, .raw_len = n - done};
+
+        SNP_TRY_MEMORY(head, err);
+        SNP_TRY(snp_remote_send(cli, &call, &reply, err));
+        SNP_READ(snp_process_write_answer, got, reply.head);
+        if (got.written > n - done) {
+            return snp_fail(err, SNP_E_PEER, "the daemon sent an invalid answer");
+        }
+        done += got.written;
+    } while (done < n);
+    return 0;
+}
+
+/* Pass all of fd on to the process. */
+static int input_pass(struct snp_cli *cli,
+                      const struct process_name *target,
+                      int fd,
+                      bool closes,
+                      struct snp_err *err)
+{
+    static char bytes[SNP_PROCESS_WRITE_MAX];
+    ssize_t n;
+
+    while ((n = SNP_RETRY(read(fd, bytes, sizeof(bytes)))) > 0) {
+        SNP_TRY(input_write(cli, target, bytes, (size_t)n, false, err));
+    }
+    if (n < 0) {
+        return snp_fail_sys(err, errno, "cannot read the input");
+    }
+    return input_write(cli, target, bytes, 0, closes, err);
+}
+
+/*
+ * While output is shown, a child with another connection passes input on. Call this before the
+ * first request. Returns its pid.
+ */
+static pid_t input_fork(struct snp_cli *cli, const struct snp_opts *opts, int fd)
+{
+    snp_cleanup(target_done) struct process_name target = {0};
+    struct snp_err err;
+    const pid_t parent = getpid();
+    const pid_t pid = fork();
+    int r;
+
+    if (pid != 0) {
+        return pid;
+    }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != parent || target_find(cli, opts, &target, &err) < 0) {
+        _exit(SNP_EXIT_FAILED); /* the parent reports it */
+    }
+    cli->is_json = false; /* standard output is the parent's */
+    r = input_pass(cli, &target, fd, !snp_opts_flag(opts, "keep-open", false), &err);
+    /* The parent reports other failures; it is none if the process reads no more. */
+    if (r == SNP_E_SYS) {
+        (void)snp_cli_fail(cli, &err);
+    }
+    _exit(SNP_EXIT_OK);
+}
+
+static int input_open(const char *path, int *ret, struct snp_err *err)
+{
+    *ret = snp_streq(path, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                : SNP_RETRY(open(path, O_RDONLY | O_CLOEXEC));
+    return *ret < 0 ? snp_fail_sys(err, errno, "open %s", path) : 0;
+}
+
+/* Begin to pass input on; without a child, pass all of it. */
+static int input_begin(
+    struct reading *r, const struct snp_opts *opts, int fd, pid_t child, struct snp_err *err)
+{
+    int failed;
+
+    if (fd < 0) {
+        return 0;
+    }
+    if (child < 0) {
+        return input_pass(r->cli, r->target, fd, !snp_opts_flag(opts, "keep-open", false), err);
+    }
+    failed = input_write(r->cli, r->target, "", 0, false, err); /* could it be written to? */
+    return failed == SNP_E_NOT_FOUND ? 0 : failed;              /* its output is still shown */
+}
+
 static int run_attach(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_cleanup(target_done) struct process_name target = {0};
@@ -325,13 +429,25 @@ static int run_attach(struct snp_cli *cli, const struct snp_opts *opts)
         .follows = snp_opts_flag(opts, "follow", true),
         .text = {SNP_BUF(OUTPUT_MAX), SNP_BUF(OUTPUT_MAX)},
     };
+    snp_autoclose int fd = -1;
+    const char *path = snp_opts_str(opts, "stdin");
+    pid_t child = -1;
     struct snp_err err;
-    int r = target_find(cli, opts, &target, &err);
+    int r = path == NULL ? 0 : input_open(path, &fd, &err);
 
+    if (fd >= 0 && reading.follows) {
+        child = input_fork(cli, opts, fd);
+    }
+    SNP_THEN(r, target_find(cli, opts, &target, &err));
+    SNP_THEN(r, input_begin(&reading, opts, fd, child, &err));
     if (r == 0) {
         do {
             r = read_once(&reading, &err);
         } while (r > 0);
+    }
+    if (child > 0) {
+        (void)kill(child, SIGKILL);
+        (void)SNP_RETRY(waitpid(child, NULL, 0));
     }
     r = r < 0 ? snp_cli_fail(cli, &err) : reading_end(&reading);
     snp_buf_done(&reading.text[0]);
@@ -377,6 +493,11 @@ static const struct snp_opt ps_options[] = {SNP_CLI_OPT_SESSION, SNP_CLI_OPT_JSO
 static const struct snp_opt attach_options[] = {
     {"follow", 0, SNP_OPT_BOOL, NULL,
      "continue until the process ends (default), or stop after the stored output", 0},
+    {"stdin", 0, SNP_OPT_STRING, "FILE",
+     "write FILE to the standard input of the process, and close it; - passes on the standard "
+     "input of this command",
+     0},
+    {"keep-open", 0, SNP_OPT_FLAG, NULL, "after --stdin, leave the standard input open", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt kill_options[] = {
@@ -407,9 +528,13 @@ const struct snp_verb snp_verb_attach = {
     .description = "Print the stored output of a process, then its output as it comes, until it "
                    "ends. Ctrl-C stops only this command; the process continues, and attach works "
                    "again. The last bytes of each stream are stored, as many as the session's "
-                   "--output, at most 256 KiB.",
+                   "--output, at most 256 KiB. --stdin needs a process started with "
+                   "exec --detach --open-stdin.",
     .spec = SNP_SPEC(attach_options, process_args),
-    .examples = "attach work:1\nattach work:1 --no-follow",
+    .examples = "attach work:1\n"
+                "attach work:1 --no-follow\n"
+                "attach work:1 --stdin -\n"
+                "echo 'print(6 * 7)' | attach work:1 --stdin - --keep-open --no-follow",
     .exit_codes = "0    the process exited with 0, or still runs\n"
                   "130  Ctrl-C stopped this command\n"
                   "Otherwise the exit code of the process, or 128 + N if signal N ended it.",
@@ -420,7 +545,7 @@ const struct snp_verb snp_verb_kill = {
     .name = "kill",
     .summary = "send a signal to a detached process",
     .description = "Send a signal to a running process, and to the other programs in its process "
-                   "group).",
+                   "group.",
     .spec = SNP_SPEC(kill_options, process_args),
     .examples = "kill work:1\nkill work:1 --signal KILL",
     .run = run_kill,

@@ -436,9 +436,10 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
         .head = SNP_WRITE(
             snp_tier_exec_request, .session = executor->id, .cell = exec->cell,
             .kind = spec->asked.kind, .code_len = spec->asked.code_len, .stdin = spec->asked.stdin,
-            .argv = spec->asked.argv, .wall_ms = (int64_t)exec->wall_ms,
-            .stream = spec->asked.stream, .require_exact = spec->asked.require_exact,
-            .epoch = executor->epoch, .transaction = spec->asked.transaction && is_lasting(exec),
+            .open_stdin = spec->asked.open_stdin, .argv = spec->asked.argv,
+            .wall_ms = (int64_t)exec->wall_ms, .stream = spec->asked.stream,
+            .require_exact = spec->asked.require_exact, .epoch = executor->epoch,
+            .transaction = spec->asked.transaction && is_lasting(exec),
             .atomic = spec->asked.atomic, .calls = spec->asked.calls, .owner = exec->session->id),
         .raw = exec->raw,
         .raw_len = exec->raw_len,

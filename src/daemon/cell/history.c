@@ -188,6 +188,8 @@ static int call_add(json_t *json, const struct snp_journal_cell *row)
                                 row->argv == NULL ? json_null() : json_loads(row->argv, 0, NULL));
 
     r |= json_object_set_new(json, "stdin", json_boolean(snp_json_bool(spec, "stdin", false)));
+    r |= json_object_set_new(json, "open_stdin",
+                             json_boolean(snp_json_bool(spec, "open_stdin", false)));
     r |= json_object_set_new(json, "stdin_bytes", json_integer((json_int_t)row->stdin_bytes));
     r |= json_object_set_new(json, "wall_ms", json_integer(snp_json_int(spec, "wall_ms", 0)));
     r |= json_object_set_new(json, "dropped", json_boolean(row->is_dropped));

@@ -293,6 +293,7 @@ int snp_replay_exec(const struct snp_cell_replay *replay,
     SNP_TRY(stored_parse(replay->spec, &was, err));
     head = SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .kind = replay->kind,
                      .code_len = replay->code_len, .stdin = snp_json_bool(was, "stdin", false),
+                     .open_stdin = snp_json_bool(was, "open_stdin", false),
                      .internal = snp_json_bool(was, "internal", false), .argv = argv);
     exec = calloc(1, sizeof(*exec));
     if (exec == NULL || head == NULL) {

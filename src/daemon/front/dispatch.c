@@ -625,6 +625,7 @@ static const struct handler handlers[SNP_METHODS_N] = {
     [SNP_METHOD_OUTPUT] = {run_pass, NEEDS_TIER},
     [SNP_METHOD_PROCESS_LIST] = {run_process_list, NEEDS_AWAKE},
     [SNP_METHOD_PROCESS_READ] = {run_process, NEEDS_AWAKE},
+    [SNP_METHOD_PROCESS_WRITE] = {run_process, NEEDS_AWAKE},
     [SNP_METHOD_PROCESS_SIGNAL] = {run_process, NEEDS_AWAKE},
     [SNP_METHOD_STATS] = {run_stats, 0},
     [SNP_METHOD_PROBE] = {run_pass, NEEDS_TIER},

@@ -330,10 +330,11 @@ static int intent_fill(struct snp_entry *entry, struct snp_exec *exec)
 {
     struct snp_session *session = exec->session;
     snp_autojson json_t *spec =
-        json_pack("{s:I, s:b, s:b, s:b, s:I, s:I}", "wall_ms", (json_int_t)exec->wall_ms,
+        json_pack("{s:I, s:b, s:b, s:b, s:b, s:I, s:I}", "wall_ms", (json_int_t)exec->wall_ms,
                   "require_exact", exec->spec.asked.require_exact, "stdin", exec->spec.asked.stdin,
-                  "internal", exec->spec.asked.internal, "replay_of", (json_int_t)exec->replay_of,
-                  "rerun_of", (json_int_t)exec->spec.asked.rerun_of);
+                  "open_stdin", exec->spec.asked.open_stdin, "internal", exec->spec.asked.internal,
+                  "replay_of", (json_int_t)exec->replay_of, "rerun_of",
+                  (json_int_t)exec->spec.asked.rerun_of);
 
     exec->is_intent_due = false;
     entry->has_intent = true;

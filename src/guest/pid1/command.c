@@ -230,6 +230,10 @@ int snp_detached_start(struct snp_init *in, struct snp_body *c, pid_t *ret)
     int r = take_command(in, c, &p);
 
     memcpy(p.out_fd, in->stream_fd, sizeof(p.out_fd));
+    if (in->stream_fd[2] >= 0) {
+        snp_closep(&p.stdin_fd);
+        p.stdin_fd = SNP_TAKE_FD(in->stream_fd[2]);
+    }
     r = r == 0 && (p.out_fd[0] < 0 || p.out_fd[1] < 0) ? EINVAL : r;
     r = r == 0 && slot == NULL ? EBUSY : r;
     r = r == 0 ? start(&p, slot) : r;

@@ -530,7 +530,7 @@ static SNP_NORETURN void serve(struct snp_init *in)
 
 int main(int argc, char **argv)
 {
-    struct snp_init in = {.command = -1, .worker = -1, .stream_fd = {-1, -1}};
+    struct snp_init in = {.command = -1, .worker = -1, .stream_fd = {-1, -1, -1}};
     sigset_t all;
 
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

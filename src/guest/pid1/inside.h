@@ -22,7 +22,7 @@ struct snp_init {
     bool is_stopped;   /* the command was signalled: its remaining processes are ended, too */
     uint32_t command_id;
     pid_t processes[SNP_INIT_PROCESSES_MAX]; /* detached; 0 = free */
-    int stream_fd[2];                        /* standard output and error of the next one, or -1 */
+    int stream_fd[3];                        /* output, error and input of the next one, or -1 */
     bool has_store;                          /* for copies of the workspace, which use memory */
     bool is_local;                           /* no namespaces: /proc is not accessible */
     bool is_container;

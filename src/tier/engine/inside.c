@@ -234,33 +234,28 @@ void snp_sandbox_drain(struct snp_sandbox *s)
     }
 }
 
-int snp_sandbox_new_pipes(const struct snp_sandbox *s,
-                          int ret_read[2],
-                          int ret_write[2],
-                          struct snp_err *err)
+int snp_sandbox_new_pipe(
+    const struct snp_sandbox *s, bool is_input, int *ret_ours, int *ret_theirs, struct snp_err *err)
 {
-    for (int i = 0; i < 2; i++) {
-        int pair[2];
-        if (pipe2(pair, O_CLOEXEC) < 0) {
-            return snp_fail_sys(err, errno, "pipe");
-        }
-        ret_read[i] = pair[0];
-        ret_write[i] = pair[1];
-        /* The code may reopen its streams, as /dev/stdout. */
-        if (s->output_owner != 0) {
-            (void)!fchown(pair[1], s->output_owner, s->output_owner);
-        }
-        if (snp_set_nonblock(pair[0], true) < 0) {
-            return snp_fail_sys(err, errno, "pipe");
-        }
+    int pair[2];
+
+    if (pipe2(pair, O_CLOEXEC) < 0) {
+        return snp_fail_sys(err, errno, "pipe");
     }
-    return 0;
+    *ret_ours = pair[is_input ? 1 : 0];
+    *ret_theirs = pair[is_input ? 0 : 1];
+    /* The code may reopen its streams, as /dev/stdout. */
+    if (s->output_owner != 0) {
+        (void)!fchown(pair[1], s->output_owner, s->output_owner);
+    }
+    return snp_set_nonblock(*ret_ours, true) < 0 ? snp_fail_sys(err, errno, "pipe") : 0;
 }
 
 int snp_sandbox_new_output(struct snp_sandbox *s, uid_t owner, int ret_fd[2], struct snp_err *err)
 {
     s->output_owner = owner;
-    return snp_sandbox_new_pipes(s, s->out_fd, ret_fd, err);
+    SNP_TRY(snp_sandbox_new_pipe(s, false, &s->out_fd[0], &ret_fd[0], err));
+    return snp_sandbox_new_pipe(s, false, &s->out_fd[1], &ret_fd[1], err);
 }
 
 int snp_sandbox_connect(struct snp_sandbox *s, int init_fd, struct snp_err *err)

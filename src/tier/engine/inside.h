@@ -39,13 +39,14 @@ int snp_sandbox_new_output(struct snp_sandbox *s, uid_t owner, int ret_fd[2], st
     SNP_NODISCARD;
 
 /*
- * Two more pipes with that owner, for the output of a detached process: read and write ends, which
- * the caller closes, also on failure.
+ * One more pipe with that owner, for a stream of a detached process. *ret_ours does not block: the
+ * end to write to, if it is an input. The caller closes both, also on failure.
  */
-int snp_sandbox_new_pipes(const struct snp_sandbox *s,
-                          int ret_read[2],
-                          int ret_write[2],
-                          struct snp_err *err) SNP_NODISCARD;
+int snp_sandbox_new_pipe(const struct snp_sandbox *s,
+                         bool is_input,
+                         int *ret_ours,
+                         int *ret_theirs,
+                         struct snp_err *err) SNP_NODISCARD;
 
 /* Make a new guest stream; *ret_fd is the interpreter's end (caller closes). */
 int snp_sandbox_new_guest(struct snp_sandbox *s, int *ret_fd, struct snp_err *err) SNP_NODISCARD;

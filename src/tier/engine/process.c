@@ -26,7 +26,8 @@ enum {
     PAUSE_MS = 20,
     KEPT_MAX = 256 << 10, /* bytes of a stream, at most */
     WORDS_MAX = 4096,     /* bytes of the arguments that the list shows */
-    WAITERS_MAX = 64,     /* reads of one process that wait for output, also of clients that left */
+    WAITERS_MAX = 64,     /* calls that wait for one process, also of clients that left */
+    STREAM_IN = 2,        /* of STREAM */
 };
 
 /* One output stream; its position counts all bytes that the process has written. */
@@ -37,10 +38,11 @@ struct stream {
     struct snp_buf kept;
 };
 
-/* A read that waits for output. */
-struct process_reader {
+/* A read that waits for output, or a write that waits for room. */
+struct process_waiter {
     struct snp_detached *process; /* NULL = free */
     uint32_t id;                  /* of the daemon's request */
+    bool is_write;                /* it holds no bytes: the client sends them again */
     uint64_t at[2];               /* positions from which to read */
     uint64_t length;
     uv_timer_t *timer; /* owned */
@@ -59,7 +61,10 @@ struct snp_detached {
     size_t taken;      /* bytes read since the last pause */
     uv_timer_t *pause; /* owned; then it is not read for a moment */
     struct stream out[2];
-    struct process_reader waiters[WAITERS_MAX];
+    bool has_open_stdin;
+    int in_fd;          /* owned; -1 = none, or closed */
+    uv_poll_t *in_poll; /* owned; runs while a write waits */
+    struct process_waiter waiters[WAITERS_MAX];
     snp_detached_cb cb; /* until pid 1 answers */
     void *data;
 };
@@ -108,7 +113,7 @@ static size_t stream_take(const struct stream *out, uint64_t *at, size_t room, c
     return n < room ? n : room;
 }
 
-static void read_answer(const struct snp_detached *p, const struct process_reader *w)
+static void read_answer(const struct snp_detached *p, const struct process_waiter *w)
 {
     uint64_t at[2] = {w->at[0], w->at[1]};
     const char *bytes[2];
@@ -134,16 +139,35 @@ static void read_answer(const struct snp_detached *p, const struct process_reade
     snp_answer_response(p->sandbox->supervisor, w->id, answer, snp_buf_bytes(&raw), raw.len);
 }
 
-static bool has_output(const struct snp_detached *p, const uint64_t at[2])
+/* Is there something to answer? A read of no bytes waits only for the end. */
+static bool is_readable(const struct snp_detached *p, const struct process_waiter *w)
 {
-    return at[0] < stream_end(&p->out[0]) || at[1] < stream_end(&p->out[1]) || is_at_end(p);
+    return w->length == 0 ? p->has_exit
+                          : w->at[0] < stream_end(&p->out[0]) ||
+                                w->at[1] < stream_end(&p->out[1]) || is_at_end(p);
 }
 
-static void waiter_end(struct process_reader *w)
+static void write_answer(const struct snp_detached *p, uint32_t id, size_t written)
 {
-    read_answer(w->process, w);
+    snp_autojson json_t *answer = SNP_WRITE(snp_process_write_answer, .written = written);
+
+    snp_answer_response(p->sandbox->supervisor, id, answer, NULL, 0);
+}
+
+static void waiter_free(struct process_waiter *w)
+{
     snp_handle_close(&w->timer);
     w->process = NULL;
+}
+
+static void waiter_end(struct process_waiter *w)
+{
+    if (w->is_write) {
+        write_answer(w->process, w->id, 0);
+    } else {
+        read_answer(w->process, w);
+    }
+    waiter_free(w);
 }
 
 static void on_wait_over(uv_timer_t *timer)
@@ -155,7 +179,81 @@ static void on_wait_over(uv_timer_t *timer)
 static void serve_waiters(struct snp_detached *p)
 {
     for (size_t i = 0; i < WAITERS_MAX; i++) {
-        if (p->waiters[i].process != NULL && has_output(p, p->waiters[i].at)) {
+        struct process_waiter *w = &p->waiters[i];
+
+        if (w->process != NULL && !w->is_write && is_readable(p, w)) {
+            waiter_end(w);
+        }
+    }
+}
+
+/* Wait; waiter is a template. */
+static int waiter_add(struct snp_detached *p,
+                      const struct process_waiter *waiter,
+                      uint64_t wait_ms,
+                      struct snp_err *err)
+{
+    struct process_waiter *w = p->waiters;
+
+    while (w->process != NULL) {
+        if (++w == &p->waiters[WAITERS_MAX]) {
+            return snp_fail(err, SNP_E_LIMIT, "%d clients wait for the process already",
+                            WAITERS_MAX);
+        }
+    }
+    *w = *waiter;
+    w->timer = snp_timer_new(p->sandbox->supervisor->loop, w);
+    if (w->timer == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    w->process = p;
+    (void)uv_timer_start(w->timer, on_wait_over, wait_ms, 0);
+    return 0;
+}
+
+/* Input --------------------------------------------------------------------------------- */
+
+/* Why nothing more can be written. */
+static int input_fail(const struct snp_detached *p, struct snp_err *err)
+{
+    const unsigned long long number = p->number;
+
+    return !p->has_open_stdin
+               ? snp_fail(err, SNP_E_INVALID,
+                          "process %llu was started without an open standard input", number)
+           : p->has_exit ? snp_fail(err, SNP_E_NOT_FOUND, "process %llu has ended", number)
+                         : snp_fail(err, SNP_E_NOT_FOUND,
+                                    "the standard input of process %llu is closed", number);
+}
+
+static void input_close(struct snp_detached *p)
+{
+    struct snp_err err;
+
+    snp_handle_close(&p->in_poll);
+    snp_closep(&p->in_fd);
+    (void)input_fail(p, &err);
+    for (size_t i = 0; i < WAITERS_MAX; i++) {
+        if (p->waiters[i].process != NULL && p->waiters[i].is_write) {
+            snp_answer_error(p->sandbox->supervisor, p->waiters[i].id, &err);
+            waiter_free(&p->waiters[i]);
+        }
+    }
+}
+
+/* The pipe has room, or no process reads it any more. */
+static void on_room(uv_poll_t *poll, int status, int events)
+{
+    struct snp_detached *p = poll->data;
+
+    (void)events;
+    if (status < 0) {
+        input_close(p);
+        return;
+    }
+    (void)uv_poll_stop(poll);
+    for (size_t i = 0; i < WAITERS_MAX; i++) {
+        if (p->waiters[i].process != NULL && p->waiters[i].is_write) {
             waiter_end(&p->waiters[i]);
         }
     }
@@ -237,6 +335,8 @@ static void detached_free(struct snp_detached *p)
         stream_close(&p->out[i]);
         snp_buf_done(&p->out[i].kept);
     }
+    snp_handle_close(&p->in_poll);
+    snp_closep(&p->in_fd);
     snp_handle_close(&p->pause);
     json_decref(p->argv);
     free(p);
@@ -324,18 +424,25 @@ static void on_started(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
-/* Make the pipe of a stream, and send pid 1 its write end. */
-static int stream_open(struct snp_detached *p, uint8_t i, int write_fd, struct snp_err *err)
+/* Make the pipe of a stream, and send pid 1 its end. */
+static int stream_open(struct snp_detached *p, uint8_t i, struct snp_err *err)
 {
     struct snp_sandbox *s = p->sandbox;
+    const bool is_input = i == STREAM_IN;
+    int *fd = is_input ? &p->in_fd : &p->out[i].fd;
+    uv_poll_t **poll = is_input ? &p->in_poll : &p->out[i].poll;
+    snp_autoclose int theirs = -1;
 
-    p->out[i].poll = snp_poll_new(s->supervisor->loop, p->out[i].fd, p);
-    if (p->out[i].poll == NULL) {
+    SNP_TRY(snp_sandbox_new_pipe(s, is_input, fd, &theirs, err));
+    *poll = snp_poll_new(s->supervisor->loop, *fd, p);
+    if (*poll == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_STREAM, &i, sizeof(i), write_fd), snp_sandbox_ignore,
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_STREAM, &i, sizeof(i), theirs), snp_sandbox_ignore,
                          NULL);
-    (void)uv_poll_start(p->out[i].poll, UV_READABLE, on_output);
+    if (!is_input) {
+        (void)uv_poll_start(*poll, UV_READABLE, on_output);
+    }
     return 0;
 }
 
@@ -345,9 +452,8 @@ int snp_detached_start(struct snp_sandbox *s,
 {
     struct snp_detached **at = &s->processes;
     const uint64_t shown = s->spec.limits.value[SNP_LIMIT_OUTPUT];
+    const uint8_t n_streams = spec->has_open_stdin ? STREAM_IN + 1 : STREAM_IN;
     struct snp_detached *p;
-    int in_fd[2] = {-1, -1};
-    int out_fd[2] = {-1, -1};
     int r;
 
     SNP_TRY(room_make(s, err));
@@ -361,17 +467,17 @@ int snp_detached_start(struct snp_sandbox *s,
                                .started = (double)snp_wall_us() / 1e6,
                                .kept_max = (size_t)(shown < KEPT_MAX ? shown : KEPT_MAX),
                                .pause = snp_timer_new(s->supervisor->loop, p),
+                               .out = {{.fd = -1}, {.fd = -1}},
+                               .has_open_stdin = spec->has_open_stdin,
+                               .in_fd = -1,
                                .cb = spec->cb,
                                .data = spec->data};
-    r = p->pause == NULL || p->argv == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                                            : snp_sandbox_new_pipes(s, out_fd, in_fd, err);
-    for (uint8_t i = 0; i < 2; i++) {
-        p->out[i].fd = out_fd[i];
-        snp_buf_init(&p->out[i].kept, p->kept_max);
-        r = r == 0 ? stream_open(p, i, in_fd[i], err) : r;
+    snp_buf_init(&p->out[0].kept, p->kept_max);
+    snp_buf_init(&p->out[1].kept, p->kept_max);
+    r = p->pause == NULL || p->argv == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    for (uint8_t i = 0; i < n_streams; i++) {
+        r = r == 0 ? stream_open(p, i, err) : r;
     }
-    snp_closep(&in_fd[0]);
-    snp_closep(&in_fd[1]);
     if (r < 0) {
         detached_free(p);
         return r;
@@ -426,6 +532,7 @@ void snp_detached_exited(struct snp_sandbox *s, pid_t pid, int status)
         if (p->pid == pid && is_running(p)) {
             p->has_exit = true;
             p->status = status;
+            input_close(p);
             serve_waiters(p);
             break;
         }
@@ -462,13 +569,13 @@ int snp_method_process_list(struct snp_sandbox *s, uint32_t id, struct snp_err *
 
     for (const struct snp_detached *p = s->processes; p != NULL; p = p->next) {
         if (p->pid != 0 &&
-            json_array_append_new(rows, SNP_WRITE(snp_process_row, .process = p->number,
-                                                  .argv = p->argv, .started = p->started,
-                                                  .state = p->has_exit ? "ended" : "running",
-                                                  .exit_code = exit_code_of(p),
-                                                  .signal = signal_of(p, signal, sizeof(signal)),
-                                                  .stdout_bytes = stream_end(&p->out[0]),
-                                                  .stderr_bytes = stream_end(&p->out[1]))) < 0) {
+            json_array_append_new(
+                rows, SNP_WRITE(snp_process_row, .process = p->number, .argv = p->argv,
+                                .started = p->started, .state = p->has_exit ? "ended" : "running",
+                                .exit_code = exit_code_of(p),
+                                .signal = signal_of(p, signal, sizeof(signal)),
+                                .stdin = p->in_fd >= 0, .stdout_bytes = stream_end(&p->out[0]),
+                                .stderr_bytes = stream_end(&p->out[1]))) < 0) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
     }
@@ -504,28 +611,46 @@ int snp_method_process_read(struct snp_sandbox *s,
                             const struct snp_process_read_request *in,
                             struct snp_err *err)
 {
-    struct process_reader now = {.id = id, .at = {in->stdout, in->stderr}, .length = in->length};
-    struct process_reader *w;
+    const struct process_waiter now = {
+        .id = id, .at = {in->stdout, in->stderr}, .length = in->length};
     struct snp_detached *p;
 
     SNP_TRY(process_find(s, in->process, &p, err));
-    if (in->wait_ms == 0 || has_output(p, now.at)) {
+    if (in->wait_ms == 0 || is_readable(p, &now)) {
         read_answer(p, &now);
         return 0;
     }
-    for (w = p->waiters; w->process != NULL; w++) {
-        if (w == &p->waiters[WAITERS_MAX - 1]) {
-            return snp_fail(err, SNP_E_LIMIT, "%d clients wait for the process already",
-                            WAITERS_MAX);
-        }
+    return waiter_add(p, &now, in->wait_ms, err);
+}
+
+int snp_method_process_write(struct snp_sandbox *s,
+                             const struct snp_process_write_request *in,
+                             const struct snp_process_input *input,
+                             struct snp_err *err)
+{
+    const struct process_waiter now = {.id = input->id, .is_write = true};
+    struct snp_detached *p;
+    ssize_t n;
+
+    SNP_TRY(process_find(s, in->process, &p, err));
+    if (p->in_fd < 0) {
+        return input_fail(p, err);
     }
-    now.process = p;
-    now.timer = snp_timer_new(s->supervisor->loop, w);
-    if (now.timer == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    n = input->n == 0 ? 0 : SNP_RETRY(write(p->in_fd, input->bytes, input->n));
+    if (n < 0 && errno != EAGAIN) {
+        input_close(p);
+        return input_fail(p, err);
     }
-    *w = now;
-    (void)uv_timer_start(now.timer, on_wait_over, in->wait_ms, 0);
+    if (n < 0 && in->wait_ms > 0) {
+        SNP_TRY(waiter_add(p, &now, in->wait_ms, err));
+        (void)uv_poll_start(p->in_poll, UV_WRITABLE, on_room);
+        return 0;
+    }
+    n = n < 0 ? 0 : n;
+    if (in->close && (size_t)n == input->n) {
+        input_close(p);
+    }
+    write_answer(p, input->id, (size_t)n);
     return 0;
 }
 

@@ -3,10 +3,10 @@
 #define SNP_TIER_ENGINE_PROCESS_H
 
 /*
- * Detached processes of a sandbox: programs that run beside its cells. Of each stream the last
- * bytes are kept, as many as the session's output limit and at most 256 KiB, and read by position.
- * Ended processes stay in the list until newer ones need their entry. All end with the sandbox, or
- * with a sweep.
+ * Detached processes of a sandbox: programs that run beside its cells. Of each output stream the
+ * last bytes are kept, as many as the session's output limit and at most 256 KiB, and read by
+ * position. Standard input is a pipe, which alone stores what was written. Ended processes stay in
+ * the list until newer ones need their entry. All end with the sandbox, or with a sweep.
  */
 
 #include <stdint.h>
@@ -20,6 +20,7 @@ struct snp_buf;
 struct snp_detached;
 struct snp_process_read_request;
 struct snp_process_signal_request;
+struct snp_process_write_request;
 struct snp_sandbox;
 
 /* Pid 1 has started the process (eno 0), or not. */
@@ -28,6 +29,7 @@ typedef void (*snp_detached_cb)(void *data, int eno);
 struct snp_detached_spec {
     uint64_t number;               /* of the cell that starts it */
     const struct snp_buf *command; /* the raw bytes of a COMMAND; borrowed */
+    bool has_open_stdin;           /* for process.write, instead of the command's */
     const json_t *argv;            /* borrowed */
     snp_detached_cb cb;            /* runs once, but not after snp_detached_forget */
     void *data;
@@ -59,6 +61,15 @@ int snp_method_process_read(struct snp_sandbox *s,
                             uint32_t id,
                             const struct snp_process_read_request *in,
                             struct snp_err *err) SNP_NODISCARD;
+struct snp_process_input {
+    uint32_t id;
+    const char *bytes; /* borrowed */
+    size_t n;
+};
+int snp_method_process_write(struct snp_sandbox *s,
+                             const struct snp_process_write_request *in,
+                             const struct snp_process_input *input,
+                             struct snp_err *err) SNP_NODISCARD;
 int snp_method_process_signal(struct snp_sandbox *s,
                               uint32_t id,
                               const struct snp_process_signal_request *in,

@@ -52,6 +52,7 @@ struct tier_request {
         struct snp_ls_request ls;
         struct snp_output_request output;
         struct snp_process_read_request process_read;
+        struct snp_process_write_request process_write;
         struct snp_process_signal_request process_signal;
         struct snp_tier_forget_request forget;
         struct snp_tier_outputs_request outputs;
@@ -274,6 +275,7 @@ static int on_exec(struct tier_request *rq, struct snp_err *err)
         .owner = in->owner == NULL ? in->session : in->owner,
         .wall_ms = (uint64_t)wall_ms,
         .has_stdin = in->stdin,
+        .has_open_stdin = in->open_stdin,
         .code = rq->raw,
         .code_len = (size_t)in->code_len,
     };
@@ -610,6 +612,17 @@ static int on_process_read(struct tier_request *rq, struct snp_err *err)
     return snp_method_process_read(rq->sandbox, rq->id, &in, err);
 }
 
+static int on_process_write(struct tier_request *rq, struct snp_err *err)
+{
+    if (rq->raw_len > SNP_PROCESS_WRITE_MAX) {
+        return snp_fail(err, SNP_E_INVALID, "process.write: more than %d bytes",
+                        SNP_PROCESS_WRITE_MAX);
+    }
+    return snp_method_process_write(
+        rq->sandbox, &rq->in.process_write,
+        &(const struct snp_process_input){.id = rq->id, .bytes = rq->raw, .n = rq->raw_len}, err);
+}
+
 static int on_process_signal(struct tier_request *rq, struct snp_err *err)
 {
     return snp_method_process_signal(rq->sandbox, rq->id, &rq->in.process_signal, err);
@@ -749,6 +762,7 @@ static const struct {
     {"output", false, false, &snp_output_request_form, on_output},
     {"process.list", true, false, NULL, on_process_list},
     {"process.read", true, false, &snp_process_read_request_form, on_process_read},
+    {"process.write", true, false, &snp_process_write_request_form, on_process_write},
     {"process.signal", true, false, &snp_process_signal_request_form, on_process_signal},
     {"forget", false, false, &snp_tier_forget_request_form, on_forget},
     {"outputs", false, false, &snp_tier_outputs_request_form, on_outputs},

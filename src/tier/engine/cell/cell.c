@@ -534,8 +534,12 @@ static int send_command(struct snp_tier_cell *c,
                         SNP_FRAME_BODY_MAX >> 20);
     }
     if (c->kind == SNP_EXEC_PROCESS) {
-        const struct snp_detached_spec process = {
-            .number = rq->number, .command = &raw, .argv = rq->argv, .cb = on_detached, .data = c};
+        const struct snp_detached_spec process = {.number = rq->number,
+                                                  .command = &raw,
+                                                  .has_open_stdin = rq->has_open_stdin,
+                                                  .argv = rq->argv,
+                                                  .cb = on_detached,
+                                                  .data = c};
 
         return snp_detached_start(c->sandbox, &process, err);
     }

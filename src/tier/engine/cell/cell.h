@@ -35,7 +35,8 @@ struct snp_cell_request {
     const char *code; /* borrowed */
     size_t code_len;
     bool has_stdin;
-    const char *input; /* borrowed */
+    bool has_open_stdin; /* of a detached process */
+    const char *input;   /* borrowed */
     size_t input_len;
 };
 
