@@ -284,6 +284,7 @@ struct snipara_cell {
      * are not called; unlike them it also gets `gap`, the omitted middle of an output.
      */
     void (*event)(void *ctx, const char *json, const char *bytes, size_t len);
+    bool open_input; /* of snipara_start(): standard input is open for snipara_process_write() */
 };
 #define SNIPARA_RUN(...) \
     (&(const struct snipara_cell){.size = sizeof(struct snipara_cell), __VA_ARGS__})
@@ -310,6 +311,61 @@ struct snipara_call *snipara_open(struct snipara *box,
  */
 struct snipara_call *snipara_answer(
     struct snipara_call *run, uint32_t number, bool ok, const void *data, size_t len);
+
+/* Processes -------------------------------------------------------------------------------- */
+
+/*
+ * A process is a command that runs beside the cells of its session, without a time limit. It has
+ * the number of the cell that started it, and ends with the session's sandbox.
+ */
+
+/*
+ * Start one: a cell with argv, or with code and shell, in a session. Answer: as snipara_run(), when
+ * the program has started; `cell` is the number of the process.
+ */
+struct snipara_call *snipara_start(struct snipara *box, const struct snipara_cell *cell);
+
+/* List the processes of a session, running and ended: `processes`, each with `process`... */
+struct snipara_call *snipara_processes(struct snipara *box, const char *session);
+
+/*
+ * Read output from these positions on; 0 = the first byte. If there is none, wait up to wait_ms (at
+ * most 5000) for some, or for the end. snipara_data() has `stdout_len` bytes of standard output,
+ * then `stderr_len` of standard error; they begin at `stdout` and `stderr`, which are larger than
+ * requested if earlier bytes are no longer stored. `eof`: there is no more to come. `state`,
+ * `exit_code`, `signal`.
+ */
+struct snipara_call *snipara_process_read(struct snipara *box,
+                                          const char *session,
+                                          int64_t process,
+                                          int64_t out_from,
+                                          int64_t err_from,
+                                          int wait_ms);
+
+/*
+ * Write to standard input: as much as the process has room for, at most 64 KiB; if it has none,
+ * wait for a second at most. `written`: the bytes taken; call again with the rest. close_input:
+ * close standard input if all were taken; len may be 0. SNIPARA_NOT_FOUND: the process has ended,
+ * or has closed its standard input.
+ */
+struct snipara_call *snipara_process_write(struct snipara *box,
+                                           const char *session,
+                                           int64_t process,
+                                           const void *data,
+                                           size_t len,
+                                           bool close_input);
+
+/* Wait up to wait_ms (at most 5000) for its end: `state`, "running" or "ended", and the rest. */
+struct snipara_call *snipara_process_wait(struct snipara *box,
+                                          const char *session,
+                                          int64_t process,
+                                          int wait_ms);
+
+/* Send a signal (SIGTERM...) to its process group. `sent`: false = it had ended. */
+struct snipara_call *snipara_process_signal(struct snipara *box,
+                                            const char *session,
+                                            int64_t process,
+                                            int signal_number);
 
 /* Files ---------------------------------------------------------------------------------- */
 

@@ -13,8 +13,13 @@
 #include "base/project/project.h"
 #include "base/str.h"
 #include "base/wire/exec.h"
+#include "base/wire/process.h"
 #include "base/wire/snapshot.h"
 #include "library/library.h"
+
+enum {
+    WRITE_WAIT_MS = 1000,
+};
 
 #define ASK(box, tag, ...) snp_call_ask(snp_call_new(box), SNP_WRITE(tag, __VA_ARGS__), NULL, 0)
 
@@ -244,6 +249,16 @@ static int request_make(const struct snipara_cell *cell, struct exec_call *rq, s
     return r;
 }
 
+static int process_make(const struct snipara_cell *cell, struct exec_call *rq, struct snp_err *err)
+{
+    if (snp_streq(rq->exec.kind, snp_exec_kinds[SNP_EXEC_PYTHON])) {
+        return snp_fail(err, SNP_E_INVALID, "a process needs argv, or code and shell");
+    }
+    rq->exec.kind = snp_exec_kinds[SNP_EXEC_PROCESS];
+    rq->exec.open_stdin = cell->open_input;
+    return 0;
+}
+
 /* Write the request, with the caller's members. */
 static int head_make(const struct snipara_cell *cell,
                      const struct snp_exec_request *exec,
@@ -274,7 +289,9 @@ static json_t *older_make(const json_t *head)
     return is_less ? SNP_TAKE_PTR(older) : NULL;
 }
 
-struct snipara_call *snipara_run(struct snipara *box, const struct snipara_cell *cell)
+static struct snipara_call *run(struct snipara *box,
+                                const struct snipara_cell *cell,
+                                enum snp_exec_kind kind)
 {
     struct snipara_call *call = snp_call_new(box);
     snp_cleanup(request_done) struct exec_call rq = {0};
@@ -291,6 +308,9 @@ struct snipara_call *snipara_run(struct snipara *box, const struct snipara_cell 
     }
     snp_library_take(own, sizeof(*own), cell);
     r = request_make(own, &rq, &err);
+    if (r == 0 && kind == SNP_EXEC_PROCESS) {
+        r = process_make(own, &rq, &err);
+    }
     code_len = own->shell || own->code == NULL ? 0
                : own->code_len > 0             ? own->code_len
                                                : strlen(own->code);
@@ -312,11 +332,80 @@ struct snipara_call *snipara_run(struct snipara *box, const struct snipara_cell 
     return snp_call_ask(call, SNP_TAKE_PTR(head), snp_buf_bytes(sent), sent->len);
 }
 
+struct snipara_call *snipara_run(struct snipara *box, const struct snipara_cell *cell)
+{
+    return run(box, cell, SNP_EXEC_PYTHON);
+}
+
 struct snipara_call *snipara_open(struct snipara *box,
                                   const char *session,
                                   const struct snipara_session *with)
 {
     return snipara_run(box, SNIPARA_RUN(.session = session, .with = with));
+}
+
+/* Processes -------------------------------------------------------------------------------- */
+
+struct snipara_call *snipara_start(struct snipara *box, const struct snipara_cell *cell)
+{
+    return run(box, cell, SNP_EXEC_PROCESS);
+}
+
+struct snipara_call *snipara_processes(struct snipara *box, const char *session)
+{
+    return ASK(box, snp_process_list_request, .session = session);
+}
+
+/* A number from the caller, for a request: a negative one is too large, so that it is refused. */
+static uint64_t whole(int64_t number)
+{
+    return number < 0 ? UINT64_MAX : (uint64_t)number;
+}
+
+struct snipara_call *snipara_process_read(struct snipara *box,
+                                          const char *session,
+                                          int64_t process,
+                                          int64_t out_from,
+                                          int64_t err_from,
+                                          int wait_ms)
+{
+    return ASK(box, snp_process_read_request, .session = session, .process = whole(process),
+               .stdout = whole(out_from), .stderr = whole(err_from), .length = SNP_FILE_CHUNK_MAX,
+               .wait_ms = whole(wait_ms));
+}
+
+struct snipara_call *snipara_process_write(struct snipara *box,
+                                           const char *session,
+                                           int64_t process,
+                                           const void *data,
+                                           size_t len,
+                                           bool close_input)
+{
+    const size_t n = len < SNP_PROCESS_WRITE_MAX ? len : SNP_PROCESS_WRITE_MAX;
+
+    return snp_call_ask(snp_call_new(box),
+                        SNP_WRITE(snp_process_write_request, .session = session,
+                                  .process = whole(process), .close = close_input && n == len,
+                                  .wait_ms = WRITE_WAIT_MS),
+                        data, n);
+}
+
+struct snipara_call *snipara_process_wait(struct snipara *box,
+                                          const char *session,
+                                          int64_t process,
+                                          int wait_ms)
+{
+    return ASK(box, snp_process_read_request, .session = session, .process = whole(process),
+               .wait_ms = whole(wait_ms));
+}
+
+struct snipara_call *snipara_process_signal(struct snipara *box,
+                                            const char *session,
+                                            int64_t process,
+                                            int signal_number)
+{
+    return ASK(box, snp_process_signal_request, .session = session, .process = whole(process),
+               .signal = whole(signal_number));
 }
 
 /* The rest --------------------------------------------------------------------------------- */

@@ -90,6 +90,8 @@ def test_examples(box: lib.Sandbox) -> None:
     ("callbacks", ["1:out", "ok", "2:in", "ok", "text/html:<b>1</b>", "ok", "gap", "ok",
                    'asked 1: {"prompts":["what?"],"max_tokens":null,"system":null}; waiting here says 0',
                    "'forty-two'"]),
+    ("processes", ["invalid|||", "ok", "7", "a line", "ended 3", "not_found|||", "ok", "running", "ok", "SIGTERM",
+                   "2 sleep", "invalid|||", "ok"]),
     ("forked", ["invalid|||", "ok", "the same descriptor"]),
     ("left_open", ["peer|||"]),
     ("freed", ["1", "1"]),
@@ -365,7 +367,7 @@ def test_symbols() -> None:
                           capture_output=True, text=True, check=True).stdout
     exported = {line.split()[-1] for line in said.splitlines() if " A " not in line}
     assert exported == {f"{name}@@SNIPARA_SANDBOX_3.0" for name in re.findall(r"\b(snipara_\w+)\(", header)}
-    assert len(exported) == 38
+    assert len(exported) == 44
 
 
 @pytest.mark.parametrize("compiler", [["gcc", "-std=c11", "-xc"], ["g++", "-std=c++17", "-xc++"]], ids=["c11", "c++17"])

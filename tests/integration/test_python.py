@@ -64,7 +64,7 @@ def probe(box: lib.Sandbox, name: str) -> list[str]:
 
 
 PROGRAMS = ["results", "state", "commands", "functions", "values", "adapters", "hostile", "spread", "threads",
-            "signals", "loop"]
+            "signals", "loop", "processes"]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -39,7 +39,8 @@ AT(snipara_prompt, ctx, 88);
 AT(snipara_cell, internal, 128);
 AT(snipara_cell, request, 136);
 AT(snipara_cell, event, 144);
-_Static_assert(sizeof(struct snipara_cell) == 152 && sizeof(struct snipara_session) == 80 &&
+AT(snipara_cell, open_input, 152);
+_Static_assert(sizeof(struct snipara_cell) == 160 && sizeof(struct snipara_session) == 80 &&
                    sizeof(struct snipara_error) == 80 && sizeof(struct snipara_prompt) == 104 &&
                    sizeof(struct snipara_tool) == 40,
                "the sizes that programs were compiled with");
@@ -609,6 +610,77 @@ static void many(const char *argument)
     }
 }
 
+/* Read all output of a process, and print it when it has ended. */
+static void process_print(int64_t process)
+{
+    char text[256];
+    size_t n = 0;
+    int64_t at[2] = {0, 0};
+    bool is_last = false;
+
+    while (!is_last) {
+        struct snipara_call *call =
+            done(snipara_process_read(box, "running", process, at[0], at[1], 5000));
+        size_t len;
+        const char *data = snipara_data(call, &len);
+
+        if (snipara_call_error(call) != NULL) {
+            end(call);
+            return;
+        }
+        at[0] = snipara_int(call, "stdout", -1) + snipara_int(call, "stdout_len", -1);
+        at[1] = snipara_int(call, "stderr", -1) + snipara_int(call, "stderr_len", -1);
+        len = len < sizeof(text) - n ? len : sizeof(text) - n;
+        memcpy(text + n, data, len);
+        n += len;
+        is_last = snipara_int(call, "eof", 0) == 1;
+        snipara_free(call);
+    }
+    (void)printf("%.*s", (int)n, text);
+}
+
+static void processes(const char *argument)
+{
+    const char *const sleeper[] = {"sleep", "1000", NULL};
+    struct snipara_call *call;
+    int64_t process;
+
+    (void)argument;
+    end(snipara_start(box, SNIPARA_RUN(.session = "running", .code = "1")));
+    call = done(snipara_start(box, SNIPARA_RUN(.session = "running", .code = "cat; exit 3",
+                                               .shell = true, .open_input = true)));
+    process = snipara_int(call, "cell", -1);
+    end(call);
+    call = done(snipara_process_write(box, "running", process, "a line\n", 7, true));
+    (void)printf("%d\n", (int)snipara_int(call, "written", -1));
+    snipara_free(call);
+    process_print(process);
+    call = done(snipara_process_wait(box, "running", process, 5000));
+    (void)printf("%s %d\n", snipara_text(call, "state", NULL),
+                 (int)snipara_int(call, "exit_code", -1));
+    snipara_free(call);
+    end(snipara_process_write(box, "running", process, "x", 1, false));
+    call = done(snipara_start(box, SNIPARA_RUN(.session = "running", .argv = sleeper)));
+    process = snipara_int(call, "cell", -1);
+    end(call);
+    call = done(snipara_process_wait(box, "running", process, 1));
+    (void)printf("%s\n", snipara_text(call, "state", NULL));
+    snipara_free(call);
+    end(snipara_process_signal(box, "running", process, SIGTERM));
+    while (snipara_text(call = done(snipara_process_wait(box, "running", process, 5000)), "signal",
+                        NULL) == NULL) {
+        snipara_free(call);
+    }
+    (void)printf("%s\n", snipara_text(call, "signal", NULL));
+    snipara_free(call);
+    call = done(snipara_processes(box, "running"));
+    (void)printf("%zu %s\n", snipara_count(call, "processes"),
+                 snipara_text(call, "processes.1.argv.0", NULL));
+    snipara_free(call);
+    end(snipara_process_read(box, "running", -1, 0, 0, 0));
+    end(snipara_destroy(box, "running"));
+}
+
 /* ARGUMENT: a setting. */
 static void settings(const char *argument)
 {
@@ -635,7 +707,7 @@ static const struct {
     {"forked", forked},       {"left_open", left_open},
     {"older", older},         {"ask", ask},
     {"many", many},           {"settings", settings},
-    {"commands", commands},
+    {"commands", commands},   {"processes", processes},
 };
 
 int main(int argc, char **argv)

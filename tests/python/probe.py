@@ -22,8 +22,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Callable, Dict, List, Tuple, Type, Union
 
 from snipara_sandbox import (
-    AsyncSandbox, CellFailed, Denied, Display, Function, InvalidArgument, Limit, LimitReached, NotFound, Output, Result,
-    Sandbox, SandboxError, SandboxLost, SandboxTimeout, Snapshot, sandboxed)
+    AsyncSandbox, CellFailed, Denied, Display, Ended, Function, InvalidArgument, Limit, LimitReached, NotFound, Output,
+    Result, Sandbox, SandboxError, SandboxLost, SandboxTimeout, Snapshot, sandboxed)
 from snipara_sandbox._library import Connection, connection
 
 PATIENCE = float(os.environ.get("SNP_TEST_PATIENCE", "60"))  # as of tests/lib.py
@@ -610,6 +610,47 @@ def loop() -> None:
     collect()
     assert len(os.listdir("/proc/self/fd")) == n_open
     Sandbox("endless").destroy()
+
+
+def processes() -> None:
+    with Sandbox() as s:
+        assert s.processes() == []
+        process = s.start("read x; echo got $x; cat; echo ä >&2; exit 3", open_input=True)
+        assert process.wait(0) is None and process.read() == []
+        process.write("one\n")
+        assert (s.run("6 * 7").value, process.read(PATIENCE)) == ("42", ["got one\n"])
+        process.write(b"x" * 90000, close=True)
+        pieces = list(process)
+        assert len("".join(piece for piece in pieces if piece.stream == "stdout")) == 90000
+        assert [piece for piece in pieces if piece.stream == "stderr"] == ["ä\n"] and list(process) == []
+        assert process.wait() == Ended(3, None) and not process.signal()
+        says(NotFound, "process 1 has ended", lambda: process.write("late"))
+        sleeper = s.start(["sleep", "1000"])
+        says(InvalidArgument, "was started without an open standard input", sleeper.close)
+        says(InvalidArgument, "there is no signal 'NOSUCH'", lambda: sleeper.signal("NOSUCH"))
+        assert [(one.number, one.argv) for one in s.processes()][1:] == [(sleeper.number, ["sleep", "1000"])]
+        again = s.processes()[1]
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            again.wait()
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise AssertionError("the process ended")
+        assert again.signal("SIGINT") and sleeper.wait() == Ended(None, "SIGINT")
+
+    async def main() -> None:
+        async with AsyncSandbox() as s:
+            process = await s.start("cat", open_input=True)
+            await process.write("a\n")
+            assert await process.read(PATIENCE) == ["a\n"]
+            waiting = asyncio.ensure_future(process.wait())
+            await process.close()
+            assert (await waiting, [piece async for piece in process]) == (Ended(0, None), [])
+            other, = [one for one in await s.processes() if one.number == process.number]
+            assert [piece async for piece in other] == ["a\n"] and not await other.signal(9)
+    asyncio.run(main())
 
 
 def adapters() -> None:

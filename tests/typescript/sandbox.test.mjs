@@ -12,6 +12,29 @@ import { CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFoun
 const PATIENCE_MS = 1000 * Number(process.env.SNP_TEST_PATIENCE ?? 60); // as of tests/lib.py
 const names = async () => (await Sandbox.list()).map((row) => row.name);
 
+test("processes", async () => {
+  const s = await Sandbox.create();
+  const process = await s.start("read x; echo got $x; cat; echo ä >&2; exit 3", { openInput: true });
+  assert.deepEqual([await process.wait(0), await process.read()], [null, []]);
+  await process.write("one\n");
+  assert.equal((await s.run("6 * 7")).value, "42");
+  assert.deepEqual(await process.read(PATIENCE_MS / 1000), [{ stream: "stdout", text: "got one\n" }]);
+  await process.write(Buffer.alloc(90000, "x"), { close: true });
+  const texts = { stdout: "", stderr: "" };
+  for await (const { stream, text } of process) texts[stream] += text;
+  assert.deepEqual(texts, { stdout: "x".repeat(90000), stderr: "ä\n" });
+  assert.deepEqual([await process.wait(), await process.signal()], [{ exitCode: 3, signal: null }, false]);
+  await assert.rejects(process.write("late"), (error) => error instanceof NotFound && error.message === "process 2 has ended");
+  const sleeper = await s.start(["sleep", "1000"]);
+  await assert.rejects(sleeper.close(), { name: "InvalidArgument", message: /was started without an open standard input/ });
+  await assert.rejects(sleeper.signal("NOSUCH"), { name: "InvalidArgument", message: /no signal "NOSUCH"/ });
+  await assert.rejects(s.start("true", { stdin: true }), { name: "InvalidArgument" });
+  const [, again] = await s.processes();
+  assert.deepEqual([again.number, again.argv, await again.signal("INT")], [sleeper.number, ["sleep", "1000"], true]);
+  assert.deepEqual(await sleeper.wait(), { exitCode: null, signal: "SIGINT" });
+  await s.close();
+});
+
 test("results", async () => {
   const s = await Sandbox.create({ memory: 256 << 20, env: { CITY: "Oslo" }, timeout: 20, limits: { cpus: 0.5 } });
   const said = [];

@@ -17,8 +17,8 @@ from ._errors import (
     CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout,
     Unsupported)
 from ._result import (
-    AsyncResult, Cell, CellError, Changes, Denial, Display, Entry, Limit, Output, Result, Snapshot, Usage)
-from ._sandbox import AsyncFiles, AsyncSandbox, AsyncStream, Files, Sandbox, Stream
+    AsyncResult, Cell, CellError, Changes, Denial, Display, Ended, Entry, Limit, Output, Result, Snapshot, Usage)
+from ._sandbox import AsyncFiles, AsyncProcess, AsyncSandbox, AsyncStream, Files, Process, Sandbox, Stream
 
 SniparaSandbox = Sandbox
 
@@ -35,13 +35,14 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "AgentConfig", "AgentResult", "AgentRunner", "AsyncFiles", "AsyncResult", "AsyncSandbox", "AsyncStream", "Cell",
-    "CellError", "CellFailed", "CellTimeout", "Changes", "CompletionOptions", "Config", "Denial", "Denied", "Display",
-    "Entry", "Files", "Function", "InvalidArgument", "Limit", "LimitReached", "Message", "NotFound", "Output",
-    "REPLResult", "RLM", "RLMConfig", "RLMError", "RLMResult", "Result", "Sandbox", "SandboxError", "SandboxLost",
-    "SandboxTimeout", "Snapshot", "SniparaSandbox", "SniparaSandboxConfig", "Stream", "StreamOptions", "Tool",
-    "ToolCall", "ToolRegistry", "ToolResult", "TrajectoryEvent", "Unsupported", "Usage", "__version__", "agent",
-    "backends", "core", "exceptions", "load_config", "logging", "mcp", "repl", "sandboxed", "tools", "visualizer"]
+    "AgentConfig", "AgentResult", "AgentRunner", "AsyncFiles", "AsyncProcess", "AsyncResult", "AsyncSandbox",
+    "AsyncStream", "Cell", "CellError", "CellFailed", "CellTimeout", "Changes", "CompletionOptions", "Config", "Denial",
+    "Denied", "Display", "Ended", "Entry", "Files", "Function", "InvalidArgument", "Limit", "LimitReached", "Message",
+    "NotFound", "Output", "Process", "REPLResult", "RLM", "RLMConfig", "RLMError", "RLMResult", "Result", "Sandbox",
+    "SandboxError", "SandboxLost", "SandboxTimeout", "Snapshot", "SniparaSandbox", "SniparaSandboxConfig", "Stream",
+    "StreamOptions", "Tool", "ToolCall", "ToolRegistry", "ToolResult", "TrajectoryEvent", "Unsupported", "Usage",
+    "__version__", "agent", "backends", "core", "exceptions", "load_config", "logging", "mcp", "repl", "sandboxed",
+    "tools", "visualizer"]
 
 # Modules and names that are imported at first use.
 _LATER = {

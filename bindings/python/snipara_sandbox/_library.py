@@ -60,7 +60,8 @@ class _Cell(Structure):
                 ("code_len", c_size_t), ("shell", c_bool), ("argv", c_void_p), ("input", c_char_p),
                 ("input_len", c_size_t), ("timeout_ms", c_int64), ("no_rollback", c_bool), ("atomic", c_bool),
                 ("attached", c_bool), ("quick", c_bool), ("recover", c_char_p), ("output", _OnOutput),
-                ("display", _OnDisplay), ("called", c_void_p), ("ctx", c_void_p), ("internal", c_bool)]
+                ("display", _OnDisplay), ("called", c_void_p), ("ctx", c_void_p), ("internal", c_bool),
+                ("request", c_char_p), ("event", c_void_p), ("open_input", c_bool)]
 
 
 # Finding it ---------------------------------------------------------------------------------
@@ -96,7 +97,8 @@ def _load() -> ctypes.CDLL:
 
 
 _POINTER_RESULTS = ("run", "open", "put", "get", "list", "snapshot", "snapshots", "rollback", "fork", "history", "show",
-                    "hibernate", "destroy", "request", "sessions", "set_limits", "command")
+                    "hibernate", "destroy", "request", "sessions", "set_limits", "command", "start", "processes",
+                    "process_read", "process_write", "process_wait", "process_signal")
 _lib = _load()
 _lib.snipara_version.restype = c_char_p
 VERSION: str = _lib.snipara_version().decode()
@@ -429,6 +431,14 @@ class Connection:
             cell.with_ = ctypes.pointer(policy.raw)
         call.handle = _lib.snipara_run(self.box, byref(cell))
         return call
+
+    def start(self, session: bytes, policy: Optional[Policy], command: Sequence[str], open_input: bool) -> Call:
+        """Begin to start a process."""
+        words = texts(command, "command")  # copied by the call
+        cell = _Cell(size=sizeof(_Cell), session=session, argv=ctypes.cast(words, c_void_p), open_input=open_input)
+        if policy is not None:
+            cell.with_ = ctypes.pointer(policy.raw)
+        return self.ask("start", byref(cell))
 
     def show(self, session: bytes, number: int) -> Call:
         """Request the result of an earlier cell."""

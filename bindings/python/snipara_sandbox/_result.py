@@ -120,6 +120,15 @@ class Output(str):
         return piece
 
 
+class Ended(NamedTuple):
+    """How a process ended."""
+
+    exit_code: Optional[int]
+    """None: it was ended by a signal."""
+    signal: Optional[str]
+    """"SIGTERM"..., or None."""
+
+
 class Display(Dict[str, Union[str, bytes]]):
     """An object displayed by a cell: its forms by MIME type, text as str and other types as bytes."""
 

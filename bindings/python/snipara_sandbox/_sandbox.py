@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from binascii import hexlify
 from collections import deque
+from time import monotonic
 from typing import (
     TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Deque, Dict, Generic, Iterable, Iterator, List, Mapping,
-    Optional, Tuple, Type, TypeVar, Union)
+    Optional, Sequence, Tuple, Type, TypeVar, Union)
 
 from ._completion import RLM, tell, tier_of
 from ._errors import (
     InvalidArgument, NotFound, SandboxError, check_kinds, check_needed, in_arguments, names_nearest, nearest,
     wrong_kind)
-from ._result import AsyncResult, Cell, Entry, Output, R, Result, Snapshot, make_result
+from ._result import AsyncResult, Cell, Ended, Entry, Output, R, Result, Snapshot, make_result
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -31,6 +32,7 @@ Code = Union[str, bytes]
 Path = Union[str, "os.PathLike[str]"]
 FILE_MOST = 1 << 30
 PART_MOST = 1 << 20  # bytes of stored output in one answer
+WAIT_S = 1  # of one request to a process: Ctrl-C takes effect after it
 NAMES_SHOWN = 8  # newest first
 SESSION_LIMITS = ("cpus", "file_size", "open_files", "output", "processes", "tmp_size", "workspace_files",
                   "workspace_size")
@@ -434,6 +436,25 @@ class Session(RLM, Generic[R]):
             return make_result(self._makes, result, call.printed, call.shown)
         return Ask(lambda box: box.show(self._key, cell), read)
 
+    def _ask_start(self, command: Union[str, Sequence[str]], open_input: bool) -> Ask[Tuple[int, List[str]]]:
+        """The number and the words of a new process."""
+        words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+
+        def begin(box: Connection) -> Call:
+            self._begun()
+            return box.start(self._key, self._made_with(), words, open_input)
+
+        def read(call: Call) -> Tuple[int, List[str]]:
+            result = make_result(self._makes, call.answer(), call.printed, call.shown)
+            self._is_open = True
+            result.raise_for_error()
+            return result.cell, words
+        return Ask(begin, read)
+
+    def _ask_processes(self) -> Ask[List[Tuple[int, List[str]]]]:
+        return self._ask_name("processes", lambda call: [
+            (row["process"], row["argv"]) for row in call.answer()["processes"]])
+
     def _ask_interrupt(self) -> Ask[bool]:
         return Ask(lambda box: box.request("interrupt", session=self.name),
                    lambda call: bool(call.answer()["interrupted"]))
@@ -452,6 +473,63 @@ class Session(RLM, Generic[R]):
 
     def __repr__(self) -> str:
         return "<{} {}>".format(type(self).__name__, self.name)
+
+
+class ProcessBase:
+    """A process of a session, and what has been read of it."""
+
+    def __init__(self, sandbox: Session[Any], number: int, argv: Sequence[str] = ()) -> None:
+        from codecs import getincrementaldecoder
+        self._sandbox = sandbox
+        self.number = number
+        """Number of the cell that started it."""
+        self.argv = list(argv)
+        """Its program and arguments."""
+        self._at = {"stdout": 0, "stderr": 0}
+        self._decoders = {name: getincrementaldecoder("utf-8")("replace") for name in self._at}
+        self._is_read = False  # to its end
+        self._pieces: Deque[Output] = deque()
+
+    def _ask(self, function: str, read: Callable[[Call], T], *arguments: Any) -> Ask[T]:
+        from ctypes import c_int64
+        return Ask(lambda box: box.ask(function, self._sandbox._key, c_int64(self.number), *arguments), read)
+
+    def _ask_read(self, wait: float) -> Ask[List[Output]]:
+        from ctypes import c_int64
+
+        def read(call: Call) -> List[Output]:
+            answer, data, pieces = call.answer(), call.data(), []
+            self._is_read = answer["eof"]
+            for name, part in (("stdout", data[:answer["stdout_len"]]), ("stderr", data[answer["stdout_len"]:])):
+                self._at[name] = answer[name] + len(part)
+                text = self._decoders[name].decode(part, self._is_read)
+                if text:
+                    pieces.append(Output.of(name, text))
+            return pieces
+        return self._ask("process_read", read, c_int64(self._at["stdout"]), c_int64(self._at["stderr"]),
+                         round(min(wait, WAIT_S) * 1000))
+
+    def _ask_write(self, data: bytes, close: bool) -> Ask[int]:
+        from ctypes import c_bool, c_size_t
+        return self._ask("process_write", lambda call: int(call.answer()["written"]), data, c_size_t(len(data)),
+                         c_bool(close))
+
+    def _ask_wait(self, wait: float) -> Ask[Optional[Ended]]:
+        def read(call: Call) -> Optional[Ended]:
+            answer = call.answer()
+            return None if answer["state"] == "running" else Ended(answer["exit_code"], answer["signal"])
+        return self._ask("process_wait", read, round(min(wait, WAIT_S) * 1000))
+
+    def _ask_signal(self, name: Union[str, int]) -> Ask[bool]:
+        from signal import Signals
+        try:
+            number = int(name if isinstance(name, int) else Signals["SIG" + name.upper().replace("SIG", "", 1)])
+        except KeyError:
+            raise InvalidArgument("there is no signal {!r}".format(name)) from None
+        return self._ask("process_signal", lambda call: bool(call.answer()["sent"]), number)
+
+    def __repr__(self) -> str:
+        return "<{} {}:{}>".format(type(self).__name__, self._sandbox.name, self.number)
 
 
 def _ask_sessions() -> Ask[List[Dict[str, Any]]]:
@@ -554,6 +632,57 @@ class Files:
     def list(self, path: Path = ".") -> List[Entry]:
         """List a folder. NotFound: no such folder."""
         return self._sandbox._opened(self._sandbox._ask_list(path))
+
+
+@names_nearest
+class Process(ProcessBase, Iterator[Output]):
+    """A command that runs beside the cells of its session, until it exits or the session's sandbox ends.
+
+    `for piece in process` reads its output until it ends; piece.stream is "stdout" or "stderr".
+    """
+
+    def read(self, wait: float = 0) -> List[Output]:
+        """Return the output since the last read, oldest first. wait: seconds, if there is none yet. Of each stream the
+        last bytes are stored, at most 256 KiB."""
+        end = monotonic() + wait
+        while True:
+            pieces = _do(self._ask_read(max(end - monotonic(), 0)))
+            if pieces or self._is_read or monotonic() >= end:
+                return pieces
+
+    def __next__(self) -> Output:
+        while not self._pieces and not self._is_read:
+            self._pieces.extend(self.read(WAIT_S))
+        if self._pieces:
+            return self._pieces.popleft()
+        raise StopIteration
+
+    def write(self, data: Union[str, bytes, bytearray, memoryview], *, close: bool = False) -> None:
+        """Write to standard input; waits while the process does not read. It needs start(..., open_input=True).
+
+        close: then close it. NotFound: the process has ended, or has closed its standard input.
+        """
+        rest = _bytes_of(data, "data")
+        while True:
+            rest = rest[_do(self._ask_write(rest, close)):]
+            if not rest:
+                return
+
+    def close(self) -> None:
+        """Close standard input."""
+        self.write(b"", close=True)
+
+    def wait(self, timeout: Optional[float] = None) -> Optional[Ended]:
+        """Wait for its end. None: it still runs after timeout seconds."""
+        end = None if timeout is None else monotonic() + timeout
+        while True:
+            ended = _do(self._ask_wait(WAIT_S if end is None else max(end - monotonic(), 0)))
+            if ended is not None or (end is not None and monotonic() >= end):
+                return ended
+
+    def signal(self, name: Union[str, int] = "TERM") -> bool:
+        """Send a signal to its process group. False: it had ended."""
+        return _do(self._ask_signal(name))
 
 
 class Stream(Iterator[Output], AsyncIterable[str]):
@@ -722,6 +851,18 @@ class Sandbox(Session[Result]):
     def set(self, name: str, value: object) -> None:
         """Set a variable by value; accepts what get() returns. TypeError: the value cannot be passed."""
         _do(self._ask_set(name, value))
+
+    def start(self, command: Union[str, Sequence[str]], *, open_input: bool = False) -> Process:
+        """Start a command that runs beside the cells: a /bin/sh line, or a list of words. It has no time limit, and
+        ends with the session's sandbox.
+
+        open_input: for Process.write(); without it standard input is empty.
+        """
+        return Process(self, *_do(self._ask_start(command, open_input)))
+
+    def processes(self) -> List[Process]:
+        """List the session's processes, running and ended; none if its sandbox has ended."""
+        return [] if self._is_new() else [Process(self, *row) for row in _do(self._ask_processes())]
 
     def snapshot(self, name: Optional[str] = None) -> Snapshot:
         """Take a snapshot of variables and files. name: s1, s2... if not given."""
@@ -898,6 +1039,50 @@ class AsyncFiles:
         return await self._sandbox._opened(self._sandbox._ask_list(path))
 
 
+@names_nearest
+class AsyncProcess(ProcessBase, AsyncIterator[Output]):
+    """Like Process, with methods that are awaited: `async for piece in process`."""
+
+    async def read(self, wait: float = 0) -> List[Output]:
+        """Return the output since the last read, oldest first."""
+        end = monotonic() + wait
+        while True:
+            pieces = await _do_async(self._ask_read(max(end - monotonic(), 0)))
+            if pieces or self._is_read or monotonic() >= end:
+                return pieces
+
+    async def __anext__(self) -> Output:
+        while not self._pieces and not self._is_read:
+            self._pieces.extend(await self.read(WAIT_S))
+        if self._pieces:
+            return self._pieces.popleft()
+        raise StopAsyncIteration
+
+    async def write(self, data: Union[str, bytes, bytearray, memoryview], *, close: bool = False) -> None:
+        """Write to standard input; waits while the process does not read."""
+        rest = _bytes_of(data, "data")
+        while True:
+            rest = rest[await _do_async(self._ask_write(rest, close)):]
+            if not rest:
+                return
+
+    async def close(self) -> None:
+        """Close standard input."""
+        await self.write(b"", close=True)
+
+    async def wait(self, timeout: Optional[float] = None) -> Optional[Ended]:
+        """Wait for its end. None: it still runs after timeout seconds."""
+        end = None if timeout is None else monotonic() + timeout
+        while True:
+            ended = await _do_async(self._ask_wait(WAIT_S if end is None else max(end - monotonic(), 0)))
+            if ended is not None or (end is not None and monotonic() >= end):
+                return ended
+
+    async def signal(self, name: Union[str, int] = "TERM") -> bool:
+        """Send a signal to its process group. False: it had ended."""
+        return await _do_async(self._ask_signal(name))
+
+
 class AsyncStream(AsyncIterator[Output]):
     """The output of a cell as it arrives, and its value, like Stream; .result then has the rest. aclose() ends it."""
 
@@ -1023,6 +1208,14 @@ class AsyncSandbox(Session[AsyncResult]):
     async def set(self, name: str, value: object) -> None:
         """Set a variable by value."""
         await _do_async(self._ask_set(name, value))
+
+    async def start(self, command: Union[str, Sequence[str]], *, open_input: bool = False) -> AsyncProcess:
+        """Start a command that runs beside the cells: a /bin/sh line, or a list of words."""
+        return AsyncProcess(self, *await _do_async(self._ask_start(command, open_input)))
+
+    async def processes(self) -> List[AsyncProcess]:
+        """List the session's processes, running and ended."""
+        return [] if self._is_new() else [AsyncProcess(self, *row) for row in await _do_async(self._ask_processes())]
 
     async def snapshot(self, name: Optional[str] = None) -> Snapshot:
         """Take a snapshot of variables and files."""

@@ -3,6 +3,7 @@
 
 export { Sandbox, Files } from "./sandbox.js";
 export { agent, completion, resume, streamCompletion } from "./runs.js";
+export { Process } from "./process.js";
 export { Stream } from "./stream.js";
 export { Result } from "./result.js";
 export {
@@ -19,6 +20,7 @@ export { request } from "./connection.js";
 /** @typedef {import("./sandbox.js").Session} Session */
 /** @typedef {import("./sandbox.js").Snapshot} Snapshot */
 /** @typedef {import("./sandbox.js").Data} Data */
+/** @typedef {import("./process.js").Ended} Ended */
 /** @typedef {import("./runs.js").Tool} Tool */
 /** @typedef {import("./runs.js").PromptOptions} PromptOptions */
 /** @typedef {import("./runs.js").Completion} Completion */

@@ -13,6 +13,7 @@ import { findProgram } from "./daemon.js";
 import { InvalidArgument, LimitReached, NotFound } from "./errors.js";
 import { bytesOf, checkOptions } from "./given.js";
 import { limitsFor } from "./limits.js";
+import { Process } from "./process.js";
 import { CellEvents } from "./result.js";
 import { Stream } from "./stream.js";
 import { checkCell, getter, jsonOf, setter, valueOf } from "./values.js";
@@ -342,13 +343,18 @@ export class Sandbox {
     (await this.#run("", "python", {})).throwIfFailed();
   }
 
-  /** @param {Data} code @param {"python" | "command"} kind @param {RunOptions} options @param {boolean} [internal] code of this package */
-  async #run(code, kind, options, internal) {
+  /**
+   * @param {Data} code
+   * @param {"python" | "command" | "process"} kind
+   * @param {RunOptions} options
+   * @param {boolean} [internal] code of this package
+   * @param {Partial<ExecRequest>} [line] the command
+   */
+  async #run(code, kind, options, internal, line = kind === "command" ? { argv: ["/bin/sh", "-c", String(code)] } : {}) {
     this.#checkOpen();
     const bytes = bytesOf(code, "the code");
     checkOptions(options, RUN_OPTIONS, "a cell");
     this.#begun();
-    const line = kind === "command" ? { argv: ["/bin/sh", "-c", String(code)] } : {};
     /** @param {Partial<ExecRequest>} more */
     const cell = (more) => runCell({ ...this.#policy, session: this.name, kind, ...line, ...more }, kind === "command" ? Buffer.alloc(0) : bytes, options);
     const result = await (internal ? cell({ internal }) : cell({})).catch((error) => {
@@ -416,6 +422,26 @@ export class Sandbox {
       if (result.value !== null) take({ stream: "value", text: result.value });
       return result;
     }, options.signal);
+  }
+
+  /**
+   * Start a command that runs beside the cells: a /bin/sh line, or a list of words. It has no time limit, and ends with
+   * the session's sandbox.
+   * @param {string | string[]} command
+   * @param {{openInput?: boolean}} [options] openInput: for Process.write(); without it standard input is empty
+   */
+  async start(command, options = {}) {
+    checkOptions(options, ["openInput"], "a process");
+    const argv = typeof command === "string" ? ["/bin/sh", "-c", command] : command;
+    const result = await this.#run("", "process", {}, false, { argv, open_stdin: Boolean(options.openInput) });
+    return new Process(this, result.throwIfFailed().cell, argv);
+  }
+
+  /** List the session's processes, running and ended; none if its sandbox has ended. */
+  async processes() {
+    this.#checkOpen();
+    const rows = this.#mayExist ? (await ask("process.list", { session: this.name })).answer.processes : [];
+    return rows.map((row) => new Process(this, row.process, row.argv));
   }
 
   /**

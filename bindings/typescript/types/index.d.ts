@@ -1,5 +1,6 @@
 export { Sandbox, Files } from "./sandbox.js";
 export { agent, completion, resume, streamCompletion } from "./runs.js";
+export { Process } from "./process.js";
 export { Stream } from "./stream.js";
 export { Result } from "./result.js";
 export { CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported, } from "./errors.js";
@@ -13,6 +14,7 @@ export type Entry = import("./sandbox.js").Entry;
 export type Session = import("./sandbox.js").Session;
 export type Snapshot = import("./sandbox.js").Snapshot;
 export type Data = import("./sandbox.js").Data;
+export type Ended = import("./process.js").Ended;
 export type Tool = import("./runs.js").Tool;
 export type PromptOptions = import("./runs.js").PromptOptions;
 export type Completion = import("./runs.js").Completion;
@@ -38,6 +40,7 @@ export type RawResult = import("../types/wire.d.ts").RawResult;
 /** @typedef {import("./sandbox.js").Session} Session */
 /** @typedef {import("./sandbox.js").Snapshot} Snapshot */
 /** @typedef {import("./sandbox.js").Data} Data */
+/** @typedef {import("./process.js").Ended} Ended */
 /** @typedef {import("./runs.js").Tool} Tool */
 /** @typedef {import("./runs.js").PromptOptions} PromptOptions */
 /** @typedef {import("./runs.js").Completion} Completion */

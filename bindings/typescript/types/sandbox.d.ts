@@ -1,3 +1,4 @@
+import { Process } from "./process.js";
 import { Stream } from "./stream.js";
 import type { Methods } from "../types/wire.d.ts";
 import type { Limits } from "./limits.js";
@@ -181,6 +182,17 @@ export declare class Sandbox {
      * @returns {Stream<Piece, Result>}
      */
     stream(code: Data, options?: StreamOptions): Stream<Piece, Result>;
+    /**
+     * Start a command that runs beside the cells: a /bin/sh line, or a list of words. It has no time limit, and ends with
+     * the session's sandbox.
+     * @param {string | string[]} command
+     * @param {{openInput?: boolean}} [options] openInput: for Process.write(); without it standard input is empty
+     */
+    start(command: string | string[], options?: {
+        openInput?: boolean;
+    }): Promise<Process>;
+    /** List the session's processes, running and ended; none if its sandbox has ended. */
+    processes(): Promise<Process[]>;
     /**
      * Get a variable, or any Python expression, by JSON; integers beyond 2**53 are bigint. CellFailed: there is no such
      * variable, JSON has no form for it, or it has more than 8 MiB as JSON.
