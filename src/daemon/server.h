@@ -76,6 +76,12 @@ struct snp_hooks {
                          struct snp_server *server,
                          const char *id,
                          const char *reason);
+    /* A tier: a detached process ended. how: its exit code, or the name of a signal. */
+    void (*process_ended)(const struct snp_tier *tier,
+                          struct snp_server *server,
+                          const char *id,
+                          uint64_t process,
+                          const char *how);
     void (*tier_lost)(const struct snp_tier *tier, struct snp_server *server, const char *reason);
     void (*tier_gone)(struct snp_server *server);
 };

@@ -227,6 +227,19 @@ static void on_check(uv_timer_t *timer)
 
 /* Frames ------------------------------------------------------------------------------ */
 
+static int handle_process(struct snp_tier *tier, json_t *head, struct snp_err *ret_bad)
+{
+    struct snp_event_process ended;
+    char how[32];
+
+    SNP_TRY(snp_record_check(head, &snp_event_process_form, ret_bad));
+    snp_record_read(head, &snp_event_process_form, &ended);
+    (void)snprintf(how, sizeof(how), "%lld", (long long)ended.exit_code);
+    tier->server->hooks->process_ended(tier, tier->server, ended.session, ended.process,
+                                       ended.signal == NULL ? how : ended.signal);
+    return 0;
+}
+
 static int handle_gone(struct snp_tier *tier, json_t *head, struct snp_err *ret_bad)
 {
     struct snp_server *server = tier->server;
@@ -256,7 +269,9 @@ static int handle_frame(struct snp_tier *tier,
                                       .raw = frame->raw,
                                       .raw_len = frame->raw_len};
     if (frame->id == 0 && frame->type == SNP_RPC_EVENT) {
-        return handle_gone(tier, head, ret_bad);
+        return snp_streq(snp_json_str(head, "event", ""), "process")
+                   ? handle_process(tier, head, ret_bad)
+                   : handle_gone(tier, head, ret_bad);
     }
     if (call == NULL) {
         return snp_fail(ret_bad, SNP_E_INVALID, "an answer to a request that is not open");

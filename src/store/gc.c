@@ -407,11 +407,12 @@ static int cells_drop(struct snp_tx *tx,
 
         r = snp_db_run(tx->db, NULL, err,
                        "UPDATE sessions SET disk_bytes = MAX(0, disk_bytes - (SELECT"
-                       " IFNULL(SUM(size), 0) FROM parts WHERE cell = ?1 AND part >= 2))"
+                       " IFNULL(SUM(size), 0) FROM parts WHERE cell = ?1 AND part BETWEEN 2 AND 6))"
                        " WHERE row = (SELECT session FROM cells WHERE row = ?1)",
                        "i", found[i]);
-        SNP_THEN(r, snp_db_run(tx->db, &gone, err, "DELETE FROM parts WHERE cell = ? AND part >= 2",
-                               "i", found[i]));
+        SNP_THEN(r, snp_db_run(tx->db, &gone, err,
+                               "DELETE FROM parts WHERE cell = ? AND part BETWEEN 2 AND 6", "i",
+                               found[i]));
         if (r == 0 && gone > 0) {
             r = snp_db_run(tx->db, NULL, err, "UPDATE cells SET dropped = 1 WHERE row = ?", "i",
                            found[i]);
@@ -422,7 +423,7 @@ static int cells_drop(struct snp_tx *tx,
     victims->found = n > 0;
     return r;
 }
-_Static_assert(SNP_PART_RESULT == 2, "parts from 2 on are results and outputs");
+_Static_assert(SNP_PART_RESULT == 2 && SNP_PART_DISPLAYS == 6, "results and outputs");
 
 /* Remove a run's oldest step. If its session is gone, its checkpoint goes at once. */
 static int step_drop(struct snp_tx *tx, struct victims *victims, struct snp_err *err)

@@ -447,8 +447,9 @@ int snp_journal_cell_end(struct snp_tx *tx,
                         "cell %llu of session %.64s is not running in epoch %llu",
                         (unsigned long long)cell, session, (unsigned long long)epoch);
     }
-    SNP_TRY(snp_db_run(tx->db, NULL, err, "DELETE FROM parts WHERE cell = ? AND part >= ?", "ii",
-                       row[0], (int64_t)SNP_PART_SEEN_STDOUT));
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
+                       "DELETE FROM parts WHERE cell = ? AND part BETWEEN ? AND ?", "iii", row[0],
+                       (int64_t)SNP_PART_SEEN_STDOUT, (int64_t)SNP_PART_SEEN_STDERR));
     SNP_TRY(part_add(tx, row[0], SNP_PART_RESULT, outcome->result, &added, err));
     SNP_TRY(part_add(tx, row[0], SNP_PART_RAW, outcome->raw, &added, err));
     if (outcome->displays > 0) {
@@ -459,6 +460,18 @@ int snp_journal_cell_end(struct snp_tx *tx,
                          &added, err));
     }
     return snp_session_grow(tx, row[1], (int64_t)added, err);
+}
+
+int snp_journal_cell_ended(
+    struct snp_tx *tx, const char *session, uint64_t cell, const char *how, struct snp_err *err)
+{
+    int64_t row[2] = {0, 0};
+    uint64_t added = 0;
+
+    SNP_TRY(cell_row(tx, session, cell, row, err));
+    SNP_TRY(snp_db_run(tx->db, NULL, err, "DELETE FROM parts WHERE cell = ? AND part = ?", "ii",
+                       row[0], (int64_t)SNP_PART_ENDED));
+    return part_add(tx, row[0], SNP_PART_ENDED, (struct snp_bytes){how, strlen(how)}, &added, err);
 }
 
 int snp_journal_cell_seen(struct snp_tx *tx,
@@ -492,9 +505,11 @@ int snp_journal_cell_seen(struct snp_tx *tx,
     "SELECT s.id, cell, c.epoch, kind, argv, c.spec, status, c.state, started_us, wall_us," \
     " first_line, stdin_bytes, dropped,"                                                    \
     " EXISTS(SELECT 1 FROM parts WHERE cell = c.row AND part = 2),"                         \
-    " (SELECT data FROM parts WHERE cell = c.row AND part = 6)"                             \
+    " (SELECT data FROM parts WHERE cell = c.row AND part = 6),"                            \
+    " (SELECT CAST(data AS TEXT) FROM parts WHERE cell = c.row AND part = 7)"               \
     " FROM cells AS c JOIN sessions AS s ON s.row = c.session"
-_Static_assert(SNP_PART_RESULT == 2 && SNP_PART_DISPLAYS == 6, "as CELL_COLUMNS has it");
+_Static_assert(SNP_PART_RESULT == 2 && SNP_PART_DISPLAYS == 6 && SNP_PART_ENDED == 7,
+               "as CELL_COLUMNS has it");
 
 /* Borrowed from the current row. */
 static void cell_read(struct snp_rows *rows, struct snp_journal_cell *ret)
@@ -515,6 +530,7 @@ static void cell_read(struct snp_rows *rows, struct snp_journal_cell *ret)
         .is_dropped = snp_col_u64(rows, 12) != 0,
         .has_result = snp_col_u64(rows, 13) != 0,
         .displays = snp_col_u64(rows, 14),
+        .ended = snp_col_text(rows, 15),
     };
 }
 
@@ -526,8 +542,8 @@ int snp_journal_cell_get(struct snp_tx *tx,
 {
     snp_autorows struct snp_rows rows = {0};
     struct snp_journal_cell row = {0};
-    const char **texts[] = {&row.session, &row.kind,  &row.argv,      &row.spec,
-                            &row.status,  &row.state, &row.first_line};
+    const char **texts[] = {&row.session, &row.kind,  &row.argv,       &row.spec,
+                            &row.status,  &row.state, &row.first_line, &row.ended};
     int r = snp_db_row(tx->db, &rows, err, CELL_COLUMNS " WHERE s.id = ? AND cell = ?", "ti",
                        session, (int64_t)cell);
 

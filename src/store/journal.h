@@ -76,6 +76,12 @@ int snp_journal_cell_begin(struct snp_tx *tx,
 void snp_journal_first_line(const char *argv,
                             struct snp_bytes code,
                             char out[SNP_JOURNAL_LINE_MAX + 1]);
+/* How the process of a cell ended, also before the outcome of the cell. SNP_E_NOT_FOUND. */
+int snp_journal_cell_ended(struct snp_tx *tx,
+                           const char *session,
+                           uint64_t cell,
+                           const char *how,
+                           struct snp_err *err) SNP_NODISCARD;
 /* The outcome. SNP_E_NOT_FOUND; SNP_E_DENIED: it has one, or epoch is not the cell's. */
 int snp_journal_cell_end(struct snp_tx *tx,
                          const char *session,

@@ -59,6 +59,7 @@ enum snp_journal_part {
     SNP_PART_SEEN_STDOUT, /* of a running or unknown cell */
     SNP_PART_SEEN_STDERR,
     SNP_PART_DISPLAYS, /* number of displays in the raw bytes, in digits; missing = none */
+    SNP_PART_ENDED,    /* of a process: its exit code, or the name of a signal */
     SNP_PART_N,
 };
 
@@ -81,6 +82,7 @@ struct snp_journal_cell {
     const char *first_line; /* of the code, at most 200 bytes of UTF-8; made by cell_begin */
     uint64_t stdin_bytes;
     uint64_t displays; /* number in its raw bytes, while those exist */
+    const char *ended; /* of a process that has: its exit code, or the name of a signal */
     bool has_result;   /* false if gc removed its result */
     bool is_dropped;   /* gc removed its result or output */
 };

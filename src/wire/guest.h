@@ -21,6 +21,7 @@
     F(S, BOOL, final,     MUST,   0, 0, "this process is a copy, and ends afterwards") \
     F(S, INT,  budget_ms, MUST,   0, 0, "time limit") \
     F(S, INT,  processes, MUST,   0, 0, "number of background processes") \
+    F(S, STRS, detached,  OPT,    0, NULL, "number and command of the detached processes that run") \
     F(S, BOOL, image,     OPT,    0, 0, "write an image of the memory instead of variables, through the pipes in the passed socket") \
     F(S, BOOL, keep,      OPT,    0, 0, "write an image of the memory into the part before the variables, if possible") \
     F(S, STR,  no_image,  OPT,    0, 0, "why no image is requested, although one is wanted")

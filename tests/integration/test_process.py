@@ -380,7 +380,8 @@ def test_a_rollback_ends_processes(sandbox: lib.Sandbox, session: str) -> None:
 def test_hibernation_names_processes_and_ends_them(sandbox: lib.Sandbox, session: str) -> None:
     number = start(sandbox, session, "exec sleep 1000")
     done = sandbox.cli("hibernate", session)
-    assert done.returncode == 0 and "background processes" in done.stderr, done.stderr
+    assert done.returncode == 0 and f"process {number}" in done.stderr and "exec sleep 1000" in done.stderr, done.stderr
+    assert "background processes" not in done.stderr
     assert processes(sandbox, session) == []
     for verb in "attach", "kill":
         done = sandbox.cli(verb, f"{session}:{number}")
@@ -454,6 +455,38 @@ os._exit(9)
     row = lib.wait_for(lambda: (now := state(box, "work", done["cell"]))["state"] == "ended" and now)
     assert row["signal"] == "SIGKILL" or row["exit_code"] == 9
     assert box.exec("6 * 7", "work")["value"] == "42"
+
+
+def recorded(sandbox: lib.Sandbox, session: str) -> dict[int, Json | None]:
+    """How the process of each cell ended, as the journal has it."""
+    return {row["cell"]: row.get("process") for row in
+            json.loads(sandbox.cli("history", session, "--json").stdout)["cells"]}
+
+
+def test_the_end_of_a_process_is_recorded(sandbox: lib.Sandbox, session: str) -> None:
+    assert sandbox.exec("1", session)["status"] == "ok"
+    numbers = [start(sandbox, session, line) for line in ("exit 7", "exec sleep 1000", "exec sleep 1000", "kill -9 $$")]
+    assert sandbox.cli("kill", f"{session}:{numbers[1]}").returncode == 0
+    ended = {"state": "ended", "exit_code": None, "signal": None}
+    assert lib.wait_for(lambda: recorded(sandbox, session) == {
+        1: None, numbers[0]: ended | {"exit_code": 7}, numbers[1]: ended | {"signal": "SIGTERM"},
+        numbers[2]: ended | {"state": "running"}, numbers[3]: ended | {"signal": "SIGKILL"}})
+    shown = sandbox.cli("history", session).stdout
+    for words in "kept, exited with 7", "kept, ended by SIGTERM", "kept, running", "kept, ended by SIGKILL":
+        assert words in shown, shown
+    assert "\nprocess: exited with 7\n" in sandbox.cli("show", f"{session}:{numbers[0]}").stdout
+    found = json.loads(sandbox.cli("show", f"{session}:{numbers[1]}", "--json").stdout)
+    assert found["process"] == ended | {"signal": "SIGTERM"}
+
+
+@pytest.mark.parametrize("who", ["tier", "daemon"])
+def test_an_end_that_nothing_reported_is_unknown(fresh_sandbox: Any, who: str) -> None:
+    box = fresh_sandbox()
+    first, second = start(box, "work", "exit 3"), start(box, "work", "exec sleep 1000")
+    assert lib.wait_for(lambda: (recorded(box, "work")[first] or {}).get("exit_code") == 3)
+    os.kill(lib.some(box.tier_pid()) if who == "tier" else box.start(), signal.SIGKILL)
+    assert lib.wait_for(lambda: (recorded(box, "work")[second] or {})["state"] == "unknown")
+    assert recorded(box, "work")[first] == {"state": "ended", "exit_code": 3, "signal": None}
 
 
 @pytest.mark.parametrize("way", ["replay", "checkpoint"])

@@ -471,6 +471,15 @@ export interface Methods {
         rerun_of: number | null;
         /** number of displays that `cell.show` returns; absent: none, or an older version ran the cell */
         displays?: number;
+        /** of kind `process`: how the process ended */
+        process?: {
+          /** `running` or `ended`; of a recorded cell also `unknown`: its sandbox ended first */
+          state: "running" | "ended" | "unknown";
+          /** exit code; null: running, or ended by a signal */
+          exit_code: number | null;
+          /** name of the signal that ended it */
+          signal: string | null;
+        } | null;
       }[];
       /** as in `sessions.list` */
       state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
@@ -526,6 +535,15 @@ export interface Methods {
       rerun_of: number | null;
       /** number of displays that `cell.show` returns; absent: none, or an older version ran the cell */
       displays?: number;
+      /** of kind `process`: how the process ended */
+      process?: {
+        /** `running` or `ended`; of a recorded cell also `unknown`: its sandbox ended first */
+        state: "running" | "ended" | "unknown";
+        /** exit code; null: running, or ended by a signal */
+        exit_code: number | null;
+        /** name of the signal that ended it */
+        signal: string | null;
+      } | null;
       /** as in `exec` */
       argv: unknown[] | null;
       /** standard input was given */
@@ -1006,8 +1024,8 @@ export interface Methods {
         argv: string[];
         /** start, unix seconds */
         started: number;
-        /** `running` or `ended` */
-        state: "running" | "ended";
+        /** `running` or `ended`; of a recorded cell also `unknown`: its sandbox ended first */
+        state: "running" | "ended" | "unknown";
         /** exit code; null: running, or ended by a signal */
         exit_code: number | null;
         /** name of the signal that ended it */
@@ -1038,8 +1056,8 @@ export interface Methods {
       wait_ms?: number;
     };
     answer: {
-      /** `running` or `ended` */
-      state: "running" | "ended";
+      /** `running` or `ended`; of a recorded cell also `unknown`: its sandbox ended first */
+      state: "running" | "ended" | "unknown";
       /** exit code; null: running, or ended by a signal */
       exit_code: number | null;
       /** name of the signal that ended it */
@@ -1056,7 +1074,7 @@ export interface Methods {
       eof: boolean;
     };
   };
-  /** Writes to the standard input of a detached process that was started with `open_stdin`. raw = at most 64 KiB; without bytes it only closes. `peer`: the process has ended, or has closed its standard input. */
+  /** Writes to the standard input of a detached process that was started with `open_stdin`. raw = at most 64 KiB; without bytes it only closes. `not_found`: the process has ended, or has closed its standard input. */
   "process.write": {
     request: {
       /** id or name */

@@ -133,6 +133,21 @@ char *snp_summary_limit(const json_t *result, enum snp_hint_reader reader)
 
 /* Files ------------------------------------------------------------------------------------- */
 
+const char *snp_summary_process(const char *state,
+                                int64_t exit_code,
+                                const char *signal_name,
+                                char text[SNP_SUMMARY_PROCESS])
+{
+    if (signal_name != NULL) {
+        (void)snprintf(text, SNP_SUMMARY_PROCESS, "ended by %s", signal_name);
+    } else if (exit_code >= 0) {
+        (void)snprintf(text, SNP_SUMMARY_PROCESS, "exited with %d", (int)exit_code);
+    } else {
+        (void)snprintf(text, SNP_SUMMARY_PROCESS, "%s", state);
+    }
+    return text;
+}
+
 bool snp_summary_is_cache(const char *path)
 {
     static const char *const folders[] = {"__pycache__",       ".pytest_cache", ".mypy_cache",

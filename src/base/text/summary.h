@@ -33,6 +33,15 @@ char *snp_summary_limit(const json_t *result, enum snp_hint_reader reader);
  */
 json_t *snp_summary_files(const json_t *result, size_t most);
 
+enum {
+    SNP_SUMMARY_PROCESS = 64
+};
+/* "exited with 3", "ended by SIGKILL", else the state; written to text. exit_code < 0: none. */
+const char *snp_summary_process(const char *state,
+                                int64_t exit_code,
+                                const char *signal_name,
+                                char text[SNP_SUMMARY_PROCESS]);
+
 /* Whether a path is in a folder that tests and tools fill automatically, such as __pycache__. */
 bool snp_summary_is_cache(const char *path);
 

@@ -16,7 +16,7 @@ const char *const snp_session_states[] = {"idle",       "running", "waking", "hi
                                           "incomplete", "unknown", "lost",   NULL};
 const char *const snp_failed_causes[] = {"memory", "timeout", NULL};
 const char *const snp_diff_changes[] = {"added", "removed", "changed", NULL};
-const char *const snp_process_states[] = {"running", "ended", NULL};
+const char *const snp_process_states[] = {"running", "ended", "unknown", NULL};
 
 /* clang-format off */
 SNP_EXEC_RECORDS(SNP_RECORD_DEFINE)

@@ -13,7 +13,7 @@ enum {
     SNP_PROCESS_WRITE_MAX = 64 << 10, /* bytes of one process.write */
 };
 
-extern const char *const snp_process_states[]; /* running, ended */
+extern const char *const snp_process_states[]; /* running, ended, unknown */
 
 /* clang-format off */
 #define SNP_PROCESS_SESSION(F, S) \
@@ -22,7 +22,7 @@ extern const char *const snp_process_states[]; /* running, ended */
     SNP_PROCESS_SESSION(F, S) \
     F(S, INT,  process,   MUST,   0, 0, "number of the process")
 #define SNP_PROCESS_STATE(F, S) \
-    F(S, WORD, state,     MUST,   0, snp_process_states, "`running` or `ended`") \
+    F(S, WORD, state,     MUST,   0, snp_process_states, "`running` or `ended`; of a recorded cell also `unknown`: its sandbox ended first") \
     F(S, NEG,  exit_code, NIL,    0, 0, "exit code; null: running, or ended by a signal") \
     F(S, STR,  signal,    NIL,    32, 0, "name of the signal that ended it")
 
@@ -66,6 +66,7 @@ extern const char *const snp_process_states[]; /* running, ended */
     F(S, BOOL, sent,      MUST,   0, 0, "false: the process had ended")
 
 #define SNP_PROCESS_RECORDS(R) \
+    R(snp_process_state, "history.cells.process", SNP_PROCESS_STATE) \
     R(snp_process_row, "process.list.processes", SNP_PROCESS_ROW) \
     R(snp_process_list_request, "process.list", SNP_PROCESS_SESSION, .tag = "method") \
     R(snp_process_list_answer, "process.list", SNP_PROCESS_LIST_ANSWER) \

@@ -138,6 +138,11 @@ extern const char *const snp_wait_reasons[];
 #define SNP_EVENT_GONE(F, S) \
     F(S, STR,  session,   MUST,   SNP_SESSION_ID_LEN, 0, "id of the sandbox") \
     F(S, STR,  reason,    MUST,   4096, 0, "why it ended without a request")
+#define SNP_EVENT_PROCESS(F, S) \
+    F(S, STR,  session,   MUST,   SNP_SESSION_ID_LEN, 0, "id of the sandbox") \
+    F(S, INT,  process,   MUST,   0, 0, "number of the detached process that ended") \
+    F(S, NEG,  exit_code, NIL,    0, 0, "exit code; null: ended by a signal") \
+    F(S, STR,  signal,    NIL,    32, 0, "name of the signal that ended it")
 
 #define SNP_RESULT_RECORDS(R) \
     R(snp_result_error, "result.error", SNP_RESULT_ERROR) \
@@ -160,7 +165,8 @@ extern const char *const snp_wait_reasons[];
     R(snp_event_gap, "gap", SNP_EVENT_GAP, .tag = "event") \
     R(snp_event_display, "display", SNP_EVENT_DISPLAY, .tag = "event") \
     R(snp_event_call, "call", SNP_EVENT_CALL, .tag = "event") \
-    R(snp_event_gone, "gone", SNP_EVENT_GONE, .tag = "event")
+    R(snp_event_gone, "gone", SNP_EVENT_GONE, .tag = "event") \
+    R(snp_event_process, "process", SNP_EVENT_PROCESS, .tag = "event")
 SNP_RESULT_RECORDS(SNP_RECORD_DECLARE)
 /* clang-format on */
 

@@ -5,6 +5,7 @@
 /* Client requests about the daemon, its sessions and their history, and the answers. */
 
 #include "base/policy/session_name.h"
+#include "base/wire/process.h"
 #include "base/wire/record.h"
 #include "base/wire/rpc.h"
 
@@ -162,7 +163,8 @@
     F(S, BOOL, has_result, MUST,  0, 0, "the result is stored") \
     F(S, INT,  replay_of, NIL,    0, 0, "the replayed cell") \
     F(S, INT,  rerun_of,  NIL,    0, 0, "the rerun cell") \
-    F(S, INT,  displays,  OPT,    0, 0, "number of displays that `cell.show` returns; absent: none, or an older version ran the cell")
+    F(S, INT,  displays,  OPT,    0, 0, "number of displays that `cell.show` returns; absent: none, or an older version ran the cell") \
+    F(S, OBJ,  process,   OPTNIL, 0, &snp_process_state_form, "of kind `process`: how the process ended")
 #define SNP_HISTORY_ANSWER(F, S) \
     F(S, ARR,  cells,     MUST,   0, &snp_cell_row_form, "cells, newest first") \
     F(S, WORD, state,     MUST,   0, snp_session_states, "as in `sessions.list`") \

@@ -16,6 +16,7 @@
 #include "base/cli/session/result.h"
 #include "base/cli/term.h"
 #include "base/str.h"
+#include "base/text/summary.h"
 #include "base/wire/exec.h"
 #include "base/wire/session.h"
 #include "cli/cli.h"
@@ -127,6 +128,13 @@ static void title_put(const struct snp_cell_show_answer *cell, const char *sessi
     (void)printf("%s%s, %s (%s), took %s\n", cell->state == NULL ? "" : ", ",
                  cell->state == NULL ? "" : cell->state, snp_human_when(cell->started).text,
                  snp_human_age(cell->started).text, snp_human_span(cell->wall_us).text);
+    if (cell->process != NULL) {
+        char text[SNP_SUMMARY_PROCESS];
+
+        SNP_READ(snp_process_state, how, cell->process);
+        (void)printf("process: %s\n",
+                     snp_summary_process(how.state, how.exit_code, how.signal, text));
+    }
 }
 
 /* The output of a cell, from its recorded result. */

@@ -19,6 +19,7 @@
 #include "base/cli/term.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/text/summary.h"
 #include "base/wire/session.h"
 #include "cli/cli.h"
 
@@ -101,16 +102,6 @@ static int target_find(struct snp_cli *cli,
 
 /* ps ---------------------------------------------------------------------------------------- */
 
-/* "exited with 3", "ended by SIGKILL", "running" */
-static char *state_text(const char *state, int64_t exit_code, const char *signal_name)
-{
-    if (signal_name != NULL) {
-        return snp_need_format("ended by %s", signal_name);
-    }
-    return exit_code == SNP_NO_NUMBER ? snp_need_copy(state)
-                                      : snp_need_format("exited with %d", (int)exit_code);
-}
-
 /* The command line; a shell line as it was typed. */
 static char *words_text(const json_t *argv)
 {
@@ -140,11 +131,11 @@ static void rows_add(struct snp_table *table, const char *session, json_t *list)
     json_array_foreach(list, i, item)
     {
         SNP_READ(snp_process_row, row, item);
-        snp_autofree char *state = state_text(row.state, row.exit_code, row.signal);
+        char state[SNP_SUMMARY_PROCESS];
         snp_autofree char *words = words_text(row.argv);
 
         snp_table_addf(table, "%s:%" PRIu64, session, row.process);
-        snp_table_add(table, state);
+        snp_table_add(table, snp_summary_process(row.state, row.exit_code, row.signal, state));
         snp_table_add(table, snp_human_age(row.started).text);
         snp_table_add(table, snp_human_bytes(row.stdout_bytes + row.stderr_bytes).text);
         snp_table_add(table, words);
@@ -302,14 +293,15 @@ static int reading_exit(const struct reading *r)
 static int reading_end(struct reading *r)
 {
     const char *name = r->signal[0] == '\0' ? NULL : r->signal;
-    snp_autofree char *state = state_text(r->is_ended ? "ended" : "running", r->exit_code, name);
+    char state[SNP_SUMMARY_PROCESS];
     snp_autojson json_t *answer = NULL;
 
     if (!r->cli->is_json) {
         (void)fflush(stdout);
         if (!r->is_ended || name != NULL || r->exit_code != 0) {
-            snp_term_printf(stderr, "[%s:%" PRIu64 ": %s]\n", r->target->session,
-                            r->target->process, state);
+            snp_term_printf(
+                stderr, "[%s:%" PRIu64 ": %s]\n", r->target->session, r->target->process,
+                snp_summary_process(r->is_ended ? "ended" : "running", r->exit_code, name, state));
         }
         return reading_exit(r);
     }

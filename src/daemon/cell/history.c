@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/str.h"
+#include "base/wire/exec.h"
 #include "base/wire/frame.h"
 #include "base/wire/session.h"
 #include "daemon/cell/reply.h"
@@ -13,6 +15,7 @@
 #include "daemon/save/journal_entry.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
 #include "daemon/session/life.h"
 #include "daemon/session/missing_cells.h"
 #include "daemon/session/table.h"
@@ -30,6 +33,7 @@ struct query {
     struct snp_session *session; /* one reference, or NULL */
     uint64_t running;            /* number of the running cell; 0 = none */
     uint64_t last;               /* number of the last cell at the request */
+    uint64_t epoch;              /* of the sandbox; 0 = none */
     uint64_t cell;
     size_t limit;
     json_t *rows;        /* owned: the answer of history */
@@ -68,6 +72,7 @@ static int query_await(const struct snp_work *work,
         query->session = session;
         snp_session_ref(session);
         query->last = session->cells;
+        query->epoch = session->live.executor == NULL ? 0 : session->live.executor->epoch;
         query->running = session->live.running == NULL ? 0 : session->live.running->cell;
         (void)snp_entry_pay(session, NULL, NULL); /* owed cells are then in the journal */
     }
@@ -85,10 +90,28 @@ static const char *status_of(const struct query *query, const struct snp_journal
                : row->status;
 }
 
+/* How the process of a cell ended; unknown if its sandbox ended first. New reference. */
+static json_t *process_json(const struct query *query, const struct snp_journal_cell *row)
+{
+    struct snp_process_state how = {.state = "ended", .exit_code = SNP_NO_NUMBER};
+
+    if (strcmp(row->kind, snp_exec_kinds[SNP_EXEC_PROCESS]) != 0 ||
+        strcmp(row->status, "ok") != 0) {
+        return NULL;
+    }
+    if (row->ended == NULL) {
+        how.state = row->epoch == query->epoch ? "running" : "unknown";
+    } else if (snp_parse_i64(row->ended, &how.exit_code) < 0) {
+        how.signal = row->ended;
+    }
+    return snp_record_write(&snp_process_state_form, &how);
+}
+
 static json_t *cell_json(const struct query *query, const struct snp_journal_cell *row)
 {
     snp_autojson json_t *spec = row->spec == NULL ? NULL : json_loads(row->spec, 0, NULL);
     snp_autojson json_t *first_line = row->first_line == NULL ? NULL : json_string(row->first_line);
+    snp_autojson json_t *process = process_json(query, row);
     struct snp_cell_row cell = {
         .cell = row->cell,
         .epoch = row->epoch,
@@ -99,6 +122,7 @@ static json_t *cell_json(const struct query *query, const struct snp_journal_cel
         .wall_us = row->wall_us,
         .has_result = row->has_result,
         .displays = row->displays,
+        .process = process,
         .replay_of = (uint64_t)snp_json_int(spec, "replay_of", 0),
         .rerun_of = (uint64_t)snp_json_int(spec, "rerun_of", 0),
     };

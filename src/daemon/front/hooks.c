@@ -53,6 +53,19 @@ static void sandbox_gone(const struct snp_tier *tier,
     }
 }
 
+static void process_ended(const struct snp_tier *tier,
+                          struct snp_server *server,
+                          const char *id,
+                          uint64_t process,
+                          const char *how)
+{
+    const struct snp_executor *executor = snp_executor_find(server, id);
+
+    if (executor != NULL && executor->tier == tier && executor->session != NULL) {
+        snp_entry_process(executor->session, process, how);
+    }
+}
+
 static void tier_lost(const struct snp_tier *tier, struct snp_server *server, const char *reason)
 {
     snp_executor_tier_lost(server, tier, reason);
@@ -72,6 +85,7 @@ const struct snp_hooks snp_daemon_hooks = {
     .room = snp_room_serve,
     .recover = recover,
     .sandbox_gone = sandbox_gone,
+    .process_ended = process_ended,
     .tier_lost = tier_lost,
     .tier_gone = snp_server_tier_gone,
 };

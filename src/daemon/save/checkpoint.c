@@ -555,7 +555,8 @@ bool snp_checkpoint_is_moving(const struct snp_session *session)
     {
         const char *name = snp_json_str(lost, "name", "");
 
-        if (strncmp(name, "thread ", 7) == 0 || strcmp(name, "background processes") == 0) {
+        if (strncmp(name, "thread ", 7) == 0 || strncmp(name, "process ", 8) == 0 ||
+            strcmp(name, "background processes") == 0) {
             return true; /* no variable has such a name */
         }
     }

@@ -507,6 +507,29 @@ void snp_entry_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp
     }
 }
 
+static int run_process(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_entry *entry = arg;
+    int r = snp_journal_cell_ended(tx, entry->id, entry->cell, entry->text, err);
+
+    return r == SNP_E_NOT_FOUND ? 0 : r; /* the cell is owed, or the session was cleared */
+}
+
+void snp_entry_process(struct snp_session *session, uint64_t cell, const char *how)
+{
+    struct snp_entry *entry = entry_new(session, NULL, NULL);
+    struct snp_err err;
+
+    if (entry == NULL) {
+        return;
+    }
+    entry->cell = cell;
+    (void)snprintf(entry->text, sizeof(entry->text), "%s", how);
+    if (submit(session->server, entry, run_process, SNP_DURABILITY_PROCESS, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal-process", "error=\"%s\"", err.msg);
+    }
+}
+
 /* Sessions ---------------------------------------------------------------------------------- */
 
 static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)

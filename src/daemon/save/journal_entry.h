@@ -47,6 +47,9 @@ struct snp_outcome {
  */
 void snp_entry_end(struct snp_exec *exec, const struct snp_outcome *outcome, snp_entry_done *done);
 
+/* Write how the process of a cell ended: its exit code, or the name of a signal. Best effort. */
+void snp_entry_process(struct snp_session *session, uint64_t cell, const char *how);
+
 /* In a coroutine: write the session's current epoch and policy. */
 int snp_entry_session(struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
 

@@ -418,6 +418,7 @@ class Session:
             "threads": threads,
             "locks": locks,
             "processes": members.get("processes", 0),
+            "detached": members.get("detached", []),
             "settings": settings,
             "items": items,
             "no_image": no_image,

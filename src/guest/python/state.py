@@ -1182,8 +1182,8 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
     """Write the variables in names to the pipe fd.
 
     order: budget_s, module (_snp; None: slower), threads and locks (which this process lacks), processes (the number
-    besides this session's interpreter), settings (of the driver, with `baseline`), items (written before), no_image
-    (why they are no image; ""). The process must not be used afterwards. OSError: the pipe.
+    besides this session's interpreter and detached, "3: npm run dev"), settings (of the driver, with `baseline`), items
+    (written before), no_image (why they are no image; ""). The process must not be used afterwards. OSError: the pipe.
     """
     keys = set(known.decode("ascii", "replace").split("\n"))
     saver = Saver(names, own, order["module"], keys)
@@ -1192,9 +1192,10 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
         saver.lose(clean("thread " + name, NAME_MAX), kind, THREAD)
     for path in order["locks"]:
         saver.lose(clean("lock on " + path, NAME_MAX), "lock", LOCK)
+    for line in order["detached"]:
+        saver.lose("process " + line.split(":")[0], "process", clean(line, 200) + "; it ends with this sandbox")
     if order["processes"] > 0:
-        reason = "%d are running; they end with this sandbox, and their later work is not saved" % order["processes"]
-        saver.lose("background processes", "process", reason)
+        saver.lose("background processes", "process", "%d run; they end with this sandbox" % order["processes"])
     for folder, n in scratch(order["settings"]["base"]):
         saver.lose(folder, "folder", "entries: %d; only /workspace is saved" % n)
     saver.save(Sink(fd, order["items"]), order["budget_s"], order["settings"])

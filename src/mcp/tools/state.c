@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text/summary.h"
 #include "base/wire/session.h"
 #include "base/wire/snapshot.h"
 #include "mcp/caps.h"
@@ -151,6 +152,13 @@ static void cell_say(struct snp_say *text, const struct snp_cell_row *cell)
     snp_say(text, "\n  %llu %s %s", (unsigned long long)cell->cell, cell->kind, cell->status);
     if (cell->state != NULL && strcmp(cell->state, "kept") != 0) {
         snp_say(text, ", %.40s", cell->state); /* its effects are gone */
+    }
+    if (cell->process != NULL) {
+        char how[SNP_SUMMARY_PROCESS];
+
+        SNP_READ(snp_process_state, process, cell->process);
+        snp_say(text, ", %s",
+                snp_summary_process(process.state, process.exit_code, process.signal, how));
     }
     if (cell->replay_of != 0) {
         snp_say(text, ", replay of %llu", (unsigned long long)cell->replay_of);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/wire/result.h"
 #include "base/wire/rpc.h"
 #include "tier/engine/supervisor.h"
 
@@ -64,6 +65,18 @@ void snp_answer_gone(struct snp_supervisor *supervisor, const char *session, con
 {
     snp_autojson json_t *head = json_pack("{s:s,s:s,s:o}", "event", "gone", "session", session,
                                           "reason", snp_json_bytes(reason, strlen(reason)));
+
+    send_frame(supervisor, SNP_RPC_EVENT, 0, head, NULL, 0);
+}
+
+void snp_answer_process(struct snp_supervisor *supervisor,
+                        const char *session,
+                        uint64_t process,
+                        int64_t exit_code,
+                        const char *signal_name)
+{
+    snp_autojson json_t *head = SNP_WRITE(snp_event_process, .session = session, .process = process,
+                                          .exit_code = exit_code, .signal = signal_name);
 
     send_frame(supervisor, SNP_RPC_EVENT, 0, head, NULL, 0);
 }

@@ -27,4 +27,11 @@ void snp_answer_event(struct snp_supervisor *supervisor,
 /* Report that a session ended without a request. */
 void snp_answer_gone(struct snp_supervisor *supervisor, const char *session, const char *reason);
 
+/* Report that a detached process of a session ended; signal_name: NULL = it exited. */
+void snp_answer_process(struct snp_supervisor *supervisor,
+                        const char *session,
+                        uint64_t process,
+                        int64_t exit_code,
+                        const char *signal_name);
+
 #endif

@@ -11,8 +11,10 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "base/wire/process.h"
 #include "tier/engine/answer.h"
+#include "tier/engine/cell/running.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/stream/handle.h"
@@ -56,6 +58,7 @@ struct snp_detached {
     json_t *argv;
     double started; /* unix seconds */
     bool has_exit;
+    bool is_told;      /* the daemon knows of its end */
     int status;        /* wait status */
     size_t kept_max;   /* bytes of each stream */
     size_t taken;      /* bytes read since the last pause */
@@ -526,6 +529,22 @@ void snp_detached_kill(struct snp_sandbox *s)
     }
 }
 
+/* Report ends to the daemon; of a process whose cell has not been answered, later. */
+void snp_detached_tell(struct snp_sandbox *s)
+{
+    char signal[16];
+
+    for (struct snp_detached *p = s->processes; p != NULL; p = p->next) {
+        const bool is_starting = s->cell != NULL && s->cell->number == p->number;
+
+        if (p->has_exit && !p->is_told && !is_starting) {
+            p->is_told = true;
+            snp_answer_process(s->supervisor, s->spec.id, p->number, exit_code_of(p),
+                               signal_of(p, signal, sizeof(signal)));
+        }
+    }
+}
+
 void snp_detached_exited(struct snp_sandbox *s, pid_t pid, int status)
 {
     for (struct snp_detached *p = s->processes; p != NULL; p = p->next) {
@@ -534,6 +553,7 @@ void snp_detached_exited(struct snp_sandbox *s, pid_t pid, int status)
             p->status = status;
             input_close(p);
             serve_waiters(p);
+            snp_detached_tell(s);
             break;
         }
     }
@@ -557,6 +577,28 @@ void snp_detached_sandbox_ended(struct snp_sandbox *s)
         }
         detached_leave(p);
     }
+}
+
+json_t *snp_detached_names(const struct snp_sandbox *s)
+{
+    json_t *names = json_array();
+
+    for (const struct snp_detached *p = s->processes; p != NULL; p = p->next) {
+        snp_autobuf struct snp_buf name = SNP_BUF(WORDS_MAX + 32);
+        const size_t n = json_array_size(p->argv);
+        /* A shell line as it was typed. */
+        const bool is_line =
+            n == 3 && snp_streq(json_string_value(json_array_get(p->argv, 0)), "/bin/sh");
+
+        (void)!snp_buf_addf(&name, "%llu:", (unsigned long long)p->number);
+        for (size_t i = is_line ? 2 : 0; i < n; i++) {
+            (void)!snp_buf_addf(&name, " %s", json_string_value(json_array_get(p->argv, i)));
+        }
+        if (is_running(p)) {
+            (void)json_array_append_new(names, json_string(snp_buf_cstr(&name)));
+        }
+    }
+    return names;
 }
 
 /* Methods ------------------------------------------------------------------------------- */

@@ -52,6 +52,12 @@ void snp_detached_kill(struct snp_sandbox *s);
 /* Pid 1 reports the end of a process: a wait status. */
 void snp_detached_exited(struct snp_sandbox *s, pid_t pid, int status);
 
+/* Report ends to the daemon that have not been reported, after the end of a cell. */
+void snp_detached_tell(struct snp_sandbox *s);
+
+/* "3: npm run dev" for each that runs. New reference, or NULL. */
+json_t *snp_detached_names(const struct snp_sandbox *s);
+
 /* The sandbox has ended: answer waiting reads and free all. */
 void snp_detached_sandbox_ended(struct snp_sandbox *s);
 

@@ -12,6 +12,8 @@
 #include "base/cli/session/remote.h"
 #include "base/cli/unsaved.h"
 #include "base/str.h"
+#include "base/text/summary.h"
+#include "base/wire/process.h"
 
 enum {
     PAGE = 1000,           /* rows per request */
@@ -38,6 +40,18 @@ enum snp_style snp_cell_style(const char *status)
     return SNP_STYLE_RED;
 }
 
+/* ", exited with 3" of a row about a process, else "". */
+static const char *process_text(const json_t *process, char text[SNP_SUMMARY_PROCESS + 2])
+{
+    text[0] = '\0';
+    if (process != NULL) {
+        SNP_READ(snp_process_state, how, process);
+        memcpy(text, ", ", 2);
+        (void)snp_summary_process(how.state, how.exit_code, how.signal, text + 2);
+    }
+    return text;
+}
+
 /* rows: newest first, printed oldest first. */
 static void rows_print(const json_t *rows)
 {
@@ -50,6 +64,7 @@ static void rows_print(const json_t *rows)
         int64_t of = is_rerun ? row.rerun_of : row.replay_of;
         const char *state = row.state == NULL ? "-" : row.state;
         char displays[40] = "";
+        char process[SNP_SUMMARY_PROCESS + 2];
 
         if (row.displays > 0) {
             (void)snprintf(displays, sizeof(displays), ", %" PRIu64 " display%s", row.displays,
@@ -59,10 +74,11 @@ static void rows_print(const json_t *rows)
         snp_table_add(&table, row.status);
         snp_table_style(&table, snp_cell_style(row.status));
         if (of > 0) {
-            snp_table_addf(&table, "%s, %s of %" PRId64 "%s", state, is_rerun ? "rerun" : "replay",
-                           of, displays);
+            snp_table_addf(&table, "%s, %s of %" PRId64 "%s%s", state,
+                           is_rerun ? "rerun" : "replay", of, displays,
+                           process_text(row.process, process));
         } else {
-            snp_table_addf(&table, "%s%s", state, displays);
+            snp_table_addf(&table, "%s%s%s", state, displays, process_text(row.process, process));
         }
         snp_table_add(&table, snp_human_when(row.started).text);
         snp_table_add(&table, snp_human_span(row.wall_us).text);

@@ -124,6 +124,7 @@ static void cell_free(struct snp_tier_cell *c)
     pending_free(c->pending);
     json_decref(c->guarantee.notes);
     c->sandbox->cell = NULL;
+    snp_detached_tell(c->sandbox);
     if (!c->sandbox->returning.is_on) {
         snp_puts_forget(c->sandbox);
     }

@@ -31,6 +31,7 @@
 #include "tier/engine/answer.h"
 #include "tier/engine/cell/running.h"
 #include "tier/engine/inside.h"
+#include "tier/engine/process.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/snapshot/snapshot.h"
 #include "tier/engine/stream/handle.h"
@@ -492,10 +493,12 @@ static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct
                                     .raw_len = v->known.len};
     const char *why = v->wants_image ? why_not_kept(v, b) : NULL;
     bool is_kept = v->wants_image && why == NULL;
-    json_t *head =
-        SNP_WRITE(snp_guest_save, .final = link == &v->guest, .budget_ms = BUDGET_MS,
-                  .processes = b == NULL ? v->sandbox->snapshots.making.others : b->others,
-                  .keep = is_kept, .no_image = why);
+    snp_autojson json_t *detached = snp_detached_names(v->sandbox);
+    const size_t n_detached = json_array_size(detached);
+    const size_t n_others = b == NULL ? v->sandbox->snapshots.making.others : b->others;
+    json_t *head = SNP_WRITE(snp_guest_save, .final = link == &v->guest, .budget_ms = BUDGET_MS,
+                             .processes = n_others > n_detached ? n_others - n_detached : 0,
+                             .detached = detached, .keep = is_kept, .no_image = why);
 
     if (is_kept && v->sandbox->supervisor->ops->keep_template != NULL) {
         v->sandbox->supervisor->ops->keep_template(v->sandbox);
