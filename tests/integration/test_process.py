@@ -264,6 +264,17 @@ def test_a_signal_reaches_it_and_its_children(sandbox: lib.Sandbox, session: str
             "sent": False}
 
 
+def test_a_signal_reaches_what_it_left_in_the_background(sandbox: lib.Sandbox, session: str) -> None:
+    number = start(sandbox, session, "sleep 1000 & sleep 1000 & echo begun; exit 3")
+    with sandbox.client() as client:
+        lib.wait_for(lambda: read(client, session, number, length=0)[0]["state"] == "ended")
+        assert not read(client, session, number)[0]["eof"]  # they hold its output
+        assert client.call("process.signal", session=session, process=number, signal=signal.SIGTERM)[1]["sent"]
+        assert read_all(client, session, number)[1] == b"begun\n"
+        assert lib.wait_for(lambda: not client.call("process.signal", session=session, process=number,
+                                                    signal=signal.SIGTERM)[1]["sent"])
+
+
 def test_the_last_output_is_stored_and_read_by_position(sandbox: lib.Sandbox, session: str) -> None:
     line = "i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done; " + UNTIL.format(file="go")
     assert sandbox.exec("1", session)["status"] == "ok"

@@ -35,7 +35,8 @@ from test_limits import (  # noqa: F401
     test_timeout_of_commands)
 from test_process import (  # noqa: F401
     test_a_flood_of_output_disturbs_no_other_session, test_a_rollback_ends_processes,
-    test_a_signal_reaches_it_and_its_children, test_hibernation_names_processes_and_ends_them,
+    test_a_signal_reaches_it_and_its_children, test_a_signal_reaches_what_it_left_in_the_background,
+    test_hibernation_names_processes_and_ends_them,
     test_input_that_the_process_has_closed_is_refused, test_it_has_files_variables_input_and_arguments_of_the_session,
     test_it_runs_beside_cells_until_it_exits, test_no_more_input_is_taken_than_a_pipe_holds,
     test_standard_input_is_written_while_it_runs_and_closed, test_the_last_output_is_stored_and_read_by_position,

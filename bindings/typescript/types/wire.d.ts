@@ -1102,7 +1102,7 @@ export interface Methods {
       signal: number;
     };
     answer: {
-      /** false: the process had ended */
+      /** false: the process had ended, and left no process in its group */
       sent: boolean;
     };
   };

@@ -63,7 +63,7 @@ extern const char *const snp_process_states[]; /* running, ended, unknown */
     SNP_PROCESS_NUMBER(F, S) \
     F(S, INT,  signal,    MUST,   64, 0, "number of the signal, sent to the process group")
 #define SNP_PROCESS_SIGNAL_ANSWER(F, S) \
-    F(S, BOOL, sent,      MUST,   0, 0, "false: the process had ended")
+    F(S, BOOL, sent,      MUST,   0, 0, "false: the process had ended, and left no process in its group")
 
 #define SNP_PROCESS_RECORDS(R) \
     R(snp_process_state, "history.cells.process", SNP_PROCESS_STATE) \

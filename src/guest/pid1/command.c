@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "base/fd.h"
 #include "guest/pid1/container.h"
@@ -252,6 +253,46 @@ pid_t *snp_detached_slot(struct snp_init *in, pid_t pid)
         }
     }
     return NULL;
+}
+
+/* Has the group a process? Those that lost their parent are our children. */
+static bool has_members(pid_t group)
+{
+    siginfo_t info;
+
+    return waitid(P_PGID, (id_t)group, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+void snp_left_add(struct snp_init *in, pid_t pid)
+{
+    if (has_members(pid)) { /* the oldest makes room */
+        memmove(in->left + 1, in->left, sizeof(in->left) - sizeof(in->left[0]));
+        in->left[0] = pid;
+    }
+}
+
+void snp_left_look(struct snp_init *in)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(in->left); i++) {
+        const pid_t group = in->left[i];
+
+        in->left[i] = 0;
+        if (group != 0 && has_members(group)) {
+            in->left[n++] = group;
+        }
+    }
+}
+
+bool snp_left_is(const struct snp_init *in, pid_t pid)
+{
+    size_t i = 0;
+
+    while (i < SNP_ARRAY_LEN(in->left) && in->left[i] != pid) {
+        i++;
+    }
+    return i < SNP_ARRAY_LEN(in->left);
 }
 
 /*

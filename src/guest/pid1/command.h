@@ -23,6 +23,15 @@ int snp_detached_start(struct snp_init *in, struct snp_body *c, pid_t *ret);
 pid_t *snp_detached_slot(struct snp_init *in, pid_t pid);
 
 /*
+ * A detached process has ended: note its group, if it left processes in it. Their number stays in
+ * use until the last is reaped, so it names no other group.
+ */
+void snp_left_add(struct snp_init *in, pid_t pid);
+/* After reaping: forget groups without processes. */
+void snp_left_look(struct snp_init *in);
+bool snp_left_is(const struct snp_init *in, pid_t pid);
+
+/*
  * Without templates: start the interpreter of a SPAWN request. None may exist. guest_fd: its
  * stream, borrowed. 0 or errno.
  */

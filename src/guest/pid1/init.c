@@ -152,6 +152,9 @@ static int on_signal(struct snp_init *in, struct snp_guest_request *rq)
     } else if (target == SNP_INIT_PROCESS_TARGET) {
         pid = (pid_t)snp_body_take(&rq->body, 4);
         pid = snp_detached_slot(in, pid) != NULL ? pid : -1; /* 0, a free entry, is refused below */
+    } else if (target == SNP_INIT_LEFT_TARGET) {
+        pid = (pid_t)snp_body_take(&rq->body, 4);
+        pid = snp_left_is(in, pid) ? pid : -1;
     }
 
     if (pid <= 1 || signal_number <= 0 || signal_number > 64) {

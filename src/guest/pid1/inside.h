@@ -22,6 +22,7 @@ struct snp_init {
     bool is_stopped;   /* the command was signalled: its remaining processes are ended, too */
     uint32_t command_id;
     pid_t processes[SNP_INIT_PROCESSES_MAX]; /* detached; 0 = free */
+    pid_t left[SNP_INIT_PROCESSES_MAX];      /* groups that ended ones left; 0 = free */
     int stream_fd[3];                        /* output, error and input of the next one, or -1 */
     bool has_store;                          /* for copies of the workspace, which use memory */
     bool is_local;                           /* no namespaces: /proc is not accessible */

@@ -28,6 +28,7 @@ void snp_reap(struct snp_init *in)
 {
     struct rusage usage;
     pid_t *detached;
+    bool has_reaped = false;
     int status;
     pid_t pid;
 
@@ -52,6 +53,7 @@ void snp_reap(struct snp_init *in)
             snp_frame_send_exit(SNP_INIT_COMMAND_TARGET, in->command_id, status, &usage);
         } else if ((detached = snp_detached_slot(in, pid)) != NULL) {
             *detached = 0;
+            snp_left_add(in, pid);
             snp_frame_send_exit(SNP_INIT_PROCESS_TARGET, (uint32_t)pid, status, &usage);
         } else {
             (void)snp_sleepers_reaped(&in->sleepers, pid);
@@ -59,6 +61,10 @@ void snp_reap(struct snp_init *in)
                 worker_done(in, status);
             }
         }
+        has_reaped = true;
+    }
+    if (has_reaped) {
+        snp_left_look(in);
     }
 }
 

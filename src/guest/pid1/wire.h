@@ -44,6 +44,7 @@ enum {
     SNP_INIT_COMMAND_TARGET = 1,
     SNP_INIT_JOB_TARGET = 2,     /* i32: its pid */
     SNP_INIT_PROCESS_TARGET = 3, /* i32: its pid */
+    SNP_INIT_LEFT_TARGET = 4,    /* i32: of a process that ended: what it left in its group */
 };
 
 enum {

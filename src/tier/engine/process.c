@@ -514,8 +514,10 @@ bool snp_detached_is_running(const struct snp_sandbox *s)
 
 static void signal_send(const struct snp_detached *p, uint32_t number, snp_init_cb cb, void *data)
 {
-    const struct snp_init_signal raw = {
-        .target = SNP_INIT_PROCESS_TARGET, .number = number, .pid = p->pid};
+    const struct snp_init_signal raw = {.target = p->has_exit ? SNP_INIT_LEFT_TARGET
+                                                              : SNP_INIT_PROCESS_TARGET,
+                                        .number = number,
+                                        .pid = p->pid};
 
     snp_sandbox_ask_init(p->sandbox, SNP_ASK(SNP_INIT_SIGNAL, &raw, sizeof(raw), -1), cb, data);
 }
@@ -736,10 +738,6 @@ int snp_method_process_signal(struct snp_sandbox *s,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     *call = (struct signal_call){s->supervisor, id};
-    if (p->has_exit) {
-        on_signalled(call, ESRCH, NULL, 0);
-    } else {
-        signal_send(p, (uint32_t)in->signal, on_signalled, call);
-    }
+    signal_send(p, (uint32_t)in->signal, on_signalled, call);
     return 0;
 }
