@@ -173,7 +173,7 @@ static int sessions_find(struct snp_cli *cli,
 
 static int run_ps(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    static const char *const heads[] = {"PROCESS", "STATE", "STARTED", "OUTPUT", "COMMAND"};
+    static const char *const heads[] = {"Process", "State", "Started", "Output", "Command"};
     struct snp_table table = SNP_TABLE(heads);
     snp_autojson json_t *sessions = NULL;
     snp_autojson json_t *all = snp_need(json_array());
