@@ -546,7 +546,7 @@ def place(test: str, runner: str, known: List[str]) -> Tuple[str, str]:
 def alter(folder: str, is_of_tests: Callable[[str], bool]) -> None:
     """Read form, runner and passed tests from alter.json in the folder; write the altered tests to altered.json.
 
-    is_of_tests: whether a patch cannot change a file.
+    is_of_tests: whether a patch cannot change a file. is_together in alter.json: files of tests depend on each other.
     """
     with open(os.path.join(folder, "alter.json")) as asked:
         how = json.load(asked)
@@ -572,7 +572,7 @@ def alter(folder: str, is_of_tests: Callable[[str], bool]) -> None:
         with open(os.path.join(folder, "alter.py")) as code:
             names = f"x{os.urandom(3).hex()}_"  # random: a fixed name would reveal the form
             given = {"form": how["form"], "texts": texts, "code": code.read().replace("snp_", names),
-                     "parts": parts_of(now, how["runner"])}
+                     "parts": ["."] if how["is_together"] else parts_of(now, how["runner"])}
         with open(os.path.join(folder, "snp_form.json"), "w") as answered:
             json.dump(given, answered)
     for path, (text, _) in new.items():

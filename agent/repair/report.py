@@ -2,8 +2,9 @@
 """Report the result of each test: a plugin of pytest (-p), and a runner for unittest (run as a program).
 
 Its name and folder are random for each run, and the report is written once, at the end. snp_form.json beside it has the
-altered form of the tests (alter.py) and is removed before any code of the project runs. Each of its parts (a path for
-pytest, a module for unittest; . = all) runs in a process forked before that; this process merges their reports.
+parts of the run (a path for pytest, a module for unittest; . = all), of which each runs in a process forked before any
+code of the project runs; this process merges their reports. It also has the altered form of the tests (alter.py; "":
+unaltered), and is removed before the fork.
 snp_lines.json has the lines that a patch changed: what they reach at run time is reported, too.
 """
 
@@ -16,9 +17,10 @@ import sys
 import time
 import types
 import unittest
-from typing import Any, Dict, Iterator, List, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
 
 TESTS: Dict[str, str] = {}
+COLLECTED: List[str] = []  # also if the runner then ends because it could not load a file
 GIVEN: Dict[str, str] = {}  # hashes of the parameters of tests that have any
 ERRORS: List[str] = []
 ASSERTED: Dict[str, Set[int]] = {}  # failed assertions that a passing test must reach
@@ -40,17 +42,25 @@ def keep(name: str, value: Any) -> None:
         json.dump(value, file)
 
 
+def parts_of(tests: Iterable[str]) -> List[str]:
+    """The files of tests (pytest) or their modules (unittest), and those that could not be loaded."""
+    parts = [each.rsplit(".", 2)[0] if __name__ == "__main__" else each.partition("::")[0] for each in tests]
+    return list(dict.fromkeys([*parts, *(each.partition("::")[0] for each in ERRORS)]))
+
+
 def write(code: int) -> None:
     asserted = {path: sorted(lines) for path, lines in ASSERTED.items()}
     keep("report.json", {"tests": TESTS, "errors": ERRORS, "given": GIVEN, "asserted": asserted, "reached": REACHED,
-                         "exit_code": code})
+                         "exit_code": code, "parts": parts_of(COLLECTED or TESTS)})
 
 
 def begin(names: List[str]) -> None:
     """Write the collected tests, for a run of the clean project that does not end."""
+    COLLECTED[:] = names
     if not PART:
         tests = dict.fromkeys(names, "error")
-        keep("begun.json", {"tests": tests, "errors": ERRORS, "given": GIVEN, "is_cut": True})
+        keep("begun.json", {"tests": tests, "errors": ERRORS, "given": GIVEN, "is_cut": True,
+                            "parts": parts_of(tests)})
 
 
 # What changed lines reach -------------------------------------------------------------------
@@ -264,27 +274,35 @@ def form_begin(text: str) -> None:
     sys.meta_path.insert(0, Finder)
 
 
-def forked() -> None:
+def forked(is_altered: bool) -> None:
     """Return in a process for each part. This one loads no code of the project, and reports only if all parts end."""
     global PART
-    tests: Dict[str, str] = {}
+    merged: Dict[str, Any] = {}
+    code = 0
     for PART in PARTS:
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
             return
-        os.waitpid(child, 0)
+        status = os.waitpid(child, 0)[1]
         if not os.path.exists(beside("report.json")):
             end(1)
         with open(beside("report.json")) as file:
             report = json.load(file)
+        if report["reached"] and not report["tests"]:
+            end(1)  # `heard` ended it: the run has its report
         os.remove(beside("report.json"))
-        if not report["tests"] or report["exit_code"] in INTERRUPTED:
+        if is_altered and (not report["tests"] or report["exit_code"] in INTERRUPTED):
             end(1)
-        tests.update(report["tests"])
+        code = code or os.WEXITSTATUS(status)
+        for name, value in report.items():
+            if isinstance(value, dict):
+                merged.setdefault(name, {}).update(value)
+            elif isinstance(value, list):
+                merged[name] = merged.get(name, []) + [each for each in value if each not in merged.get(name, [])]
     if PARTS:
-        keep("report.json", {"tests": tests})
-        end(0)
+        keep("report.json", {**merged, "exit_code": code})
+        end(code)
 
 
 if os.path.exists(beside("snp_form.json")):
@@ -292,7 +310,7 @@ if os.path.exists(beside("snp_form.json")):
         GIVEN_FORM.append(given.read())
     os.remove(beside("snp_form.json"))
     form_begin(GIVEN_FORM[0])
-    forked()
+    forked(json.loads(GIVEN_FORM[0])["form"] != "")
 
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
@@ -464,7 +482,7 @@ class Runner(unittest.TextTestRunner):
                 todo.extend(each)
             else:
                 tests.append(each)  # in reverse order
-        begin([each.id() for each in tests])
+        begin([each.id() for each in reversed(tests)])
         if IS_REVERSED[0]:
             test = unittest.TestSuite(tests)
         del tests  # a suite drops each test after running it

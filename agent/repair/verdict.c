@@ -18,8 +18,11 @@ const char snp_verdict_failed[] = "failed";
 static const char *const words[] = {snp_verdict_ready, snp_verdict_passed, snp_verdict_unproven,
                                     snp_verdict_failed};
 
+static const char the_command[] = "the command";
+
 enum {
     NAMED_MAX = 5, /* tests listed in one reason */
+    COMMAND_MAX = 160,
 };
 
 /* Whether a path, or a bare name, names this program. */
@@ -51,7 +54,8 @@ const char *snp_verdict_runner(const char *command)
             return "unittest";
         }
         if (is_program_of(before, "node") && strcmp(word, "--test") == 0 &&
-            strstr(command, "--test-reporter") == NULL) {
+            strstr(command, "--test-reporter") == NULL &&
+            strstr(command, "test-isolation") == NULL) { /* one process for all */
             return "node";
         }
         before = word[0] == '\0' ? before : word;
@@ -134,6 +138,16 @@ static void name_add(struct named *named, const char *id)
         (void)snprintf(named->text + used, sizeof(named->text) - used, "%s%.100s",
                        used == 0 ? "" : ", ", id);
     }
+}
+
+/* A command in a reason, without a hidden one. */
+static const char *command_text(const json_t *run, char text[static COMMAND_MAX])
+{
+    bool is_hidden = strcmp(snp_json_str(run, "kind", ""), "hidden") == 0;
+
+    (void)snprintf(text, COMMAND_MAX, is_hidden ? "a hidden test command" : "`%.140s`",
+                   snp_json_str(run, "command", ""));
+    return text;
 }
 
 /* Names of hidden tests are not reported. */
@@ -383,19 +397,47 @@ json_t *snp_verdict_flaky(const json_t *before, const json_t *again)
     if (json_array_size(flaky) == 0 &&
         (json_object_size(was) != json_object_size(now) ||
          !json_equal(json_object_get(before, "exit_code"), json_object_get(again, "exit_code")))) {
-        (void)json_array_append_new(flaky, json_string("the command"));
+        (void)json_array_append_new(flaky, json_string(the_command));
     }
     return flaky;
 }
 
-void snp_verdict_flaky_tell(const json_t *flaky, const json_t *run, int64_t days, json_t *reasons)
+void snp_verdict_flaky_tell(
+    const json_t *flaky, const json_t *run, const char *where, int64_t days, json_t *reasons)
 {
-    char what[100];
+    char what[120];
 
     (void)snprintf(what, sizeof(what),
-                   "flaky: another outcome when run again, with a clock %lld days ahead",
+                   "flaky: another outcome when run again%s, with a clock %lld days ahead", where,
                    (long long)days);
     ids_tell(flaky, run, snp_verdict_unproven, what, reasons);
+}
+
+bool snp_verdict_is_command(const json_t *flaky)
+{
+    return snp_streq(json_string_value(json_array_get(flaky, 0)), the_command);
+}
+
+void snp_verdict_together_tell(const json_t *tests,
+                               const json_t *run,
+                               bool is_known,
+                               json_t *reasons)
+{
+    if (snp_verdict_is_command(tests)) {
+        char command[COMMAND_MAX];
+
+        snp_verdict_add(reasons, snp_verdict_ready,
+                        "%s passes only if its files of tests share a process, but each test of "
+                        "them passes separately",
+                        command_text(run, command));
+    } else if (is_known) {
+        ids_tell(tests, run, snp_verdict_ready,
+                 "passed only in one process with other files of tests, as in the clean project",
+                 reasons);
+    } else {
+        ids_tell(tests, run, snp_verdict_unproven,
+                 "passed only in one process with other files of tests", reasons);
+    }
 }
 
 bool snp_verdict_has_failures(const json_t *report)
@@ -485,11 +527,9 @@ void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons)
         strcmp(kind, "regress") == 0 && is_known &&
         snp_json_int(json_object_get(base, "exit_code") == NULL ? NULL : base, "exit_code", 0) != 0;
     int64_t code = snp_json_int(run, "exit_code", -1);
-    char what[160];
+    char text[COMMAND_MAX];
+    const char *what = command_text(run, text);
 
-    (void)snprintf(what, sizeof(what),
-                   strcmp(kind, "hidden") == 0 ? "a hidden test command" : "`%.140s`",
-                   snp_json_str(run, "command", ""));
     if (reached_tell(json_object_get(run, "report"), reasons)) {
         return;
     }

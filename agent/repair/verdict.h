@@ -7,10 +7,11 @@
  *
  *   {"kind": "test" | "regress" | "hidden", "command", "runner": "pytest" | "unittest" | "node" |
  *   "tap" | "other", "status", "exit_code",
- *    "report": {"tests": {ID: OUTCOME}, "errors": [ID], "given": {ID: HASH}, "exit_code"} | null}
+ *    "parts": [FILE] | null, "report": {"tests": {ID: OUTCOME}, "errors": [ID],
+ *    "given": {ID: HASH}, "parts": [FILE], "exit_code"} | null}
  *
  * (of a run of the clean project that did not end all outcomes are "error", and `is_cut` is true;
- * `given` has the tests with parameters)
+ * `given` has the tests with parameters; parts of a run: files of tests that each had a process)
  *
  * where status and exit code are attested by pid 1, and the report was read once the command had
  * ended. Reasons are {"word": the best verdict they leave, "text", "removed_by": "user" | "both"}:
@@ -68,8 +69,24 @@ void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
  */
 json_t *snp_verdict_flaky(const json_t *before, const json_t *again);
 
-/* Append a reason for the flaky tests of a run, if there are any. days: its clock was ahead. */
-void snp_verdict_flaky_tell(const json_t *flaky, const json_t *run, int64_t days, json_t *reasons);
+/*
+ * Append a reason for the flaky tests of a run, if there are any. where: "" or " in one process".
+ * days: its clock was ahead.
+ */
+void snp_verdict_flaky_tell(
+    const json_t *flaky, const json_t *run, const char *where, int64_t days, json_t *reasons);
+
+/* Whether the tests had the same outcomes, and only the end of the command was different. */
+bool snp_verdict_is_command(const json_t *flaky);
+
+/*
+ * Append a reason for tests that pass only beside other files of tests, if there are any.
+ * is_known: as in the clean project, so it blocks nothing.
+ */
+void snp_verdict_together_tell(const json_t *tests,
+                               const json_t *run,
+                               bool is_known,
+                               json_t *reasons);
 
 /* Whether a report has a failed test, or a file that could not be loaded. */
 bool snp_verdict_has_failures(const json_t *report);

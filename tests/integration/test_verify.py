@@ -58,6 +58,20 @@ def box() -> Iterator[Sandbox]:
                   "    assert TWO == 2\n")
     box.make_file("project/pair/test_second.py",
                   "from calc import add\n\n\ndef test_sum():\n    assert add(1, 2) == 3\n")
+    box.make_file("project/chain/begin.py", "import cases\nfrom calc import add\n\ncases.ready = True\n\n\n"
+                  "def test_sum():\n    assert add(1, 2) == 3\n")
+    box.make_file("project/chain/ready.py", "import cases\n\n\ndef test_ready():\n    assert cases.ready\n")
+    box.make_file("project/whole/conftest.py", "def pytest_sessionfinish(session):\n"
+                  "    session.exitstatus = session.exitstatus or int(session.testscollected < 2)\n")
+    for name in ("one", "two"):
+        box.make_file(f"project/whole/{name}.py",
+                      "from calc import add\n\n\ndef test_sum():\n    assert add(1, 2) == 3\n")
+        box.make_file(f"project/unit/test_unit_{name}.py",
+                      "import unittest\nfrom calc import add\n\n\nclass Add(unittest.TestCase):\n"
+                      "    def test_sum(self):\n        self.assertEqual(add(1, 2), 3)\n")
+    box.make_file("project/load/known.py", "from calc import add, mul\n\n\ndef test_sum():\n"
+                  "    assert add(1, 2) == 3\n\n\ndef test_product():\n    assert mul(2, 3) == 6\n")
+    box.make_file("project/load/new.py", "from calc import sub\n\n\ndef test_sub():\n    assert sub(3, 1) == 2\n")
     box.make_file("project/each.py", "def each(call, items):\n    for item in items:\n        call(item + 1)\n")
     box.make_file("project/given/test_each.py",
                   "from each import each\n\n\ndef test_each():\n    def check(item):\n        assert item < 3\n"
@@ -364,7 +378,7 @@ runner.runtest = run
     "keeps what one file of tests did for the next": (
         "open('calc.py', 'w').write('SEEN = []\\n\\n\\ndef add(a, b):\\n    return a + b if SEEN else a - b\\n\\n\\n'\n"
         "'def mul(a, b):\\n    SEEN.append(a)\\n    return a * b\\n')", ("--test", "python3 -m pytest -q pair"),
-        "failed", "1 test failed when assertions were evaluated without the runner: pair/test_second.py::"),
+        "not proven", "1 test passed only in one process with other files of tests: pair/test_second.py::test_sum"),
     "swallows a failure in a thread": (
         "open('each.py', 'w').write('from threading import Thread\\n\\n\\ndef each(call, items):\\n'\n"
         "'    for item in items:\\n        thread = Thread(target=call, args=(item + 1,))\\n'\n"
@@ -442,6 +456,44 @@ def test_what_passes_by_chance_is_not_ready(box: Sandbox) -> None:
     assert found["verdict"] == "not proven" and len(found["reasons"]) == 1, found["reasons"]
     text = found["reasons"][0]["text"]
     assert text.startswith("2 tests flaky: another outcome when run again, with a clock ") and "tests/test_calc" in text
+
+
+@pytest.mark.slow
+def test_each_file_of_tests_has_a_process(box: Sandbox) -> None:
+    """Unless the clean project passes only in one; the verdict names that."""
+    only = "passed only in one process with other files of tests, as in the clean project: "
+    for command, parts, reasons in (
+            ("python3 -m unittest unit/test_unit_one.py unit/test_unit_two.py",
+             ["unit.test_unit_one", "unit.test_unit_two"], []),
+            ("python3 -m pytest -q chain/begin.py chain/ready.py", [], [f"1 test {only}chain/ready.py::test_ready"]),
+            ("python3 -m pytest -q whole/one.py whole/two.py", [],
+             ["`python3 -m pytest -q whole/one.py whole/two.py` passes only if its files of tests share a "
+              "process, but each test of them passes separately"])):
+        session(box, "apart", write(""))
+        found = verdict(box, "apart", "--test", command)
+        assert found["verdict"] == READY and [each["text"] for each in found["reasons"]] == reasons, found["reasons"]
+        assert found["runs"][1]["parts"] == parts and found["runs"][0]["parts"] is None, found["runs"]
+
+
+@pytest.mark.slow
+def test_what_fails_in_one_process_is_not_ready(box: Sandbox) -> None:
+    """The second repeat is the command as given."""
+    session(box, "beside", "open('calc.py', 'w').write('SEEN = []\\n'\n"
+            "'def add(a, b): return a - b if SEEN else a + b\\n'\n"
+            "'def mul(a, b): return [SEEN.append(a), a * b][1]\\n')")
+    found = verdict(box, "beside", "--test", "python3 -m pytest -q pair")
+    assert found["verdict"] == "not proven" and any(each["text"].startswith(
+        "1 test flaky: another outcome when run again in one process, with a clock ")
+        for each in found["reasons"]), found["reasons"]
+
+
+@pytest.mark.slow
+def test_a_file_that_cannot_be_loaded_hides_no_other_tests(box: Sandbox) -> None:
+    """pytest runs none if it cannot load one file, so their outcomes before the change were unknown."""
+    session(box, "load", write("\n\ndef sub(a, b):\n    return a - b\n"))
+    found = verdict(box, "load", "--test", "python3 -m pytest -q load/known.py load/new.py")
+    assert found["verdict"] == READY and found["runs"][0]["report"]["tests"] == {
+        "load/known.py::test_sum": "failed", "load/known.py::test_product": "passed"}, found["reasons"]
 
 
 @pytest.mark.slow
@@ -938,6 +990,9 @@ def test_node_is_proven_and_what_prints_tap_is_not(box: Sandbox) -> None:
     assert found["runs"][0]["report"]["tests"] == {
         f"js/test/calc.test.js::{name}": end for name, end in
         (("add", "failed"), ("zero > is none", "passed"), ("zero", "passed"))}
+    session(box, "node", script("", new="a + b"))
+    found = verdict(box, "node", "--test", "node --test --test-isolation=none js/test/calc.test.js")
+    assert found["runs"][0]["runner"] == "other", found["runs"]
     for name, text, word, why in (
             ("fixed", write(""), "tests passed", "prints its results itself"),
             ("not", instead("x = 1\n"), "failed", "1 test failed: adds"),

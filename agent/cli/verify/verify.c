@@ -41,9 +41,11 @@ enum {
     HUNKS_MAX = 20,
     REPEATS = 3, /* runs after the first of a patch that would be ready; one records coverage */
     REPEATS_MAX = 10,
+    TOGETHER = 2,       /* the repeat with all files of tests in one process */
     QUICK_US = 2000000, /* for more than REPEATS */
     DAY_S = 24 * 60 * 60,
     TOLD_MAX = 4 << 10,    /* bytes of line numbers in a reason */
+    PARTS_MAX = 40,        /* processes of a run, as in alter.py */
     OUTPUT_KEPT = 6 << 10, /* last bytes of a command's output */
     MS = 1000,
 };
@@ -138,6 +140,7 @@ struct verify_command {
     const json_t *hunk;                  /* left out of the patch; NULL = none */
     const struct snp_verdict_form *form; /* altered form of the tests; NULL = unaltered */
     const json_t *passed;                /* tests to alter */
+    const json_t *parts;                 /* files with a process each; []: they need one for all */
     unsigned seed;                       /* hash seed of Python; 0 = random */
     int64_t ahead_s;                     /* of its clock */
     const json_t *cover;                 /* lines whose execution is recorded; NULL = none */
@@ -213,9 +216,10 @@ static int tests_alter(struct snp_patch_session *box,
                        json_t **ret,
                        struct snp_err *err)
 {
-    snp_autojson json_t *how = snp_need(json_pack("{s:s, s:s, s:s, s:O}", "form", job->form->name,
-                                                  "runner", snp_verdict_runner(job->command),
-                                                  "command", job->command, "tests", job->passed));
+    snp_autojson json_t *how = snp_need(
+        json_pack("{s:s, s:s, s:s, s:O, s:b}", "form", job->form->name, "runner",
+                  snp_verdict_runner(job->command), "command", job->command, "tests", job->passed,
+                  "is_together", json_is_array(job->parts) && json_array_size(job->parts) == 0));
     snp_autofree char *text = snp_need(snp_json_text(how));
     snp_autofree char *code = snp_need_format(
         "exec(open('/tmp/%s/alter.py').read())\nalter('/tmp/%s', is_test)", box->nonce, box->nonce);
@@ -283,6 +287,16 @@ static int cover_end(struct snp_patch_session *box, json_t **ret, struct snp_err
                                    "the session that records executed lines gave no valid answer");
 }
 
+/* Have report.py run each file of tests in a process. */
+static int parts_put(struct snp_patch_session *box, const json_t *parts, struct snp_err *err)
+{
+    snp_autojson json_t *form =
+        snp_need(json_pack("{s:s, s:{}, s:O}", "form", "", "texts", "parts", parts));
+    snp_autofree char *text = snp_need(snp_json_text(form));
+
+    return snp_box_put(box, text, strlen(text), "snp_form.json", err);
+}
+
 /* A run in the form of verdict.h, without its report. New reference. */
 static json_t *run_make(const struct verify_command *job,
                         const char *runner,
@@ -292,10 +306,11 @@ static json_t *run_make(const struct verify_command *job,
     size_t left_out = out->len > OUTPUT_KEPT ? out->len - OUTPUT_KEPT : 0;
 
     return snp_need(json_pack(
-        "{s:s, s:s, s:s, s:s?, s:b, s:s, s:O?, s:o}", "kind", kinds[job->kind], "command",
+        "{s:s, s:s, s:s, s:s?, s:b, s:O?, s:s, s:O?, s:o}", "kind", kinds[job->kind], "command",
         job->command, "runner", runner, "form", job->form == NULL ? NULL : job->form->name,
-        "patched", job->has_patch, "status", snp_json_str(result, "status", "?"), "exit_code",
-        json_object_get(result, "exit_code"), "output",
+        "patched", job->has_patch, "parts", job->parts, "status",
+        snp_json_str(result, "status", "?"), "exit_code", json_object_get(result, "exit_code"),
+        "output",
         snp_json_bytes(out->len == 0 ? "" : snp_buf_bytes(out) + left_out, out->len - left_out)));
 }
 
@@ -323,6 +338,9 @@ static int job_prepare(const struct verifying *v,
     }
     code = snp_need_format("clean('/tmp/%s')", box->nonce);
     SNP_TRY(snp_box_python(box, code, err));
+    if (job->form == NULL && json_array_size(job->parts) > 0) {
+        SNP_TRY(parts_put(box, job->parts, err));
+    }
     return job->cover == NULL ? 0 : cover_begin(box, job->cover, err);
 }
 
@@ -370,25 +388,6 @@ static int job_run(const struct verifying *v,
     return 0;
 }
 
-static int commands_run(struct verifying *v, bool has_patch, struct snp_err *err)
-{
-    struct verify_command job = {.has_patch = has_patch};
-
-    for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
-        json_t *run = NULL;
-
-        progress(v, job.kind == SNP_VERIFY_HIDDEN ? "a hidden test" : job.command);
-        SNP_TRY(job_run(v, &job, &run, err));
-        (void)json_array_append_new(v->runs, run);
-        if (has_patch) {
-            snp_verdict_compare(json_array_get(v->base, n), run, v->reasons);
-        } else {
-            (void)json_array_append(v->base, run);
-        }
-    }
-    return 0;
-}
-
 /* Tests of a report with this outcome. New reference. */
 static json_t *tests_of(const json_t *run, const char *outcome)
 {
@@ -413,6 +412,19 @@ static json_t *wrong_of(const struct snp_verdict_form *form, const json_t *plain
                                                      json_object_get(run, "report")));
 }
 
+/* Remove names from a list. */
+static void names_drop(json_t *list, const json_t *names)
+{
+    for (size_t i = json_array_size(list); i > 0; i--) {
+        for (size_t n = 0; n < json_array_size(names); n++) {
+            if (json_equal(json_array_get(list, i - 1), json_array_get(names, n))) {
+                (void)json_array_remove(list, i - 1);
+                break;
+            }
+        }
+    }
+}
+
 /*
  * Drop tests that misbehave in the same way in the clean project, if they pass there or have no
  * form: the form, or the other time, does not fit them.
@@ -435,13 +447,117 @@ static int unfit_drop(const struct verifying *v,
     job.passed = passed;
     SNP_TRY(job_run(v, &job, &run, err));
     unfit = wrong_of(job.form, plain, run);
-    for (size_t i = json_array_size(wrong); i > 0; i--) {
-        for (size_t u = 0; u < json_array_size(unfit); u++) {
-            if (json_equal(json_array_get(wrong, i - 1), json_array_get(unfit, u))) {
-                (void)json_array_remove(wrong, i - 1);
-                break;
+    names_drop(wrong, unfit);
+    return 0;
+}
+
+/* Run a command on the patched project and compare it with the clean one. *ret: the caller's. */
+static int compared_run(const struct verifying *v,
+                        size_t n,
+                        const struct verify_command *job,
+                        json_t **ret,
+                        json_t *reasons,
+                        struct snp_err *err)
+{
+    SNP_TRY(job_run(v, job, ret, err));
+    snp_verdict_compare(json_array_get(v->base, n), *ret, reasons);
+    return 0;
+}
+
+static bool has_failed(const json_t *reasons)
+{
+    return strcmp(snp_verdict_word(reasons), snp_verdict_failed) == 0;
+}
+
+/*
+ * A run failed with a process for each file of tests: run the command as given, in one process. If
+ * that passes, tests depend on another file. *run: replaced.
+ */
+static int together_run(const struct verifying *v,
+                        size_t n,
+                        struct verify_command job,
+                        json_t **run,
+                        json_t *reasons,
+                        struct snp_err *err)
+{
+    snp_autojson json_t *apart = SNP_TAKE_PTR(*run);
+    snp_autojson json_t *none = snp_need(json_array());
+    snp_autojson json_t *dependent = NULL;
+    snp_autojson json_t *known = NULL;
+    const json_t *parts = job.parts;
+
+    (void)json_array_clear(reasons);
+    job.parts = none;
+    SNP_TRY(compared_run(v, n, &job, run, reasons, err));
+    if (has_failed(reasons)) {
+        return 0;
+    }
+    dependent = snp_verdict_flaky(*run, apart);
+    known = snp_need(json_copy(dependent));
+    job.parts = parts;
+    if (snp_verdict_is_command(dependent)) { /* its tests have the same outcomes */
+        (void)json_array_clear(dependent);
+    } else {
+        SNP_TRY(unfit_drop(v, n, job, dependent, err));
+        names_drop(known, dependent);
+    }
+    snp_verdict_together_tell(dependent, *run, false, reasons);
+    snp_verdict_together_tell(known, *run, true, reasons);
+    return 0;
+}
+
+/* Files of tests that the clean project reported; NULL: at most one, or too many. Borrowed. */
+static const json_t *parts_of(const json_t *base)
+{
+    const json_t *parts = json_object_get(json_object_get(base, "report"), "parts");
+    size_t n = json_array_size(parts);
+
+    return n > 1 && n <= PARTS_MAX ? parts : NULL;
+}
+
+/*
+ * Run a command on the clean project, as given. If it cannot load a file of tests, the runner runs
+ * none of the others; then each has a process. *ret: the caller's.
+ */
+static int clean_run(const struct verifying *v,
+                     struct verify_command job,
+                     json_t **ret,
+                     struct snp_err *err)
+{
+    snp_autojson json_t *first = NULL;
+    const json_t *report;
+
+    SNP_TRY(job_run(v, &job, &first, err));
+    report = json_object_get(first, "report");
+    job.parts = parts_of(first);
+    if (job.parts != NULL && json_array_size(json_object_get(report, "errors")) > 0) {
+        return job_run(v, &job, ret, err);
+    }
+    *ret = SNP_TAKE_PTR(first);
+    return 0;
+}
+
+static int commands_run(struct verifying *v, bool has_patch, struct snp_err *err)
+{
+    struct verify_command job = {.has_patch = has_patch};
+
+    for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
+        snp_autojson json_t *reasons = snp_need(json_array());
+        snp_autojson json_t *run = NULL;
+
+        progress(v, job.kind == SNP_VERIFY_HIDDEN ? "a hidden test" : job.command);
+        if (!has_patch) {
+            SNP_TRY(clean_run(v, job, &run, err));
+            (void)json_array_append(v->base, run);
+        } else {
+            job.parts = parts_of(json_array_get(v->base, n));
+            SNP_TRY(compared_run(v, n, &job, &run, reasons, err));
+            if (job.parts != NULL && has_failed(reasons)) {
+                SNP_TRY(together_run(v, n, job, &run, reasons, err));
             }
+            (void)json_array_extend(v->reasons, reasons);
         }
+        (void)json_array_append(v->runs, run);
     }
     return 0;
 }
@@ -455,6 +571,7 @@ static int form_run(struct verifying *v, size_t n, struct verify_command job, st
     json_t *run = NULL;
 
     job.passed = passed;
+    job.parts = json_object_get(plain, "parts");
     SNP_TRY(job_run(v, &job, &run, err));
     if (run == NULL) {
         return 0;
@@ -582,19 +699,22 @@ static void uncovered_tell(const struct verifying *v, const json_t *asserted)
 }
 
 /* Repeat one command. A run that records lines is slow, so its results are not compared. */
-static int repeat_run(struct verifying *v,
-                      size_t n,
-                      const struct verify_command *job,
-                      struct snp_err *err)
+static int repeat_run(struct verifying *v, size_t n, struct verify_command job, struct snp_err *err)
 {
+    const json_t *plain = json_array_get(v->runs, json_array_size(v->base) + n);
     snp_autojson json_t *run = NULL;
     snp_autojson json_t *flaky = NULL;
+    bool is_together;
 
-    SNP_TRY(job_run(v, job, &run, err));
-    if (job->cover == NULL) {
-        flaky = wrong_of(NULL, json_array_get(v->runs, json_array_size(v->base) + n), run);
-        SNP_TRY(unfit_drop(v, n, *job, flaky, err));
-        snp_verdict_flaky_tell(flaky, run, job->ahead_s / DAY_S, v->reasons);
+    job.parts = json_object_get(plain, "parts");
+    is_together = job.seed == TOGETHER && json_array_size(job.parts) > 0;
+    job.parts = is_together ? NULL : job.parts;
+    SNP_TRY(job_run(v, &job, &run, err));
+    if (job.cover == NULL) {
+        flaky = wrong_of(NULL, plain, run);
+        SNP_TRY(unfit_drop(v, n, job, flaky, err));
+        snp_verdict_flaky_tell(flaky, run, is_together ? " in one process" : "",
+                               job.ahead_s / DAY_S, v->reasons);
     } else { /* the next command records only the remaining lines */
         json_decref(v->uncovered);
         v->uncovered = json_incref(json_object_get(run, "uncovered"));
@@ -614,7 +734,7 @@ static int64_t ahead_of(unsigned seed)
 
 /*
  * A test that passes by chance, or only now, proves nothing. The first repeat records which changed
- * lines run. Quick tests run more often.
+ * lines run. The second one is the command as given, in one process. Quick tests run more often.
  */
 static int repeats_run(struct verifying *v, struct snp_err *err)
 {
@@ -634,7 +754,7 @@ static int repeats_run(struct verifying *v, struct snp_err *err)
         job.ahead_s = job.seed == 1 ? 0 : ahead_of(job.seed);
         for (size_t n = 0; r == 0 && job_nth(v->asked, n, &job); n++) {
             job.cover = job.seed == 1 ? v->uncovered : NULL;
-            r = repeat_run(v, n, &job, err);
+            r = repeat_run(v, n, job, err);
         }
     }
     if (r == 0) {
@@ -656,9 +776,9 @@ static int hunk_is_needed(const struct verifying *v,
         snp_autojson json_t *run = NULL;
         snp_autojson json_t *reasons = snp_need(json_array());
 
-        SNP_TRY(job_run(v, &job, &run, err));
-        snp_verdict_compare(json_array_get(v->base, n), run, reasons);
-        *ret = strcmp(snp_verdict_word(reasons), snp_verdict_failed) == 0;
+        job.parts = json_object_get(json_array_get(v->base, n), "parts");
+        SNP_TRY(compared_run(v, n, &job, &run, reasons, err));
+        *ret = has_failed(reasons);
     }
     return 0;
 }
