@@ -20,6 +20,8 @@ extern const char snp_report_py[]; /* report.py */
 extern const size_t snp_report_py_len;
 extern const char snp_report_mjs[]; /* report.mjs */
 extern const size_t snp_report_mjs_len;
+extern const char snp_watch_cjs[]; /* watch.cjs */
+extern const size_t snp_watch_cjs_len;
 extern const char snp_script_js[]; /* script.js */
 extern const size_t snp_script_js_len;
 extern const char snp_grade_py[]; /* grade.py */

@@ -180,6 +180,11 @@ static char *line_make(const struct snp_patch_session *box,
         (void)snprintf(start + strlen(start), sizeof(start) - strlen(start), " PYTHONHASHSEED=%u",
                        job->seed);
     }
+    if (strcmp(runner, "node") == 0) { /* in a form, an evaluated text reaches all */
+        (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
+                       " NODE_OPTIONS='--require=/tmp/%s/snp_watch.cjs%s'", box->nonce,
+                       job->form == NULL ? "" : " --disallow-code-generation-from-strings");
+    }
     if (job->ahead_s != 0) {
         (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
                        "\n[ ! -e /tmp/%s/snp_clock.so ] || export SNP_CLOCK=%lld "
@@ -190,10 +195,6 @@ static char *line_make(const struct snp_patch_session *box,
         (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
                        " PYTHONPATH=/tmp/%s${PYTHONPATH:+:$PYTHONPATH} NODE_V8_COVERAGE=/tmp/%s",
                        box->nonce, box->nonce);
-    }
-    if (job->form != NULL && strcmp(runner, "node") == 0) { /* an evaluated text reaches all */
-        (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
-                       " NODE_OPTIONS=--disallow-code-generation-from-strings");
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(runners); i++) {
         const struct runner *one = &runners[i];
@@ -338,6 +339,9 @@ static int job_prepare(const struct verifying *v,
     }
     code = snp_need_format("clean('/tmp/%s')", box->nonce);
     SNP_TRY(snp_box_python(box, code, err));
+    if (strcmp(snp_verdict_runner(job->command), "node") == 0) {
+        SNP_TRY(snp_box_put(box, snp_watch_cjs, snp_watch_cjs_len, "snp_watch.cjs", err));
+    }
     if (job->form == NULL && json_array_size(job->parts) > 0) {
         SNP_TRY(parts_put(box, job->parts, err));
     }
