@@ -56,6 +56,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 EQUALS = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 TYPES = (int, float, str, bytes)
 COMMON = (0, 1, 2, 10, 100, "", b"")  # numbers and texts on which no input of tests depends
+UNITS = (*COMMON, 0.5, 24, 60, 1000, 1024, 3600)
 Reason = Optional[Tuple[str, bool]]  # why, and whether it blocks
 
 
@@ -117,6 +118,7 @@ class File:
         self.imported: Set[str] = set()
         self.tools: Set[str] = set()  # imports of TOOLS
         self.objects: Set[int] = set()  # of attributes
+        self.operands: Set[int] = set()
         self.called: Set[int] = set()  # functions of calls, classes of isinstance, annotations
         self.docs: Set[int] = set()
         self.data: Dict[int, str] = {}  # id of an `open` call of a data file: its path
@@ -135,6 +137,8 @@ class File:
             self.data.update({id(node.func): data_path(node)} if data_path(node) else {})
         elif isinstance(node, ast.Attribute):
             self.objects.add(id(node.value))
+        elif isinstance(node, ast.BinOp):
+            self.operands.update((id(node.left), id(node.right)))
         for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
             self.called.update(map(id, ast.walk(part)) if part is not None else ())
         body = getattr(node, "body", None)
@@ -232,9 +236,17 @@ class File:
             return None
         return f"compares a computed value with {str(known[0])[:40]!r}", False
 
+    def of_arithmetic(self, node: ast.AST) -> Reason:
+        """Several constants in one calculation may be chosen to fit the inputs of the tests."""
+        if not isinstance(node, ast.BinOp) or id(node) in self.operands:
+            return None
+        known = sorted({each.value for each in ast.walk(node) if isinstance(each, ast.Constant)
+                        and type(each.value) in (int, float) and each.value not in UNITS})
+        return (f"calculates with {', '.join(map(str, known))}", False) if len(known) > 1 else None
+
     def findings(self) -> Iterator[Found]:
         rules = (self.of_import, self.of_name, self.of_call, self.of_change, self.of_text, self.of_handler,
-                 self.of_function, self.of_comparison)
+                 self.of_function, self.of_comparison, self.of_arithmetic)
         todo: List[Tuple[ast.AST, str]] = [(self.tree, "")]
         while todo:
             above, within = todo.pop()

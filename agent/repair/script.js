@@ -17,6 +17,8 @@ const REACH = words(`process globalThis global Function eval Reflect Proxy WebAs
   callee mainModule prepareStackTrace captureStackTrace stackTraceLimit stack setPrototypeOf getPrototypeOf
   defineProperty defineProperties getOwnPropertyDescriptor getOwnPropertyDescriptors valueOf toPrimitive hasInstance asymmetricMatch
   toStringTag allSettled __filename __dirname`)
+const ARITHMETIC = words('+ - * / % ** ^ & | << >> >>>')
+const UNITS = new Set([0, 1, 2, 10, 100, 0.5, 24, 60, 1000, 1024, 3600])
 const SIMPLE = words('ExpressionStatement VariableDeclaration ReturnStatement ThrowStatement ImportDeclaration')
 const LOADED = words('ImportDeclaration ExportNamedDeclaration ExportAllDeclaration ImportExpression')
 
@@ -110,8 +112,18 @@ class File {
     return isMade && isUsed ? { why: 'uses an attribute with a computed name' } : null
   }
 
+  // Several constants in one calculation may be chosen to fit the inputs of the tests.
+  ofArithmetic({ node, up }) {
+    if (!ARITHMETIC.has(node.operator) || ARITHMETIC.has(up.node.operator)) return null
+    const known = new Set(placesOf(node).map((each) => each.node.value)
+      .filter((each) => typeof each === 'number' && !UNITS.has(each)))
+    const text = [...known].sort((a, b) => a - b).join(', ')
+    return known.size > 1 ? { why: `calculates with ${text}`, blocks: false } : null
+  }
+
   reason(place) {
     const { node } = place
+    if (node.type === 'BinaryExpression') return this.ofArithmetic(place)
     if (node.type === 'Identifier') return this.ofName(place)
     if (node.type === 'MemberExpression') return this.ofMember(place)
     const text = node.type === 'Literal' ? String(node.value) : ''
