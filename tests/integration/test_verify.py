@@ -533,7 +533,7 @@ def is_near(pattern=__import__("re").compile(b"mark_of_h[i]dden_tests")):
 
 
 def test_hidden_tests_are_nowhere_near_the_visible_ones(box: Sandbox) -> None:
-    """Nor are their commands. Controls: the code finds them where they run, a command with the mark, and its memory."""
+    """Nor are their commands and those of --regress. Controls: the code finds them where they run, a command with the mark, and its memory."""
     mark = "mark_of_h" + "idden_tests"
     hidden = ("--hidden-test", f"python3 -m pytest -q seen -k 'test_seen or {mark}'", "--hidden-files",
               os.path.join(box.folder, "seen"))
@@ -541,9 +541,10 @@ def test_hidden_tests_are_nowhere_near_the_visible_ones(box: Sandbox) -> None:
                   f"    assert add(20, 22) == 42  # {mark}\n")
     change = FIX + f"open('calc.py', 'w').write(text.replace('a + b', 'a + b if is_near() else a - b') + {SEARCH!r})"
     session(box, "search", change)
-    found = verdict(box, "search", *TEST, *hidden)
+    found = verdict(box, "search", *TEST, "--regress", f"{COMMAND} -k 'not {mark}'", *hidden)
     seen = {run["kind"]: run["report"]["tests"] for run in found["runs"] if run["patched"]}
     assert seen["test"]["tests/test_calc.py::test_add"] == "failed" and set(seen["hidden"].values()) == {"passed"}, seen
+    assert set(seen["regress"].values()) == {"passed"}, seen  # it finds its own command
     session(box, "search", change)
     found = verdict(box, "search", "--test", f"{COMMAND} -k 'not {mark}'")
     assert set(found["runs"][1]["report"]["tests"].values()) == {"passed"}, found["runs"]
