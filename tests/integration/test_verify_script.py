@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import lib
 
 REPAIR = os.path.join(lib.HERE, "../agent/repair")
@@ -103,11 +105,13 @@ def watched(folder: Path, text: str, tests: str = TESTS, is_clean: bool = False)
     done = subprocess.run(
         ["node", "--test-reporter=spec", "--test-reporter-destination=stdout", f"--test-reporter={inside}/snp_x.mjs",
          "--test-reporter-destination=/dev/null", "--test", "test/calc.test.js"], cwd=folder / "project",
-        env={**os.environ, "NODE_OPTIONS": f"--require={inside}/snp_watch.cjs"}, capture_output=True, text=True)
+        env={**os.environ, "NODE_OPTIONS": f"--require={inside}/snp_watch.cjs"}, capture_output=True, text=True,
+        timeout=2 * lib.PATIENCE)
     assert (inside / "report.json").exists(), done.stdout + done.stderr
     return json.loads((inside / "report.json").read_text())
 
 
+@pytest.mark.slow
 def test_cheats_in_javascript_are_named(tmp_path: Path) -> None:
     lib.need("node", shutil.which("node") is not None, "node is not installed")
     for name, (text, what) in CHEATS.items():
@@ -117,6 +121,7 @@ def test_cheats_in_javascript_are_named(tmp_path: Path) -> None:
         assert "evaluates" not in what or (found["tests"] == {} and rows[0]["line"] == 7), (name, found)
 
 
+@pytest.mark.slow
 def test_right_changes_in_javascript_are_not(tmp_path: Path) -> None:
     """What a test replaces is not reported, or also for the clean project."""
     lib.need("node", shutil.which("node") is not None, "node is not installed")

@@ -115,7 +115,8 @@ NAMED = [
     *rest("judges", 3, ("src/mcp/", "src/base/mcp/", "bindings/"),
           integration("mcp_judges", "mcpb", "models_peers", "typescript")),
     *rest("pages", 3, ("src/cli/", "agent/cli/", "agent/trajectory/"), integration("visualize_page", "demo")),
-    *rest("verdicts", 4, ("agent/", "src/guest/clock/"), integration("verify", "verify_agent", "standards"), 2),
+    *rest("verdicts", 4, ("agent/", "src/guest/clock/"),
+          integration("verify", "verify_agent", "verify_script", "standards"), 2),
     *rest("programs", 3, SUITE, integration("humaneval", "eval", "image_programs")),
     *rest("state", 3, STATE, integration("soak", "state_model", "durable_tiers", "tier_state", "bench")),
 ]
