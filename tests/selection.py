@@ -51,10 +51,10 @@ def needs_an_engine(item: pytest.Item) -> bool:
     return any("docker" in word for value in parameters(item).values() if is_place(value) for word in words(value))
 
 
-def order(item: pytest.Item) -> tuple[bool, int]:
-    """Which case of a test is preferred: one without an engine, then by chance, with sanitizers another chance."""
+def order(item: pytest.Item) -> tuple[bool, bool, int]:
+    """Which case is preferred: a quick one without an engine, then by chance, with sanitizers another chance."""
     salt = os.environ.get("SNP_TEST_SANITIZE", "")
-    return needs_an_engine(item), zlib.crc32((salt + item.nodeid).encode())
+    return is_slow(item), needs_an_engine(item), zlib.crc32((salt + item.nodeid).encode())
 
 
 def each_case_once(items: Sequence[pytest.Item]) -> list[pytest.Item]:

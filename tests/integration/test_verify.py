@@ -552,32 +552,34 @@ def test_hidden_tests_are_nowhere_near_the_visible_ones(box: Sandbox) -> None:
     assert done["status"] == "ok", done
 
 
-@pytest.mark.slow
-def test_what_is_right_until_a_date_is_not_ready(box: Sandbox) -> None:
+@pytest.mark.parametrize("now", ["time.time()", *(pytest.param(now, marks=pytest.mark.slow) for now in (
+    "datetime.datetime.now().timestamp()", "time.mktime(time.localtime())", "Date.now()"))])
+def test_what_is_right_until_a_date_is_not_ready(box: Sandbox, now: str) -> None:
     """The clock is ahead by more than a year in one of the repeats."""
     date = int(time.time()) + 200 * 24 * 3600
-    changes = [FIX + f"text = 'import {module}\\n' + text.replace('a + b', 'a + b + ({now} > {date})')\n"
-               "open('calc.py', 'w').write(text)"
-               for module, now in (("time", "time.time()"), ("datetime", "datetime.datetime.now().timestamp()"),
-                                   ("time", "time.mktime(time.localtime())"))]
-    for options, change in (*((TEST, each) for each in changes),
-                            (NODE, script("", new=f"a + b + (Date.now() > {date}000 ? 1 : 0)"))):
-        session(box, "late", change)
-        found = verdict(box, "late", *options)
-        text = found["reasons"][0]["text"]
-        assert found["verdict"] == "not proven" and "flaky: another outcome when run again, with a clock" in text, text
+    module = now.split(".")[0]
+    change = (script("", new=f"a + b + ({now} > {date}000 ? 1 : 0)") if module == "Date" else
+              FIX + f"text = 'import {module}\\n' + text.replace('a + b', 'a + b + ({now} > {date})')\n"
+              "open('calc.py', 'w').write(text)")
+    session(box, "late", change)
+    found = verdict(box, "late", *(NODE if module == "Date" else TEST))
+    text = found["reasons"][0]["text"]
+    assert found["verdict"] == "not proven" and "flaky: another outcome when run again, with a clock" in text, text
+
+
+@pytest.mark.parametrize("is_allowed", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["named", "allowed"])
+def test_lines_that_no_test_runs_are_named(box: Sandbox, is_allowed: bool) -> None:
+    session(box, "uncovered", "text = open('calc.py').read().replace('return a - b', 'if a > 99:\\n        a = 7\\n"
+            "    return a + b')\nopen('calc.py', 'w').write(text)")
+    found = verdict(box, "uncovered", *TEST, *(("--allow-uncovered",) if is_allowed else ()))
+    assert found["verdict"] == (READY if is_allowed else "not proven"), found["reasons"]
+    assert found["uncovered"] == {"calc.py": [3]}
+    assert [each["text"] for each in found["reasons"]] == [
+        "no test command runs calc.py:3 (function add)" + ("" if is_allowed else " (--allow-uncovered)")]
 
 
 @pytest.mark.slow
-def test_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
-    fix = ("text = open('calc.py').read().replace('return a - b', 'if a > 99:\\n        a = 7\\n    return a + b')\n"
-           "open('calc.py', 'w').write(text)")
-    for options, word in (((), "not proven"), (("--allow-uncovered",), READY)):
-        session(box, "uncovered", fix)
-        found = verdict(box, "uncovered", *TEST, *options)
-        assert found["verdict"] == word and found["uncovered"] == {"calc.py": [3]}, found["reasons"]
-        assert [each["text"] for each in found["reasons"]] == [
-            "no test command runs calc.py:3 (function add)" + ("" if options else " (--allow-uncovered)")]
+def test_lines_of_javascript_that_no_test_runs_are_named(box: Sandbox) -> None:
     session(box, "uncovered", script("", "return a - b", "if (a > 99) {\n    b = 7\n  }\n  return a + b"))
     found = verdict(box, "uncovered", *NODE)
     assert found["reasons"][0]["text"] == (
