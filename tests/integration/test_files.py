@@ -6,7 +6,7 @@ import json
 import os
 import random
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -154,25 +154,23 @@ def test_ls_of_very_many_long_names(sandbox: lib.Sandbox) -> None:
     sandbox.destroy("bystander")
 
 
-@pytest.mark.parametrize("path, words", [
-    ("missing", ["missing"]), ("no/such/file", ["no/such/file"]), ("", []), ("sub/../../etc/passwd", []),
-    ("/etc/passwd", ["/etc/passwd"]), ("../etc/passwd", []), ("/proc/self/environ", []),
-    ("/workspace/../etc/passwd", []), ("out-link", []), ("proc-link", []), ("folder", ["folder"]), ("fifo", []),
-])
-def test_get_of_what_it_may_not(sandbox: lib.Sandbox, session: str, path: str, words: Sequence[str]) -> None:
+def test_get_of_what_it_may_not(sandbox: lib.Sandbox, session: str) -> None:
+    """In one test, so that `make check` tries all paths."""
     sandbox.exec("import os\nfor n, to in (('out-link', '/etc/passwd'), ('proc-link', '/proc/self/root')):\n"
                  "    os.path.lexists(n) or os.symlink(to, n)\nos.makedirs('folder', exist_ok=True)\n"
                  "os.path.exists('fifo') or os.mkfifo('fifo')", session)
-    done = sandbox.cli("get", f"{session}:{path}", "-")
-    refused(done, *words)
-    assert "root:" not in done.stdout
+    for path in ("missing", "no/such/file", "", "sub/../../etc/passwd", "/etc/passwd", "../etc/passwd",
+                 "/proc/self/environ", "/workspace/../etc/passwd", "out-link", "proc-link", "folder", "fifo"):
+        done = sandbox.cli("get", f"{session}:{path}", "-")
+        refused(done, *([path] if path in ("missing", "no/such/file", "/etc/passwd", "folder") else []))
+        assert "root:" not in done.stdout
 
 
-@pytest.mark.parametrize("path",
-                         ["/etc/evil", "../evil", "/workspace/../evil", "out-dir/evil", "x" * 300, "/dev/shm/evil"])
-def test_put_where_it_may_not(sandbox: lib.Sandbox, session: str, path: str) -> None:
+def test_put_where_it_may_not(sandbox: lib.Sandbox, session: str) -> None:
     sandbox.exec("import os\nos.path.lexists('out-dir') or os.symlink('/var/tmp', 'out-dir')", session)
-    refused(sandbox.cli("put", sandbox.make_file("in/evil", "x"), f"{session}:{path}"))
+    source = sandbox.make_file("in/evil", "x")
+    for path in ("/etc/evil", "../evil", "/workspace/../evil", "out-dir/evil", "x" * 300, "/dev/shm/evil"):
+        refused(sandbox.cli("put", source, f"{session}:{path}"))
 
 
 @pytest.mark.parametrize("source", ["missing", ".", "/dev/zero"])
