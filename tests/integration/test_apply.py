@@ -185,17 +185,18 @@ def test_files_that_tools_run_need_their_name(box: Sandbox) -> None:
                             "  os.makedirs(os.path.dirname(path) or '.', exist_ok=True)\n"
                             "  open(path, 'w').write('x')\nos.symlink('../../etc/passwd', 'sub/out')\n"
                             "os.symlink('../ok.py', 'sub/in')\n"
-                            "os.symlink('..', 'sub/top')\nos.symlink('sub/top/..', 'above')")
+                            "os.symlink('..', 'sub/top')\nos.symlink('sub/top/..', 'above')\n"
+                            "os.symlink('top/..', 'sub/above')")
     before = tree(folder)
     refused = box.cli("apply", "work", *FLAGS)
     assert refused.returncode == 1 and tree(folder) == before
     assert [line.split(":")[0].strip() for line in refused.stderr.splitlines() if "version control" in line] == [
         ".git/hooks/x", "sub/.GIT/config"]
-    names = [".envrc", ".vscode", "sub/.husky", "sub/out", "sub/in", "sub/top", "above", "ok.py"]
+    names = [".envrc", ".vscode", "sub/.husky", "sub/out", "sub/in", "sub/top", "above", "sub/above", "ok.py"]
     unnamed = box.cli("apply", "work", *FLAGS, *names, "--allow", ".envrc")
     assert unnamed.returncode == 1 and tree(folder) == before
     assert [line.split(":")[0].strip() for line in unnamed.stderr.splitlines() if line.startswith("  ")] == [
-        ".vscode/tasks.json", "above", "sub/.husky/pre-commit", "sub/out"]
+        ".vscode/tasks.json", "above", "sub/.husky/pre-commit", "sub/above", "sub/out"]
     assert "sub/out: a link that may lead out of the project\n" in unnamed.stderr
     assert box.cli("apply", "work", *FLAGS, "ok.py", ".envrc", "--allow", ".envrc").returncode == 0
     assert set(tree(folder)) - set(before) == {"ok.py", ".envrc"}

@@ -166,6 +166,16 @@ def test_a_replay_that_ends_differently_stops(start: Callable[..., Daemon], tmp_
                       (None, "ok", "kept")]
 
 
+def test_a_cell_that_succeeds_only_when_replayed_stops_it_too(start: Callable[..., Daemon], tmp_path: Path) -> None:
+    client = start(*LATER).client()
+    mark = tmp_path / "mark"
+    assert result(client, f"open({str(mark)!r}).close()")["status"] == "error"
+    client.run("globals().update(x=2)", "s")
+    mark.touch()
+    error = start(*LATER).client().fail("x", "s", recover="replay")
+    assert "cell 1: it ended with error before and with ok now" in error["message"], error
+
+
 def test_a_cell_that_ends_its_session_when_replayed_can_be_left_out(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=[1])", "s")
