@@ -533,7 +533,8 @@ def is_near(pattern=__import__("re").compile(b"mark_of_h[i]dden_tests")):
 
 
 def test_hidden_tests_are_nowhere_near_the_visible_ones(box: Sandbox) -> None:
-    """Nor are their commands and those of --regress. Controls: the code finds them where they run, a command with the mark, and its memory."""
+    """Nor are their commands and those of --regress. Controls: the code finds them where they run, a command with the
+    mark, and its memory."""
     mark = "mark_of_h" + "idden_tests"
     hidden = ("--hidden-test", f"python3 -m pytest -q seen -k 'test_seen or {mark}'", "--hidden-files",
               os.path.join(box.folder, "seen"))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The variables of a session as the part "vars" of a bundle (docs/wire.md): save, restore.
 
-Loaded by driver.py; standard library, and the copy of cloudpickle in the folder of this file, under a private name.
-CPython 3.8 or later.
+Loaded by driver.py into CPython 3.8 or later, with the copy of cloudpickle beside this file under a private name.
 
 Saving happens in a process that only saves (a copy of the interpreter), so session code that runs during pickling
 (__reduce__ and the like) changes only that copy.
@@ -15,8 +14,7 @@ Saving happens in a process that only saves (a copy of the interpreter), so sess
   cells.
 - A failure costs only its root, or a class's attribute, and is listed.
 
-Nothing here is a security boundary: the output is hostile to the reader, and the input may be hostile to us, inside the
-sandbox.
+No security boundary: the output is hostile to its reader, and the input may be hostile, inside the sandbox.
 """
 
 import builtins
@@ -974,11 +972,12 @@ class Saver:
         def weight(group: List[Root]) -> int:
             if any([root.ref is not None for root in group]):
                 return 0
-            is_large = any([r.pickled is not None and r.pickled.size() > KEPT_MAX for r in group])  # read once: last
-            return 3 if is_large else 1 if all([type(r.value) is types.FunctionType for r in group]) else 2
+            if any([r.pickled is not None and r.pickled.size() > KEPT_MAX for r in group]):
+                return 3  # read once, so after all that it may need
+            return 1 if all([type(r.value) is types.FunctionType for r in group]) else 2
 
         # A stack, not recursion: chains of classes may be long.
-        pending = [(group, False) for group in sorted(groups, key=weight, reverse=False)][::-1]
+        pending = [(group, False) for group in sorted(groups, key=weight)][::-1]
         while pending:
             group, is_ready = pending.pop()
             if is_ready:
