@@ -47,7 +47,7 @@ DOCUMENTS = [os.path.relpath(path, ROOT)
 # Options in documents that are not of our commands: of docker, mmdebstrap, tiers, programs in tests/crash, and one of
 # nobody.
 FOREIGN = {"hash", "rm", "security-opt", "variant", "include", "runs", "seed", "life", "option", "describe", "outputs",
-           "start", "fd", "pristine", "only", "with-semantic"}
+           "start", "fd", "pristine", "only", "with-semantic", "test-isolation"}
 
 
 @dataclasses.dataclass

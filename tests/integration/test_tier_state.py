@@ -192,7 +192,8 @@ class Parts:
         self.data = data
         self.items: dict[str, list[lib.Json]] = {"vars": [], "files": []}
         self.ends: list[str] = []
-        at, items = 0, []
+        self.to_load = b""  # the files first, as a sandbox reads them
+        at, begin, items = 0, 0, []
         while at < len(data):
             body_len, _, head_len, kind = HEADER.unpack_from(data, at)
             at += HEADER.size
@@ -205,7 +206,8 @@ class Parts:
                 assert head["items"] == len(items)
                 self.items[head["part"]] = items
                 self.ends.append(head["part"])
-                items = []
+                self.to_load = data[begin:at] + self.to_load
+                begin, items = at, []
         assert self.ends == ["vars", "files"], "torn"
 
     def names(self) -> set[Any]:
@@ -267,7 +269,7 @@ def test_a_session_moves_to_another_sandbox(tier: Tier, session: Session) -> Non
     parts = session.save()
     assert {"x", "y", "f", "k", "C", "c", "fh"} <= parts.names() and {"data.txt", "sub/b"} <= parts.files()
     other = tier.open()
-    answer = other.load(parts.data)
+    answer = other.load(parts.to_load)
     assert answer["failed"] == []
     other.ok("assert y['x'] is x and c.m() == 5\nk = 6\n"
              "assert f() == 6 and fh.read() == 'llo' and open('sub/b').read() == 'b'\n"
@@ -290,7 +292,7 @@ def test_saving_before_the_first_cell(tier: Tier, session: Session) -> None:
     parts = session.save()
     assert parts.names() == set() and parts.files() == set()
     other = tier.open()
-    assert other.load(parts.data)["failed"] == []
+    assert other.load(parts.to_load)["failed"] == []
     other.ok("x = 1")
     other.close()
 
@@ -365,8 +367,8 @@ def test_epochs(tier: Tier) -> None:
     parts = session.save(epoch=4)
     other = tier.open(epoch=9)
     with pytest.raises(TierError, match="epoch 9, not 4"):
-        other.load(parts.data, epoch=4)
-    assert other.load(parts.data, epoch=9)["failed"] == []
+        other.load(parts.to_load, epoch=4)
+    assert other.load(parts.to_load, epoch=9)["failed"] == []
     other.close()
     session.close()
 
@@ -376,7 +378,7 @@ def test_what_cannot_be_restored_is_told(tier: Tier, session: Session) -> None:
                "    def __getstate__(self): return 1\nbad = Bad(); x = 1")
     parts = session.save()
     other = tier.open()
-    assert other.load(parts.data)["failed"] == [{"name": "bad", "reason": "ValueError: no"}]
+    assert other.load(parts.to_load)["failed"] == [{"name": "bad", "reason": "ValueError: no"}]
     other.ok("assert x == 1 and Bad")
     other.close()
 
@@ -385,7 +387,7 @@ def test_a_killed_cell_goes_back_to_what_was_loaded(tier: Tier, session: Session
     session.ok("x = [1]; open('f', 'w').write('one')")
     parts = session.save()
     other = tier.open(transaction=True)
-    other.load(parts.data)
+    other.load(parts.to_load)
     result = other.run("x.append(2); open('f', 'w').write('two')\nwhile True: pass",
                        wall_ms=int(1000 * lib.PATIENCE / 30), transaction=True)
     assert result["state"] in ("rolled_back", "kept")
@@ -498,10 +500,10 @@ def test_savers_do_not_stay(tier: Tier, session: Session) -> None:
 def test_torn_bundles_end_the_load_and_nothing_else(tier: Tier, session: Session) -> None:
     session.ok("x = 1; open('f', 'wb').write(bytes(100000))")
     parts = session.save()
-    for cut in (0, 30, 2000, len(parts.data) - 5):
+    for cut in (0, 30, 2000, len(parts.to_load) - 5):
         other = tier.open()
         with pytest.raises(TierError):
-            other.load(parts.data[:cut])
+            other.load(parts.to_load[:cut])
         try:
             other.close()
         except TierError as error:

@@ -105,7 +105,7 @@ def watched(folder: Path, text: str, tests: str = TESTS, is_clean: bool = False)
     done = subprocess.run(
         ["node", "--test-reporter=spec", "--test-reporter-destination=stdout", f"--test-reporter={inside}/snp_x.mjs",
          "--test-reporter-destination=/dev/null", "--test", "test/calc.test.js"], cwd=folder / "project",
-        env={**os.environ, "NODE_OPTIONS": f"--require={inside}/snp_watch.cjs"}, capture_output=True, text=True,
+        env={**os.environ, "NODE_OPTIONS": f'--require="{inside}/snp_watch.cjs"'}, capture_output=True, text=True,
         timeout=2 * lib.PATIENCE)
     assert (inside / "report.json").exists(), done.stdout + done.stderr
     return json.loads((inside / "report.json").read_text())
