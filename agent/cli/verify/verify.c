@@ -541,27 +541,37 @@ static int clean_run(const struct verifying *v,
     return 0;
 }
 
+/* Run a command on the patched project, each file of tests in a process. *ret: the caller's. */
+static int patched_run(const struct verifying *v,
+                       size_t n,
+                       struct verify_command job,
+                       json_t **ret,
+                       struct snp_err *err)
+{
+    snp_autojson json_t *reasons = snp_need(json_array());
+
+    job.parts = parts_of(json_array_get(v->base, n));
+    SNP_TRY(compared_run(v, n, &job, ret, reasons, err));
+    if (job.parts != NULL && has_failed(reasons)) {
+        SNP_TRY(together_run(v, n, job, ret, reasons, err));
+    }
+    (void)json_array_extend(v->reasons, reasons);
+    return 0;
+}
+
 static int commands_run(struct verifying *v, bool has_patch, struct snp_err *err)
 {
     struct verify_command job = {.has_patch = has_patch};
 
     for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
-        snp_autojson json_t *reasons = snp_need(json_array());
         snp_autojson json_t *run = NULL;
 
         progress(v, job.kind == SNP_VERIFY_HIDDEN ? "a hidden test" : job.command);
-        if (!has_patch) {
-            SNP_TRY(clean_run(v, job, &run, err));
-            (void)json_array_append(v->base, run);
-        } else {
-            job.parts = parts_of(json_array_get(v->base, n));
-            SNP_TRY(compared_run(v, n, &job, &run, reasons, err));
-            if (job.parts != NULL && has_failed(reasons)) {
-                SNP_TRY(together_run(v, n, job, &run, reasons, err));
-            }
-            (void)json_array_extend(v->reasons, reasons);
-        }
+        SNP_TRY(has_patch ? patched_run(v, n, job, &run, err) : clean_run(v, job, &run, err));
         (void)json_array_append(v->runs, run);
+        if (!has_patch) {
+            (void)json_array_append(v->base, run);
+        }
     }
     return 0;
 }
