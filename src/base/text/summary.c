@@ -143,7 +143,8 @@ const char *snp_summary_process(const char *state,
     } else if (exit_code >= 0) {
         (void)snprintf(text, SNP_SUMMARY_PROCESS, "exited with %d", (int)exit_code);
     } else {
-        (void)snprintf(text, SNP_SUMMARY_PROCESS, "%s", state);
+        (void)snprintf(text, SNP_SUMMARY_PROCESS, "%s%s", snp_streq(state, "unknown") ? "end " : "",
+                       state);
     }
     return text;
 }

@@ -36,7 +36,7 @@ json_t *snp_summary_files(const json_t *result, size_t most);
 enum {
     SNP_SUMMARY_PROCESS = 64
 };
-/* "exited with 3", "ended by SIGKILL", else the state; written to text. exit_code < 0: none. */
+/* "exited with 3", "ended by SIGKILL", "running", "end unknown"; to text. exit_code < 0: none. */
 const char *snp_summary_process(const char *state,
                                 int64_t exit_code,
                                 const char *signal_name,

@@ -526,7 +526,7 @@ const struct snp_verb snp_verb_attach = {
     .examples = "attach work:1\n"
                 "attach work:1 --no-follow\n"
                 "attach work:1 --stdin -\n"
-                "echo 'print(6 * 7)' | attach work:1 --stdin - --keep-open --no-follow",
+                "attach work:1 --stdin request.txt --keep-open --no-follow",
     .exit_codes = "0    the process exited with 0, or still runs\n"
                   "130  Ctrl-C stopped this command\n"
                   "Otherwise the exit code of the process, or 128 + N if signal N ended it.",

@@ -1191,8 +1191,8 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
         saver.lose(clean("thread " + name, NAME_MAX), kind, THREAD)
     for path in order["locks"]:
         saver.lose(clean("lock on " + path, NAME_MAX), "lock", LOCK)
-    for line in order["detached"]:
-        saver.lose("process " + line.split(":")[0], "process", clean(line, 200) + "; it ends with this sandbox")
+    for number, _, line in [each.partition(": ") for each in order["detached"]]:
+        saver.lose("process " + number, "process", clean(line, 200) + "; it ends with this sandbox")
     if order["processes"] > 0:
         saver.lose("background processes", "process", "%d run; they end with this sandbox" % order["processes"])
     for folder, n in scratch(order["settings"]["base"]):
