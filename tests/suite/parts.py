@@ -115,7 +115,7 @@ NAMED = [
     *rest("judges", 3, ("src/mcp/", "src/base/mcp/", "bindings/"),
           integration("mcp_judges", "mcpb", "models_peers", "typescript")),
     *rest("pages", 3, ("src/cli/", "agent/cli/", "agent/trajectory/"), integration("visualize_page", "demo")),
-    *rest("verdicts", 4, ("agent/", "src/guest/clock/"),
+    *rest("verdicts", 5, ("agent/", "src/guest/clock/"),
           integration("verify", "verify_agent", "verify_script", "standards"), 2),
     *rest("programs", 3, SUITE, integration("humaneval", "eval", "image_programs")),
     *rest("state", 3, STATE, integration("soak", "state_model", "durable_tiers", "tier_state", "bench")),
@@ -127,7 +127,7 @@ def others() -> list[Part]:
     named = {test.split("::")[0] for part in NAMED for test in part.rest_of}
     found = {os.path.relpath(path, ROOT) for folder in ("integration", "escape")
              for path in glob.glob(os.path.join(ROOT, "tests", folder, "test_*.py"))}
-    return rest("others", 4, ("src/", "agent/", "tests/"), sorted(found - named), 3)
+    return rest("others", 6, ("src/", "agent/", "tests/"), sorted(found - named), 3)
 
 
 PARTS = [*NAMED, *others()]
